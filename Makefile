@@ -1,0 +1,117 @@
+# make help lists the targets. Everything that is built or fetched lies in $(CACHE), outside the
+# repository, so that a second run starts in seconds.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+export GPUSTACK_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpustack
+VENV := $(GPUSTACK_CACHE)/venv-$(shell sha256sum requirements.lock | cut -c1-12)
+PYTHON := $(VENV)/bin/python
+STEP := python3 tests/step.py
+export PATH := $(VENV)/bin:$(PATH)
+export PYTHONDONTWRITEBYTECODE := 1
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+## ---- set-up ---------------------------------------------------------------------------------
+
+$(VENV)/.complete: requirements.lock
+	@$(STEP) setup -- tests/setup.sh $(VENV)
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.complete ## Install the tools that the other targets use
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies of pyproject.toml again
+	uv pip compile -q pyproject.toml --all-extras --group ansible --group lint --group test \
+	  --group bench --generate-hashes --no-annotate --python-version 3.11 \
+	  --custom-compile-command "make lock" -o requirements.lock
+	uv pip compile -q pyproject.toml --extra agent --extra extender --extra cli --generate-hashes \
+	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" \
+	  -o requirements-hosts.lock
+
+.PHONY: native
+native: setup ## Build the hook and the simulated driver
+	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON)
+	@$(MAKE) --no-print-directory -C tests/simgpu
+
+.PHONY: bundle
+bundle: native ## Build what hosts install offline: wheels and hook, into dist/
+	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py
+
+.PHONY: proto
+proto: setup ## Generate the gRPC code from our .proto files
+	$(PYTHON) -m tests.adapters.regenerate
+
+## ---- checks ---------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: setup ## Style, types, layers, playbooks
+	@$(STEP) ruff -- ruff check .
+	@$(STEP) ruff-format -- ruff format --check .
+	@$(STEP) mypy -- mypy
+	@$(STEP) layers -- lint-imports
+	@$(STEP) yamllint -- yamllint --strict .
+	@$(STEP) ansible-lint -- ansible-lint --offline
+	@$(STEP) shellcheck -- bash -c 'git ls-files -z -- "*.sh" .ci/run | xargs -0 shellcheck'
+	@$(STEP) clang-format -- bash -c 'git ls-files -z -- "*.c" "*.h" | xargs -0 clang-format --dry-run --Werror'
+	@$(STEP) codespell -- codespell
+
+.PHONY: unit
+unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
+	@$(STEP) unit -- pytest -q -m "not bench and not gpu" tests
+
+.PHONY: check
+check: lint unit ## What one runs before a commit
+
+.PHONY: bench-prepare
+bench-prepare: setup
+	@$(STEP) prepare -- $(PYTHON) -m tests.bench prepare
+
+.PHONY: bench-build
+bench-build: bench-prepare bundle
+	@$(STEP) bench-build -- $(PYTHON) -m tests.bench build
+
+.PHONY: system
+system: bench-build ## Molecule scenarios on systemd hosts
+	@$(STEP) system -- molecule test --all
+
+.PHONY: e2e
+e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
+	@$(STEP) e2e -- pytest -v -p no:randomly -m bench tests/e2e
+
+.PHONY: test
+test: lint unit system e2e ## Everything, with its own set-up
+
+.PHONY: bench
+bench: native ## Figures into docs/benchmarks.md
+	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
+
+.PHONY: gpu
+gpu: native ## Checks that need a real card; says so where none answers
+	@$(STEP) gpu -- pytest -v -m gpu tests/gpu
+
+## ---- demo -----------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: bench-build ## A cluster of simulated hosts and cards, rolled out by site.yml
+	@$(STEP) demo -- $(PYTHON) -m tests.demo up
+
+.PHONY: demo-shell
+demo-shell: setup ## A shell with kubectl on the demo's cluster
+	@$(PYTHON) -m tests.demo shell
+
+.PHONY: demo-down
+demo-down: setup ## Stop the demo; nothing is left
+	@$(PYTHON) -m tests.demo down
+
+.PHONY: clean
+clean: ## Remove what builds left in the repository's folder
+	rm -rf dist build hook/out tests/simgpu/out *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	  .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Make the project's virtual environment from the lock file: tests/setup.sh FOLDER
+# Needs Python >= 3.11 and a package index that pip reaches; on Debian it installs what Debian splits off.
+set -euo pipefail
+
+venv=$1
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+missing=()
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "setup: python3 is $(python3 --version 2>&1); 3.11 or newer is needed" >&2
+    exit 1
+}
+python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+command -v git >/dev/null || missing+=(git)
+command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+if [ "${#missing[@]}" -gt 0 ]; then
+    echo "setup: installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+rm -rf "$venv"
+python3 -m venv "$venv"
+# uv resolves nothing here: it only installs the locked files, in seconds instead of minutes
+"$venv/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.5'
+VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --quiet --require-hashes -r "$root/requirements.lock"
+echo "setup: $("$venv/bin/python" --version), $(grep -c '^[a-z0-9]' "$root/requirements.lock") locked packages"
