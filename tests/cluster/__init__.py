@@ -1,0 +1,1 @@
+"""Driving a bench cluster from outside, as an operator and a user would."""

@@ -1,0 +1,78 @@
+"""Run a playbook as an operator does and read its recap."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+
+from tests import step
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RECAP = re.compile(
+    r"^(?P<host>\S+)\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)"
+    r"\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)",
+    re.MULTILINE,
+)
+
+
+class PlaybookError(Exception):
+    """ansible-playbook failed; the text is the end of its output and the log's name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recap:
+    """One host's line of the recap."""
+
+    ok: int
+    changed: int
+    unreachable: int
+    failed: int
+
+
+def parse_recap(output: str) -> dict[str, Recap]:
+    """Read the PLAY RECAP of ansible's default output."""
+    return {
+        match["host"]: Recap(
+            ok=int(match["ok"]),
+            changed=int(match["changed"]),
+            unreachable=int(match["unreachable"]),
+            failed=int(match["failed"]),
+        )
+        for match in RECAP.finditer(output.partition("PLAY RECAP")[2])
+    }
+
+
+def run_playbook(
+    name: str, playbook: str, inventory: pathlib.Path, *extra: str, state: str | None = None
+) -> dict[str, Recap]:
+    """Run a playbook of the repository; return the recap by host.
+
+    The environment is made from nothing, because nsenter hands the controller's on to the host.
+
+    Raises:
+        PlaybookError: a host failed.
+    """
+    environment = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8"}
+    environment |= {
+        key: os.environ[key]
+        for key in ("GPUSTACK_CACHE", "GPUSTACK_BENCH_STATE")
+        if key in os.environ
+    }
+    if state is not None:
+        environment["GPUSTACK_BENCH_STATE"] = state
+    log = step.log_directory() / f"{name}.log"
+    with log.open("w") as sink:
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(inventory), playbook, *extra],
+            cwd=ROOT,
+            env=environment,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    output = log.read_text()
+    if done.returncode:
+        tail = "\n".join(output.splitlines()[-60:])
+        raise PlaybookError(f"{playbook} exited with {done.returncode}; log: {log}\n{tail}")
+    return parse_recap(output)

@@ -1,0 +1,80 @@
+"""The pods of the seeds, and the ones that must be refused.
+
+The seeds' GPU limits are kept to the letter; image, cpu and memory are what a small machine has.
+"""
+
+from typing import Any
+
+CORE = "tencent.com/vcuda-core"
+MEMORY = "tencent.com/vcuda-memory"
+CUDA_IMAGE = "gpustack.test/cuda:1"
+# the fourth seed's Deployment: half a card and 32 x 256 MiB = 8 GiB
+SHARE = {CORE: "50", MEMORY: "32"}
+SHARE_BYTES = 32 * 268_435_456
+
+
+def container(
+    limits: dict[str, str], command: list[str], *, name: str = "vcuda-test"
+) -> dict[str, Any]:
+    """Return a container with these GPU limits and this command."""
+    return {
+        "name": name,
+        "image": CUDA_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": command,
+        "resources": {"limits": dict(limits), "requests": dict(limits)},
+    }
+
+
+def pod(
+    name: str,
+    limits: dict[str, str],
+    command: list[str] | None = None,
+    *,
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """Return a pod of one container; other fields of its spec by name."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container(limits, command or ["sleep", "360000s"])],
+            **spec,
+        },
+    }
+
+
+def deployment(name: str, replicas: int, template_container: dict[str, Any]) -> dict[str, Any]:
+    """Return a Deployment in the fourth seed's shape."""
+    labels = {"k8s-app": name, "qcloud-app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"k8s-app": name}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [template_container],
+                },
+            },
+        },
+    }
+
+
+def seed_deployment(replicas: int) -> dict[str, Any]:
+    """Return the fourth seed's Deployment."""
+    return deployment("vcuda-test", replicas, container(SHARE, ["sleep", "360000s"]))
+
+
+def seed_whole_card_deployment() -> dict[str, Any]:
+    """Return the first seed's Deployment: one whole card, nvidia-smi in a loop."""
+    command = ["/usr/local/nvidia/bin/nvidia-smi", "-l", "1"]
+    limits = {CORE: "100", MEMORY: "30"}
+    return deployment("vcuda-whole", 1, container(limits, command))
