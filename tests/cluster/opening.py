@@ -1,0 +1,57 @@
+"""Bring a bench up, roll the product out on it, and find it again."""
+
+import pathlib
+import subprocess
+import sys
+
+from tests.bench import kubernetes, paths
+from tests.cluster import rollout
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.site import Site
+
+
+def bench(*arguments: str) -> None:
+    """Run one of the bench's commands with its output on the screen.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; it has said why.
+    """
+    subprocess.run([sys.executable, "-m", "tests.bench", *arguments], cwd=rollout.ROOT, check=True)
+
+
+def find_site(name: str, inventory: str | None = None) -> Site:
+    """Return the bench of this name, with its own inventory unless another is given."""
+    state = paths.state_root() / name
+    chosen = rollout.ROOT / inventory if inventory else state / "inventory.yml"
+    return Site(
+        name=name,
+        state=state,
+        inventory=pathlib.Path(chosen),
+        kubectl=Kubectl(
+            binary=kubernetes.CURRENT.bin / "kubectl", kubeconfig=state / "admin.kubeconfig"
+        ),
+    )
+
+
+def open_site(name: str, *, gpu_hosts: int, inventory: str | None = None) -> Site:
+    """Start the hosts and their cluster; whatever ran under the name before is removed."""
+    bench("up", "--name", name, "--gpu-hosts", str(gpu_hosts))
+    return find_site(name, inventory)
+
+
+def close_site(name: str) -> None:
+    """Stop the hosts; nothing is left."""
+    bench("down", "--name", name)
+
+
+def roll_out(site: Site, *, twice: bool = False, check: bool = False) -> None:
+    """Run site.yml, with a check before and a second run after when asked for."""
+    if check:
+        site.checked = site.playbook("site", "--check", "--diff")
+        site.traces_after_check = site.traces(sorted(site.checked))
+    print("==> site.yml", flush=True)
+    site.first = site.playbook("site")
+    for host, recap in site.first.items():
+        print(f"    {host}: ok={recap.ok} changed={recap.changed} failed={recap.failed}")
+    if twice:
+        site.second = site.playbook("site")

@@ -1,0 +1,79 @@
+"""A bench with the product rolled out on it: what demo and e2e start from."""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+from tests.cluster import kubectl, rollout
+
+# what the product may leave on a host; nothing of it may exist before the first real run
+PRODUCT_PATHS = (
+    "/etc/gpustack",
+    "/opt/gpustack",
+    "/var/lib/gpustack",
+    "/etc/systemd/system/gpustack-agent.service",
+    "/etc/systemd/system/gpustack-extender.service",
+    "/etc/systemd/system/gpustack-device.service",
+)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Site:
+    """One bench, by its name, and what the playbooks said of it."""
+
+    name: str
+    state: pathlib.Path
+    kubectl: kubectl.Kubectl
+    inventory: pathlib.Path
+    checked: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
+    first: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
+    second: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
+    traces_after_check: list[str] = dataclasses.field(default_factory=list)
+
+    def playbook(self, playbook: str, *extra: str) -> dict[str, rollout.Recap]:
+        """Run one of the product's playbooks on this site."""
+        path = "site.yml" if playbook == "site" else f"playbooks/{playbook}.yml"
+        return rollout.run_playbook(f"{self.name}-{playbook}", path, self.inventory, *extra)
+
+    def on(self, host: str, *command: str, seconds: float = 120) -> str:
+        """Run a command as root on a host and return its stdout."""
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tests.bench",
+                "exec",
+                "--name",
+                self.name,
+                host,
+                "--",
+                *command,
+            ],
+            cwd=rollout.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        if done.returncode:
+            raise AssertionError(
+                f"{host}: {' '.join(command)} exited with {done.returncode}\n"
+                f"{done.stdout}{done.stderr}"
+            )
+        return done.stdout
+
+    def traces(self, hosts: list[str]) -> list[str]:
+        """Return ``host:path`` for each of the product's paths that exists."""
+        script = "; ".join(f"test -e {path} && echo {path}" for path in PRODUCT_PATHS) + "; true"
+        return [
+            f"{host}:{path}"
+            for host in hosts
+            for path in self.on(host, "sh", "-c", script).splitlines()
+        ]
+
+    def json(self, pod: str, *command: str, seconds: float = 120) -> Any:
+        """Run a command that prints JSON in a pod."""
+        return json.loads(self.kubectl.execute(pod, *command, seconds=seconds))

@@ -1,0 +1,1 @@
+"""The whole product on a real cluster: only the silicon is simulated."""

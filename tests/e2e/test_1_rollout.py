@@ -1,0 +1,33 @@
+"""site.yml on hosts that never saw the product, and once more."""
+
+import pytest
+
+from tests.cluster.site import Site
+
+pytestmark = pytest.mark.bench
+
+
+def test_check_mode_passes_on_fresh_hosts_and_changes_nothing(site: Site) -> None:
+    assert {host: recap.failed for host, recap in site.checked.items()} == dict.fromkeys(
+        site.checked, 0
+    )
+    assert not site.traces_after_check, "check mode left files"
+
+
+def test_a_second_run_changes_nothing(site: Site) -> None:
+    assert {host: recap.changed for host, recap in site.second.items()} == dict.fromkeys(
+        site.second, 0
+    )
+
+
+def test_nodes_offer_a_hundred_cores_and_320_memory_units_a_card(site: Site) -> None:
+    for node in site.kubectl.items("nodes"):
+        allocatable = node["status"]["allocatable"]
+        # two 80 GiB cards: 2 x 100 cores, 2 x 85899345920 / 268435456 units
+        assert allocatable["tencent.com/vcuda-core"] == "200"
+        assert allocatable["tencent.com/vcuda-memory"] == "640"
+
+
+def test_verify_passes(site: Site) -> None:
+    recap = site.playbook("verify")
+    assert all(line.failed == 0 and line.changed == 0 for line in recap.values())

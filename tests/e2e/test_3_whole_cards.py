@@ -1,0 +1,53 @@
+"""Whole cards: no hook, all memory, and what the host sees of them."""
+
+import pytest
+
+from tests.cluster import workloads
+from tests.cluster.kubectl import annotations, is_running, wait_for
+from tests.cluster.site import Site
+
+pytestmark = pytest.mark.bench
+
+CARD_BYTES = 85_899_345_920  # the bench's A100-SXM4-80GB
+
+
+def test_two_hundred_cores_are_two_cards_without_a_hook(site: Site) -> None:
+    limits = {workloads.CORE: "200", workloads.MEMORY: "60"}
+    site.kubectl.apply(workloads.pod("whole", limits))
+    wait_for("the pod to run", lambda: is_running(site.kubectl.get("pod", "whole")))
+    seen = site.json("whole", "cuda-workload")
+    assert [device["total"] for device in seen["devices"]] == [CARD_BYTES, CARD_BYTES]
+    assert annotations(site.kubectl.get("pod", "whole"))["tencent.com/predicate-gpu-idx-0"] == "0,1"
+    listed = site.kubectl.execute(
+        "whole",
+        "sh",
+        "-c",
+        "ls -d /etc/ld.so.preload /etc/vcuda /usr/local/vcuda 2>/dev/null; true",
+    )
+    assert listed == ""
+
+
+def test_the_seeds_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site: Site) -> None:
+    pinned = {"nodeSelector": {"kubernetes.io/hostname": "gpu1"}}
+    kernels = ["cuda-workload", "--allocate", "1024", "--kernel-us", "2000", "--seconds", "600"]
+    share = {workloads.CORE: "50", workloads.MEMORY: "32"}
+    site.kubectl.apply(workloads.pod("load-one", share, kernels, **pinned))
+    site.kubectl.apply(workloads.pod("load-two", share, kernels, **pinned))
+    for name in ("load-one", "load-two"):
+        wait_for(f"{name} to run", lambda name=name: is_running(site.kubectl.get("pod", name)))
+
+    def loads() -> list[str]:
+        table = site.on("gpu1", "nvidia-smi", "pmon", "-s", "u", "-d", "1", "-c", "1")
+        rows = [line.split() for line in table.splitlines() if not line.startswith("#")]
+        return [row[1] for row in rows if row[1] != "-" and row[3].isdigit() and int(row[3]) > 0]
+
+    wait_for("two loads in pmon", lambda: len(set(loads())) == 2)
+    site.kubectl.apply(workloads.seed_whole_card_deployment())
+    wait_for(
+        "the seeds' nvidia-smi -l 1 to print its table",
+        lambda: (
+            "NVIDIA-SMI" in site.kubectl.run("logs", "deployment/vcuda-whole", "--tail=50")
+            if any(map(is_running, site.kubectl.items("pods", "--selector=k8s-app=vcuda-whole")))
+            else False
+        ),
+    )
