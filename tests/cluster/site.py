@@ -74,6 +74,19 @@ class Site:
             for path in self.on(host, "sh", "-c", script).splitlines()
         ]
 
+    def running(self, pod: str, *, seconds: float = 90) -> dict[str, Any]:
+        """Wait until every container of a pod runs; return the pod."""
+
+        def look() -> dict[str, Any]:
+            seen = self.kubectl.get("pod", pod)
+            return seen if kubectl.is_running(seen) else {}
+
+        return kubectl.wait_for(f"pod {pod} to run", look, seconds=seconds)
+
+    def annotation(self, pod: str, key: str) -> str | None:
+        """Return one annotation of a pod as it stands now."""
+        return kubectl.annotations(self.kubectl.get("pod", pod)).get(key)
+
     def json(self, pod: str, *command: str, seconds: float = 120) -> Any:
         """Run a command that prints JSON in a pod."""
         return json.loads(self.kubectl.execute(pod, *command, seconds=seconds))

@@ -11,6 +11,7 @@ from tests.cluster.site import Site
 pytestmark = pytest.mark.bench
 
 FITS = 8  # two hosts x two cards x two halves
+ASSIGNED = "tencent.com/gpu-assigned"
 SELECTOR = "--selector=k8s-app=vcuda-test"
 
 
@@ -50,16 +51,8 @@ def test_shares_fill_every_card_and_the_one_too_many_is_told_why(site: Site) -> 
     assert_two_a_card(running)
     message = scheduling_message(waiting)
     assert "Insufficient" in message, message
-    for pod in running:
-        wait_for(
-            "gpu-assigned",
-            lambda pod=pod: (
-                annotations(site.kubectl.get("pod", pod["metadata"]["name"])).get(
-                    "tencent.com/gpu-assigned"
-                )
-                == "true"
-            ),
-        )
+    names = [pod["metadata"]["name"] for pod in running]
+    wait_for("gpu-assigned", lambda: all(site.annotation(n, ASSIGNED) == "true" for n in names))
 
 
 def test_a_tenant_sees_its_share_and_its_excess_is_refused_alone(site: Site) -> None:
@@ -87,7 +80,7 @@ def test_a_tenant_sees_its_share_and_its_excess_is_refused_alone(site: Site) -> 
 
 def test_processes_of_one_container_share_one_limit(site: Site) -> None:
     site.kubectl.apply(workloads.pod("several", workloads.SHARE))
-    wait_for("the pod to run", lambda: is_running(site.kubectl.get("pod", "several")))
+    site.running("several")
     # the first holds 6 of 8 GiB while the second asks for 4
     script = (
         "cuda-workload --allocate 6144 --hold > /tmp/first & "
@@ -99,20 +92,13 @@ def test_processes_of_one_container_share_one_limit(site: Site) -> None:
 
 
 def test_deleting_a_pod_frees_its_share_and_the_waiting_one_runs(site: Site) -> None:
-    running, waiting = settle(site)
-    freed = place_of(running[0])
-    site.kubectl.run("scale", "deployment/vcuda-test", f"--replicas={FITS}")
-    wait_for("the waiting replica to be removed by scaling", lambda: len(replicas(site)) == FITS)
-    del waiting
+    for number in range(FITS):
+        site.kubectl.apply(workloads.pod(f"early-{number}", workloads.SHARE))
+    pods = [site.running(f"early-{number}") for number in range(FITS)]
+    assert_two_a_card(pods)
     site.kubectl.apply(workloads.pod("late", workloads.SHARE))
     wait_for(
         "the late pod to be refused", lambda: scheduling_message(site.kubectl.get("pod", "late"))
     )
-    site.kubectl.run("scale", "deployment/vcuda-test", "--replicas=0")
-    late = wait_for(
-        "the late pod to run",
-        lambda: is_running(site.kubectl.get("pod", "late")) and site.kubectl.get("pod", "late"),
-        seconds=120,
-    )
-    assert place_of(late)[0] in {"gpu1", "gpu2"}
-    assert freed
+    site.kubectl.delete("pod", "early-3")
+    assert place_of(site.running("late")) == place_of(pods[3])

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster import workloads
-from tests.cluster.kubectl import annotations, is_running, wait_for
+from tests.cluster.kubectl import is_running, wait_for
 from tests.cluster.site import Site
 
 pytestmark = pytest.mark.bench
@@ -14,10 +14,10 @@ CARD_BYTES = 85_899_345_920  # the bench's A100-SXM4-80GB
 def test_two_hundred_cores_are_two_cards_without_a_hook(site: Site) -> None:
     limits = {workloads.CORE: "200", workloads.MEMORY: "60"}
     site.kubectl.apply(workloads.pod("whole", limits))
-    wait_for("the pod to run", lambda: is_running(site.kubectl.get("pod", "whole")))
+    site.running("whole")
     seen = site.json("whole", "cuda-workload")
     assert [device["total"] for device in seen["devices"]] == [CARD_BYTES, CARD_BYTES]
-    assert annotations(site.kubectl.get("pod", "whole"))["tencent.com/predicate-gpu-idx-0"] == "0,1"
+    assert site.annotation("whole", "tencent.com/predicate-gpu-idx-0") == "0,1"
     listed = site.kubectl.execute(
         "whole",
         "sh",
@@ -33,8 +33,8 @@ def test_the_seeds_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site
     share = {workloads.CORE: "50", workloads.MEMORY: "32"}
     site.kubectl.apply(workloads.pod("load-one", share, kernels, **pinned))
     site.kubectl.apply(workloads.pod("load-two", share, kernels, **pinned))
-    for name in ("load-one", "load-two"):
-        wait_for(f"{name} to run", lambda name=name: is_running(site.kubectl.get("pod", name)))
+    site.running("load-one")
+    site.running("load-two")
 
     def loads() -> list[str]:
         table = site.on("gpu1", "nvidia-smi", "pmon", "-s", "u", "-d", "1", "-c", "1")

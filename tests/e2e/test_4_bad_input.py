@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.cluster import workloads
-from tests.cluster.kubectl import KubectlError, is_running, wait_for
+from tests.cluster.kubectl import KubectlError
 from tests.cluster.site import Site
 
 pytestmark = pytest.mark.bench
@@ -47,7 +47,7 @@ def test_a_decision_written_by_a_user_is_refused_on_create(site: Site) -> None:
 
 def test_a_decision_written_by_a_user_is_refused_on_annotate(site: Site) -> None:
     site.kubectl.apply(workloads.pod("honest", workloads.SHARE))
-    wait_for("the pod to run", lambda: is_running(site.kubectl.get("pod", "honest")))
+    site.running("honest")
     with pytest.raises(KubectlError, match=r"tencent\.com/predicate-"):
         site.kubectl.run(
             "annotate", "--overwrite", "pod", "honest", "tencent.com/predicate-gpu-idx-0=1"

@@ -1,0 +1,113 @@
+"""The command line on a snapshot: tables, JSON, exit status, and errors that name the place."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from gpustack.cli.main import main
+from gpustack.model.device import Card, Node
+from gpustack.model.placement import Placement, place
+from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.nodes import encode_devices
+from gpustack.wire.pods import parse_request
+
+KEYS = Keys()
+CARDS = tuple(
+    Card(minor=minor, uuid=f"GPU-{minor}", model="NVIDIA T4", memory_bytes=16 << 30)
+    for minor in range(2)
+)
+NODE = Node(name="gpu1", cards=CARDS, links=(("X", "PIX"), ("PIX", "X")))
+
+
+def pod(name: str, cores: int, memory: int, *, held: bool = False) -> dict[str, Any]:
+    limits = {KEYS.vcuda_core: str(cores), KEYS.vcuda_memory: str(memory)}
+    item: dict[str, Any] = {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
+    }
+    if held:
+        request = parse_request(KEYS, item)
+        assert request is not None
+        placement = place(NODE, request)
+        assert isinstance(placement, Placement)
+        item["metadata"]["annotations"] = encode_decision(KEYS, placement, 1)
+        item["spec"]["nodeName"] = NODE.name
+    return item
+
+
+@pytest.fixture
+def snapshot(tmp_path: pathlib.Path) -> str:
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "gpu1", "annotations": {KEYS.gpu_devices: encode_devices(NODE)}},
+    }
+    items = [node, pod("holder", 60, 8, held=True), pod("small", 50, 8), pod("big", 200, 64)]
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    return str(path)
+
+
+def test_usage_names_the_tenant_and_what_is_free(
+    snapshot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["usage", "--snapshot", snapshot, "-o", "json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["cards"]
+    assert (first["free_cores"], first["free_memory_units"]) == (40, 56)
+    assert first["tenants"][0]["pod"] == "holder"
+    assert (second["free_cores"], second["tenants"]) == (100, [])
+
+
+def test_usage_prints_a_line_a_tenant(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["usage", "--snapshot", snapshot]) == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["NODE", "CARD", "MODEL"]
+    assert "default/holder/main" in first
+    assert second.split()[-3:] == ["-", "0", "0"]
+
+
+def test_explain_says_yes_with_the_cards(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "small", "--snapshot", snapshot, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["nodes"]["gpu1"]["containers"][0]["minors"] == [1]
+
+
+def test_explain_says_no_with_a_code_and_status_one(
+    snapshot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "default/big", "--snapshot", snapshot, "-o", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["nodes"]["gpu1"]["code"] == "NoWholeCard"
+
+
+def test_explain_of_a_holder_says_where(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "holder", "--snapshot", snapshot]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["gpu1", "holds", "main=0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("{", "is not JSON"),
+        ('{"kind": "Pod"}', 'kind: must be "List"'),
+        ('{"kind": "List"}', "items: must be an array"),
+        ('{"kind": "List", "items": [{}]}', "items[0].metadata"),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused_by_place(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str, named: str
+) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    assert main(["usage", "--snapshot", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert str(path) in error
+    assert named in error
+
+
+def test_a_pod_that_is_not_there_is_named(
+    snapshot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "absent", "--snapshot", snapshot]) == 2
+    assert "no pod default/absent" in capsys.readouterr().err
