@@ -1,0 +1,9 @@
+"""The one brain: where a pod goes, on which node and which cards, and why not elsewhere.
+
+Pure functions over frozen values: no I/O, no clock, no logging, nothing from outside the standard
+library. The extender calls it to decide, the agent to verify, the command line to explain.
+
+Read in this order: `units`, `topology`, `device` (what there is), `request` (what is asked),
+`holding` (what a placed pod takes), `cardset` (the best n cards), `placement` (the answer),
+`verification` (somebody else's answer), `explanation` (why not).
+"""

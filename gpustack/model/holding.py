@@ -1,0 +1,195 @@
+"""What a placed pod takes of its node's cards, and giving it back.
+
+Containers and restartable init containers run together, so what they hold adds up. An ordinary
+init container is over before the containers start: it runs beside the restartable ones that stand
+before it, and the pod needs the larger of both moments on each card (the rule by which Kubernetes
+computes a pod's resources, applied card by card).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpustack.model.device import IDLE, Node, Use
+from gpustack.model.request import ContainerKind, ContainerRequest
+from gpustack.model.units import CORES_PER_CARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlacement:
+    """The cards of one container.
+
+    Attributes:
+        name: the container's name.
+        kind: how it lives; with `index` it names the container within the pod.
+        index: position in `spec.containers` (APP) or in `spec.initContainers` (the others).
+        minors: ascending.
+        uuids: in the order of `minors`; empty strings where nobody published them.
+        cores: as asked: 1..99, or 100 for each card.
+        memory_units: as asked; whole cards take all memory of their cards anyway.
+    """
+
+    name: str
+    kind: ContainerKind = ContainerKind.APP
+    index: int
+    minors: tuple[int, ...]
+    uuids: tuple[str, ...]
+    cores: int
+    memory_units: int
+
+    @property
+    def is_share(self) -> bool:
+        """True for a part of one card, False for whole cards."""
+        return self.cores < CORES_PER_CARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Which node and which cards a pod gets, container by container, in the request's order."""
+
+    node: str
+    containers: tuple[ContainerPlacement, ...]
+
+
+def placed(node: Node, request: ContainerRequest, indexes: Iterable[int]) -> ContainerPlacement:
+    """Return the placement of a container on the cards at these positions of `node.cards`."""
+    cards = [node.cards[index] for index in sorted(indexes)]
+    return ContainerPlacement(
+        name=request.name,
+        kind=request.kind,
+        index=request.index,
+        minors=tuple(card.minor for card in cards),
+        uuids=tuple(card.uuid for card in cards),
+        cores=request.cores,
+        memory_units=request.memory_units,
+    )
+
+
+def holds(node: Node, placement: Placement) -> Mapping[int, Use]:
+    """Return what a pod takes of each card, by position in `node.cards`.
+
+    A card is known by its UUID first: after a reboot the same card may have another minor. A card
+    that the node no longer has holds nothing.
+    """
+    running: dict[int, Use] = {}
+    for container in placement.containers:
+        if container.kind is not ContainerKind.INIT:
+            _add(running, _takes(node, container))
+    peak = dict(running)
+    for container in placement.containers:
+        if container.kind is ContainerKind.INIT:
+            moment = dict(_takes(node, container))
+            for beside in sidecars_before(placement.containers, container.index):
+                _add(moment, _takes(node, beside))
+            for index, use in moment.items():
+                peak[index] = peak.get(index, IDLE) | use
+    return peak
+
+
+def sidecars_before(
+    containers: Iterable[ContainerPlacement], index: int
+) -> list[ContainerPlacement]:
+    """Return the restartable init containers that run while init container `index` does."""
+    return [
+        container
+        for container in containers
+        if container.kind is ContainerKind.SIDECAR and container.index < index
+    ]
+
+
+def apply(node: Node, placement: Placement) -> Node:
+    """Return the node after the pod took its cards. Over-commit is counted, never dropped."""
+    uses = list(node.uses)
+    for index, use in holds(node, placement).items():
+        uses[index] = uses[index] + use
+    return node.with_uses(tuple(uses))
+
+
+def release(node: Node, placement: Placement) -> Node:
+    """Return the node after the pod gave its cards back: the exact inverse of `apply`.
+
+    Raises:
+        ValueError: the placement was never applied to this node.
+    """
+    uses = list(node.uses)
+    for index, use in holds(node, placement).items():
+        left = uses[index] - use
+        if left.cores < 0 or left.memory_units < 0:
+            minor = node.cards[index].minor
+            raise ValueError(f"card {minor} of {node.name} holds less than is given back")
+        uses[index] = left
+    return node.with_uses(tuple(uses))
+
+
+def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
+    """Return what one container takes of the card at `index`."""
+    if not container.is_share:
+        return node.cards[index].whole
+    return Use(cores=container.cores, memory_units=container.memory_units)
+
+
+def _takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
+    found: dict[int, Use] = {}
+    for minor, uuid in zip(container.minors, container.uuids, strict=True):
+        index = _position(node, minor, uuid)
+        if index is not None:
+            found[index] = take_of(node, container, index)
+    return found
+
+
+def _position(node: Node, minor: int, uuid: str) -> int | None:
+    if uuid:
+        for index, card in enumerate(node.cards):
+            if card.uuid == uuid:
+                return index
+    # Not the same card, or no UUID to tell: the container still reaches /dev/nvidia<minor>.
+    return node.index_of(minor)
+
+
+def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:
+    for index, use in more.items():
+        total[index] = total.get(index, IDLE) + use
+
+
+def inherited_minors(
+    container: ContainerRequest | ContainerPlacement, others: Iterable[ContainerPlacement]
+) -> tuple[int, ...] | None:
+    """Return the cards that an ordinary init container has without anybody writing them down.
+
+    They are cards that containers which start after it will hold, as much of them as it needs: a
+    share takes the lowest card on which they hold enough; n whole cards are the lowest n of the
+    first container that has so many. None where they hold too little.
+    """
+    after = sorted(
+        (each for each in others if _starts_after(each, container.index)),
+        key=lambda each: (each.kind.value, each.index),
+    )
+    if container.is_share:
+        return _inherited_share(container, after)
+    count = container.cores // CORES_PER_CARD
+    for each in after:
+        if not each.is_share and len(each.minors) >= count:
+            return each.minors[:count]
+    return None
+
+
+def _starts_after(other: ContainerPlacement, index: int) -> bool:
+    if other.kind is ContainerKind.SIDECAR:
+        return other.index > index
+    return other.kind is ContainerKind.APP
+
+
+def _inherited_share(
+    container: ContainerRequest | ContainerPlacement, after: list[ContainerPlacement]
+) -> tuple[int, ...] | None:
+    totals: dict[int, Use] = {}
+    for each in after:
+        for minor in each.minors:
+            # A whole card's memory is all there, whatever the number says.
+            memory = each.memory_units if each.is_share else container.memory_units
+            use = Use(cores=each.cores, memory_units=memory)
+            totals[minor] = totals.get(minor, IDLE) + use
+    for minor in sorted(totals):
+        total = totals[minor]
+        if total.cores >= container.cores and total.memory_units >= container.memory_units:
+            return (minor,)
+    return None

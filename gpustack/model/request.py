@@ -1,0 +1,169 @@
+"""What is asked: the rules of `vcuda-core` and `vcuda-memory` for each container of a pod.
+
+1..99 cores are a share of one card and need memory; 100 n cores are n whole cards, whose memory
+is theirs whatever the number says. Everything else is refused with the field and what to do.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from gpustack.model import device, units
+from gpustack.model.errors import GpustackError
+
+
+class ContainerKind(Enum):
+    """How a container lives beside the pod's others."""
+
+    APP = "app"
+    SIDECAR = "sidecar"  # a restartable init container: runs to the pod's end, placed like APP
+    INIT = "init"  # an ordinary init container: is over before any APP starts
+
+
+class Topology(Enum):
+    """How the cards of one container must be joined (annotation `gpu-topology`)."""
+
+    BEST_EFFORT = "best-effort"
+    SINGLE_SWITCH = "single-switch"
+    SINGLE_NUMA = "single-numa"
+    NVLINK = "nvlink"
+
+
+class Strategy(Enum):
+    """Fill what is in use first, or the opposite."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+class BadRequest(GpustackError, ValueError):
+    """A pod that asks for something that doesn't exist.
+
+    Attributes:
+        field: path of the offending field in the pod.
+        message: names the field and says what to do.
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        self.field: Final = field
+        self.message: Final = f"{field}: {problem}"
+        super().__init__(self.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """Names to accept and names to refuse; an empty `include` accepts all."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+ANY: Final = Selector()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRequest:
+    """What one container asks.
+
+    Attributes:
+        name: the container's name.
+        kind: how it lives; with `index` it names the container within the pod.
+        index: position in `spec.containers` (APP) or in `spec.initContainers` (the others).
+        cores: hundredths of a card: 1..99 or a multiple of 100.
+        memory_units: units of 256 MiB; recorded only for whole cards.
+    """
+
+    name: str
+    kind: ContainerKind = ContainerKind.APP
+    index: int
+    cores: int
+    memory_units: int
+
+    @property
+    def is_share(self) -> bool:
+        """True for a part of one card, False for whole cards."""
+        return self.cores < units.CORES_PER_CARD
+
+    @property
+    def whole_cards(self) -> int:
+        """How many whole cards; 0 for a share."""
+        return self.cores // units.CORES_PER_CARD
+
+    @property
+    def card_count(self) -> int:
+        """How many cards it holds."""
+        return max(1, self.whole_cards)
+
+    @property
+    def share(self) -> device.Use:
+        """What a share takes of its card."""
+        return device.Use(cores=self.cores, memory_units=self.memory_units)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRequest:
+    """What a pod asks: its containers that ask for anything, and the user's conditions."""
+
+    containers: tuple[ContainerRequest, ...]
+    models: Selector = ANY
+    uuids: Selector = ANY
+    topology: Topology = Topology.BEST_EFFORT
+    node_strategy: Strategy = Strategy.BINPACK
+    card_strategy: Strategy = Strategy.BINPACK
+
+    def accepts(self, card: device.Card) -> bool:
+        """Say whether the user's lists of models and UUIDs allow this card."""
+        if any(device.model_matches(name, card.model) for name in self.models.exclude):
+            return False
+        if card.uuid in self.uuids.exclude:
+            return False
+        if self.uuids.include and card.uuid not in self.uuids.include:
+            return False
+        models = self.models.include
+        return not models or any(device.model_matches(name, card.model) for name in models)
+
+
+def check_container(
+    *,
+    name: str,
+    kind: ContainerKind = ContainerKind.APP,
+    index: int,
+    cores: int,
+    memory_units: int,
+    core_field: str = "vcuda-core",
+    memory_field: str = "vcuda-memory",
+) -> ContainerRequest | None:
+    """Turn one container's two limits into a request; None when it asks for nothing.
+
+    `core_field` and `memory_field` are the paths that a refusal names.
+
+    Raises:
+        BadRequest: a negative amount, cores between whole cards, a share without memory, memory
+            without cores.
+    """
+    per_card = units.CORES_PER_CARD
+    if cores < 0:
+        raise BadRequest(core_field, f"{cores} is negative; ask for 1 to 99, or for 100 a card")
+    if memory_units < 0:
+        raise BadRequest(memory_field, f"{memory_units} is negative; count units of 256 MiB")
+    if cores == 0 and memory_units == 0:
+        return None
+    if cores == 0:
+        raise BadRequest(
+            memory_field, f"{memory_units} units of memory without compute; set {core_field} too"
+        )
+    if cores > per_card and cores % per_card:
+        low = cores - cores % per_card
+        raise BadRequest(
+            core_field,
+            f"{cores} is neither a share (1 to 99) nor whole cards (a multiple of 100); "
+            f"use {low} or {low + per_card}",
+        )
+    if cores < per_card and memory_units == 0:
+        raise BadRequest(
+            core_field,
+            f"a share of {cores} needs memory; set {memory_field} to a number of 256 MiB units",
+        )
+    return ContainerRequest(
+        name=name, kind=kind, index=index, cores=cores, memory_units=memory_units
+    )

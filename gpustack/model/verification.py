@@ -1,0 +1,128 @@
+"""Somebody else's answer, checked: is this decision possible, and is it what the pod asks?
+
+The agent obeys the decision that the extender wrote, but only after this check: a user can write
+annotations too, cards are renumbered and fail, and two schedulers may have decided at once.
+"""
+
+from gpustack.model import whole
+from gpustack.model.device import Node, Use
+from gpustack.model.explanation import CardRefusal, Reason, Refusal
+from gpustack.model.holding import ContainerPlacement, Placement, holds
+from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.units import CORES_PER_CARD
+
+
+def verify(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
+    """Return why `placement` may not be carried out on `node`; None when it may.
+
+    `node.uses` holds what the other pods take, without this one.
+    """
+    return (
+        _unjustified(node, placement, request)
+        or _wrong_cards(node, placement)
+        or _unwanted_cards(node, placement, request)
+        or _taken_cards(node, placement)
+    )
+
+
+def _unjustified(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
+    if placement.node != node.name:
+        return _no(Reason.UNJUSTIFIED_DECISION, f"it is for node {placement.node!r}")
+    given = {(each.kind, each.index): each for each in placement.containers}
+    asked = {(each.kind, each.index): each for each in request.containers}
+    if len(given) != len(placement.containers) or given.keys() != asked.keys():
+        names = ", ".join(each.name for each in placement.containers)
+        return _no(Reason.UNJUSTIFIED_DECISION, f"it gives cards to other containers: {names}")
+    for key, container in asked.items():
+        problem = mismatch(container, given[key])
+        if problem:
+            return _no(Reason.UNJUSTIFIED_DECISION, problem)
+    return None
+
+
+def mismatch(asked: ContainerRequest, given: ContainerPlacement) -> str:
+    """Say how what a container is given differs from what it asks; empty when it doesn't."""
+    if (asked.cores, asked.memory_units) != (given.cores, given.memory_units):
+        return (
+            f"container {asked.name!r} asks {asked.cores} cores and {asked.memory_units} units, "
+            f"and is given {given.cores} and {given.memory_units}"
+        )
+    count = len(given.minors)
+    if count != asked.card_count or len(set(given.minors)) != count or len(given.uuids) != count:
+        return (
+            f"container {asked.name!r} asks {asked.card_count} different cards, "
+            f"and is given {','.join(map(str, given.minors))}"
+        )
+    return ""
+
+
+def _wrong_cards(node: Node, placement: Placement) -> Refusal | None:
+    for container in placement.containers:
+        for minor, uuid in zip(container.minors, container.uuids, strict=True):
+            index = node.index_of(minor)
+            if index is None:
+                return _no(Reason.UNKNOWN_CARD, f"node {node.name} has no card {minor}", minor)
+            present = node.cards[index].uuid
+            if uuid and present and uuid != present:
+                text = f"card {minor} of {node.name} is {present}, the decision says {uuid}"
+                return _no(Reason.CARD_RENUMBERED, text, minor)
+    return None
+
+
+def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
+    for container in placement.containers:
+        indexes = _indexes(node, container)
+        for index in indexes:
+            card = node.cards[index]
+            if not card.healthy:
+                text = f"card {card.minor} is unhealthy since {card.since}: {card.reason}"
+                return _no(Reason.UNHEALTHY_CARDS, text, card.minor)
+            if not request.accepts(card):
+                text = f"the pod does not accept card {card.minor} ({card.model}, {card.uuid})"
+                return _no(Reason.WRONG_MODEL, text, card.minor)
+        for one in indexes:
+            for two in indexes:
+                if not whole.meets(node, request.topology, one, two):
+                    a, b = node.cards[one].minor, node.cards[two].minor
+                    text = f"cards {a} and {b} are not joined as {request.topology.value} demands"
+                    return _no(Reason.TOPOLOGY_UNMET, text, a)
+    return None
+
+
+def _taken_cards(node: Node, placement: Placement) -> Refusal | None:
+    for index, hold in sorted(holds(node, placement).items()):
+        card, use = node.cards[index], node.uses[index]
+        total = use + hold
+        text = (
+            f"card {card.minor} has {node.free_cores(index)} cores and "
+            f"{node.free_memory_units(index)} units free; {hold.cores} and {hold.memory_units} "
+            "are decided"
+        )
+        if hold.cores == CORES_PER_CARD and _is_whole(placement, card.minor) and not use.idle:
+            return _no(Reason.NO_WHOLE_CARD, text, card.minor)
+        reason = _excess(total, card.whole)
+        if reason is not None:
+            return _no(reason, text, card.minor)
+    return None
+
+
+def _excess(total: Use, most: Use) -> Reason | None:
+    if total.cores > most.cores:
+        return Reason.INSUFFICIENT_CORE
+    if total.memory_units > most.memory_units:
+        return Reason.INSUFFICIENT_MEMORY
+    return None
+
+
+def _is_whole(placement: Placement, minor: int) -> bool:
+    return any(not each.is_share and minor in each.minors for each in placement.containers)
+
+
+def _indexes(node: Node, container: ContainerPlacement) -> list[int]:
+    found = (node.index_of(minor) for minor in container.minors)
+    return [index for index in found if index is not None]
+
+
+def _no(reason: Reason, detail: str, minor: int | None = None) -> Refusal:
+    cards = () if minor is None else (CardRefusal(minor=minor, reason=reason),)
+    return Refusal(reason=reason, cards=cards, detail=detail)

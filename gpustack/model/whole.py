@@ -1,0 +1,76 @@
+"""Whole cards for one container: the demand of a pod put as a question to `cardset`."""
+
+from collections.abc import Iterable, Iterator
+
+from gpustack.model import cardset
+from gpustack.model.device import Node
+from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
+from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
+
+
+def choices(
+    node: Node,
+    request: PodRequest,
+    container: ContainerRequest,
+    candidates: Iterable[int],
+    forced: Iterable[int] = (),
+) -> Iterator[tuple[int, ...]]:
+    """Yield the sets of cards that meet the demand, best first.
+
+    The best one comes from the search that remembers; the others are listed only when a caller
+    comes back for more, which it does when the best one blocks another container of the pod.
+    """
+    question = cardset.Question(
+        links=links_of(node),
+        free=_set(i for i, card in enumerate(node.cards) if card.healthy and node.uses[i].idle),
+        candidates=_set(candidates),
+        count=container.whole_cards,
+        joins=joins(node, request.topology),
+        forced=_set(forced),
+        spread=request.card_strategy is Strategy.SPREAD,
+    )
+    first = cardset.best(question)
+    if first is None:
+        return
+    yield first
+    sizes = tuple(card.memory_units for card in node.cards)
+    yield from (cards for cards in cardset.every(question, sizes) if cards != first)
+
+
+def joins(node: Node, demand: Topology) -> tuple[int, ...]:
+    """Return for each card the set of cards that `demand` lets it be together with."""
+    size = len(node.cards)
+    if demand is Topology.BEST_EFFORT:
+        return ((1 << size) - 1,) * size
+    return tuple(
+        _set(other for other in range(size) if meets(node, demand, card, other))
+        for card in range(size)
+    )
+
+
+def meets(node: Node, demand: Topology, first: int, second: int) -> bool:
+    """Say whether two cards are joined as demanded. What isn't known doesn't meet a demand."""
+    level = node.link(first, second).level
+    if demand is Topology.BEST_EFFORT or first == second:
+        return True
+    if demand is Topology.NVLINK:
+        return level is Level.NVLINK
+    if demand is Topology.SINGLE_SWITCH:
+        return level <= Level.PXB
+    one, two = node.cards[first].numa, node.cards[second].numa
+    if one is not None and two is not None:
+        return one == two
+    # NODE and nearer PCIe paths stay within a NUMA node; NVLink says nothing about the host.
+    return Level.PIX <= level <= Level.NODE
+
+
+def links_of(node: Node) -> Links:
+    """Return the node's links; where nobody published them, every pair is the farthest."""
+    if node.links:
+        return node.links
+    size = range(len(node.cards))
+    return tuple(tuple(SELF_TOKEN if a == b else FARTHEST_TOKEN for b in size) for a in size)
+
+
+def _set(indexes: Iterable[int]) -> int:
+    return sum(1 << index for index in indexes)

@@ -1,0 +1,100 @@
+"""Configuration files: YAML, checked against a published schema, with its defaults filled in."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from gpustack.model.errors import GpustackError
+from gpustack.wire import schemas
+
+
+class ConfigError(GpustackError):
+    """A configuration that can't be used.
+
+    Attributes:
+        path: the file.
+        problems: one line each: the path of the value and what is allowed there.
+    """
+
+    def __init__(self, path: pathlib.Path, problems: list[str]) -> None:
+        self.path: Final = path
+        self.problems: Final = tuple(problems)
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice: YAML would silently take the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                line = key.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"line {line}: {key.value} stands twice", key.start_mark
+                )
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
+        return super().construct_mapping(node, deep=deep)
+
+
+def load_config(path: str | pathlib.Path, schema_name: str) -> dict[str, Any]:
+    """Read a configuration file and fill in the schema's defaults.
+
+    Raises:
+        ConfigError: the file can't be read, isn't YAML, or breaks the schema; lists every
+            problem with its path.
+    """
+    file = pathlib.Path(path)
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(file, [f"can't be read: {error}"]) from error
+    return parse_config(text, schema_name, file)
+
+
+def parse_config(text: str, schema_name: str, file: pathlib.Path) -> dict[str, Any]:
+    """Do what `load_config` does with a text that was read already; `file` is for errors.
+
+    Raises:
+        ConfigError: as `load_config`.
+    """
+    try:
+        value = _read_yaml(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(file, [f"is not YAML: {_one_line(error)}"]) from error
+    value = {} if value is None else value
+    problems = schemas.problems(schema_name, value)
+    if problems:
+        raise ConfigError(file, problems)
+    filled: dict[str, Any] = _with_defaults(schemas.load(schema_name), value)
+    return filled
+
+
+def _read_yaml(text: str) -> Any:
+    loader = _StrictLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
+    """Return `value` with the defaults of its schema's properties, at every depth."""
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return [_with_defaults(items, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    filled = dict(value)
+    for name, each in schema.get("properties", {}).items():
+        if name in filled:
+            filled[name] = _with_defaults(each, filled[name])
+        elif "default" in each:
+            filled[name] = _with_defaults(each, each["default"])
+    return filled
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

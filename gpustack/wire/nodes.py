@@ -1,0 +1,140 @@
+"""A node's cards, links and health as the node's annotation carries them, and back.
+
+Nodes that the original gpu-manager still runs carry no annotation: they count as equal cards
+without links, as many as their `vcuda-core` holds hundreds.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpustack.model.device import Card, Node, arrange
+from gpustack.model.topology import BadLinks, Links, check_links
+from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
+from gpustack.wire import schemas
+from gpustack.wire.annotations import BadAnnotation, Keys, annotations_of
+from gpustack.wire.quantities import parse_quantity
+
+VERSION: Final = 1
+MODEL_LABEL: Final = "gaia.tencent.com/gpu-model"
+
+
+def encode_devices(node: Node) -> str:
+    """Return the value of the annotation `gpu-devices`: one line of JSON, keys in fixed order."""
+    return json.dumps(
+        {
+            "version": VERSION,
+            "driver": node.driver,
+            "cuda": node.cuda,
+            "devices": [
+                {
+                    "minor": card.minor,
+                    "uuid": card.uuid,
+                    "model": card.model,
+                    "memory": card.memory_bytes,
+                    "sms": card.sms,
+                    "numa": card.numa,
+                    "bus": card.bus,
+                    "healthy": card.healthy,
+                    "since": card.since,
+                    "reason": card.reason,
+                }
+                for card in node.cards
+            ],
+            "links": [list(row) for row in node.links],
+        }
+    )
+
+
+def decode_node(keys: Keys, node_json: Mapping[str, Any]) -> Node:
+    """Read a node of the API, with nothing taken of its cards yet.
+
+    Raises:
+        BadAnnotation: the annotation isn't JSON, has an unknown version, or describes no machine;
+            names the place within it.
+    """
+    name = (node_json.get("metadata") or {}).get("name", "")
+    text = annotations_of(node_json).get(keys.gpu_devices)
+    if text is None:
+        return Node(name=name, cards=_equal_cards(keys, node_json))
+    cards, links, driver, cuda = _decode(keys.gpu_devices, text)
+    return Node(name=name, cards=cards, links=links, driver=driver, cuda=cuda)
+
+
+@functools.lru_cache(maxsize=4096)  # every heartbeat of a node brings the same text again
+def _decode(key: str, text: str) -> tuple[tuple[Card, ...], Links, str, str]:
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise BadAnnotation(key, f"is not JSON: {error}") from None
+    except RecursionError:
+        raise BadAnnotation(key, "is nested too deeply") from None
+    if isinstance(body, dict) and body.get("version", VERSION) != VERSION:
+        version = body["version"]
+        raise BadAnnotation(key, f"version {version!r} is not known; this reader knows {VERSION}")
+    problems = schemas.problems("gpu-devices", body)
+    if problems:
+        raise BadAnnotation(key, problems[0])
+    cards = tuple(_card(device) for device in body["devices"])
+    _check_distinct(key, cards)
+    links: Links = tuple(tuple(row) for row in body["links"])
+    if links:
+        try:
+            check_links(links, len(cards))
+        except BadLinks as error:
+            raise BadAnnotation(key, str(error)) from None
+    return *arrange(cards, links), body.get("driver", ""), body.get("cuda", "")
+
+
+def _card(device: Mapping[str, Any]) -> Card:
+    return Card(
+        minor=int(device["minor"]),
+        uuid=device["uuid"],
+        model=device["model"],
+        memory_bytes=int(device["memory"]),
+        sms=int(device.get("sms", 0)),
+        numa=device.get("numa"),
+        bus=device.get("bus", ""),
+        healthy=device["healthy"],
+        since=device.get("since", ""),
+        reason=device.get("reason", ""),
+    )
+
+
+def _check_distinct(key: str, cards: tuple[Card, ...]) -> None:
+    for name in ("minor", "uuid"):
+        values = [getattr(card, name) for card in cards]
+        for position, value in enumerate(values):
+            if value in values[:position]:
+                raise BadAnnotation(key, f"devices[{position}].{name}: {value!r} stands twice")
+
+
+def _equal_cards(keys: Keys, node_json: Mapping[str, Any]) -> tuple[Card, ...]:
+    count = _allocatable(node_json, keys.vcuda_core) // CORES_PER_CARD
+    if count == 0:
+        return ()
+    memory_units = _allocatable(node_json, keys.vcuda_memory) // count
+    labels = (node_json.get("metadata") or {}).get("labels") or {}
+    return tuple(
+        Card(
+            minor=minor,
+            uuid="",
+            model=labels.get(MODEL_LABEL, ""),
+            memory_bytes=memory_units * MEMORY_UNIT_BYTES,
+        )
+        for minor in range(count)
+    )
+
+
+def _allocatable(node_json: Mapping[str, Any], resource: str) -> int:
+    """Return what a node offers of a resource; 0 where it says nothing that can be read."""
+    status = node_json.get("status") or {}
+    for name in ("allocatable", "capacity"):
+        amounts = status.get(name) or {}
+        if resource in amounts:
+            try:
+                return max(0, parse_quantity(amounts[resource]))
+            except ValueError:
+                return 0
+    return 0

@@ -1,0 +1,1 @@
+"""Tests of gpustack.model: properties first, then the worked examples."""

@@ -1,0 +1,60 @@
+"""What a container may ask, and how a refusal tells what to do."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.request import BadRequest, check_container
+
+CORE = "spec.containers[0].resources.limits[tencent.com/vcuda-core]"
+MEMORY = "spec.containers[0].resources.limits[tencent.com/vcuda-memory]"
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "field", "advice"),
+    [
+        (150, 10, CORE, "use 100 or 200"),
+        (101, 0, CORE, "use 100 or 200"),
+        (50, 0, CORE, f"set {MEMORY}"),
+        (0, 8, MEMORY, f"set {CORE} too"),
+        (-1, 8, CORE, "negative"),
+        (50, -8, MEMORY, "negative"),
+    ],
+)
+def test_a_request_that_does_not_exist_is_refused_with_the_field_and_what_to_do(
+    cores: int, memory: int, field: str, advice: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        check_container(
+            name="c",
+            index=0,
+            cores=cores,
+            memory_units=memory,
+            core_field=CORE,
+            memory_field=MEMORY,
+        )
+    assert caught.value.field == field
+    assert caught.value.message.startswith(f"{field}: ")
+    assert advice in caught.value.message
+
+
+@given(st.integers(-300, 900), st.integers(-5, 300))
+def test_every_pair_of_limits_is_a_share_whole_cards_nothing_or_refused(
+    cores: int, memory: int
+) -> None:
+    allowed = (1 <= cores <= 99 and memory > 0) or (cores >= 100 and cores % 100 == 0)
+    nothing = cores == 0 and memory == 0
+    try:
+        found = check_container(name="c", index=3, cores=cores, memory_units=memory)
+    except BadRequest:
+        assert memory < 0 or not (allowed or nothing)
+        return
+    assert memory >= 0
+    if found is None:
+        assert nothing
+        return
+    assert allowed
+    assert (found.cores, found.memory_units, found.index) == (cores, memory, 3)
+    assert found.is_share is (cores < 100)
+    assert found.whole_cards == cores // 100
+    assert found.card_count == max(1, cores // 100)

@@ -1,0 +1,1 @@
+"""Tests of gpustack.wire: bytes and JSON to model types and back."""

@@ -1,0 +1,5 @@
+"""Profiles of the properties in this folder."""
+
+from tests import profiles
+
+profiles.register()
