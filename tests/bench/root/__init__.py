@@ -1,0 +1,83 @@
+"""The root file system that every host starts from.
+
+Debian 12 with systemd and everything that a control-plane host or a GPU host needs, built once by
+mmdebstrap, kept in the cache under a hash of its recipe, and imported into podman as an image.
+"""
+
+import hashlib
+import os
+import pathlib
+
+from tests.bench import paths, progress
+
+SUITE = "bookworm"
+PACKAGES = (
+    # a host as one finds it
+    "systemd-sysv", "dbus", "python3", "python3-apt", "python3-debian", "sudo", "kmod", "procps",
+    "iproute2", "iputils-ping", "ca-certificates", "mount", "file", "less",
+    # a node
+    "containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "ethtool",
+    # the programs of the images
+    "busybox-static",
+    # a control plane
+    "etcd-server", "etcd-client",
+)  # fmt: skip
+# documentation is a third of the files and nobody reads it on a test host
+DPKG_OPTIONS = ("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
+                "path-exclude=/usr/share/locale/*")  # fmt: skip
+CUSTOMIZE = pathlib.Path(__file__).with_name("customize.sh")
+REPOSITORY = "localhost/gpustack-bench-root"
+
+
+def key() -> str:
+    """Return the hash of the recipe, under which the root is kept."""
+    recipe = "\n".join((SUITE, *PACKAGES, *DPKG_OPTIONS, CUSTOMIZE.read_text()))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:16]
+
+
+def image() -> str:
+    """Return the name of the podman image of this recipe."""
+    return f"{REPOSITORY}:{key()}"
+
+
+def archive() -> pathlib.Path:
+    """Return the tar file of this recipe's root; ``build`` makes it."""
+    return paths.cache("root") / f"{key()}.tar"
+
+
+def build() -> str:
+    """Make the root and its image when they are missing; return the image's name.
+
+    The environment's GPUSTACK_BENCH_MIRROR, when set, is the Debian mirror to take it from.
+
+    Raises:
+        BenchError: mmdebstrap or podman failed.
+    """
+    with progress.exclusive("root"):
+        if not archive().exists():
+            _bootstrap()
+        if not _image_exists():
+            with progress.step("importing the hosts' root into podman"):
+                progress.call(
+                    ["podman", "import", "--quiet", archive(), image()], log="bench-import"
+                )
+    return image()
+
+
+def _image_exists() -> bool:
+    names = progress.output(["podman", "images", "--format", "{{.Repository}}:{{.Tag}}"])
+    return image() in names.split()
+
+
+def _bootstrap() -> None:
+    partial = archive().with_suffix(".partial.tar")
+    options = [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
+    mirror = os.environ.get("GPUSTACK_BENCH_MIRROR")
+    with progress.step(f"making the hosts' root ({SUITE}, {len(PACKAGES)} packages; 20-80 s)"):
+        progress.call(
+            ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *options,
+             "--aptopt=Acquire::Languages \"none\"", f"--customize-hook={CUSTOMIZE} \"$1\"",
+             SUITE, partial, *([mirror] if mirror else [])],
+            log="bench-root",
+        )  # fmt: skip
+    partial.rename(archive())
