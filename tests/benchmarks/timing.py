@@ -1,0 +1,31 @@
+"""Time a call many times and say the middle and the tail."""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Median and 99th percentile, seconds."""
+
+    median: float
+    p99: float
+
+    def text(self, unit: str = "ms") -> str:
+        """Return ``median (p99)`` in a unit."""
+        factor = {"ms": 1e3, "us": 1e6}[unit]
+        return f"{self.median * factor:.2f} ({self.p99 * factor:.2f})"
+
+
+def measure(call: Callable[[], object], *, times: int) -> Timing:
+    """Call it ``times`` times after one unmeasured call."""
+    call()
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started)
+    seconds.sort()
+    return Timing(median=statistics.median(seconds), p99=seconds[int(len(seconds) * 0.99)])
