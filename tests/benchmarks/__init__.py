@@ -1,1 +1,1 @@
-"""Figures that ``make bench`` measures and writes to ``docs/benchmarks.md``; no test asserts one."""
+"""Figures that ``make bench`` measures and writes down; no test asserts one."""

@@ -1,0 +1,54 @@
+"""kube-scheduler 1.22 with the first seed's Policy as it stands, calling the same extender."""
+
+import collections.abc
+import json
+import pathlib
+
+import pytest
+
+from tests.cluster import opening, workloads
+from tests.cluster.kubectl import is_running, scheduling_message, wait_for
+from tests.cluster.site import Site
+
+pytestmark = pytest.mark.bench
+
+FITS = 8
+SEED_POLICY = pathlib.Path(__file__).parent / "data" / "seed-policy.json"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
+    """Let 1.22 schedule while this module runs."""
+    site.playbook(
+        "control_plane",
+        "--extra-vars=kube_scheduler_form=policy",
+        "--extra-vars=kube_scheduler_unit=kube-scheduler-1.22.service",
+    )
+    opening.bench("scheduler", "--name", site.name, "1.22")
+    yield
+    opening.bench("scheduler", "--name", site.name, "1.34")
+
+
+def test_the_installed_policy_is_the_seeds(site: Site) -> None:
+    installed = json.loads(site.on("cp1", "cat", "/etc/kubernetes/scheduler-policy-config.json"))
+    assert installed == json.loads(SEED_POLICY.read_text())
+
+
+def test_the_old_scheduler_shares_cards_by_the_same_rules(site: Site) -> None:
+    site.kubectl.apply(workloads.seed_deployment(FITS + 1))
+
+    def settled() -> bool:
+        pods = site.kubectl.items("pods", "--selector=k8s-app=vcuda-test")
+        refused = [scheduling_message(pod) for pod in pods if scheduling_message(pod)]
+        return sum(map(is_running, pods)) == FITS and len(refused) == 1
+
+    wait_for(f"{FITS} running and one refused", settled, seconds=180)
+    units = ("kube-scheduler.service", "kube-scheduler-1.22.service")
+    states = site.on("cp1", "sh", "-c", f"systemctl is-active {' '.join(units)}; true").split()
+    assert states == ["inactive", "active"]
+
+
+def test_the_old_scheduler_gives_whole_cards(site: Site) -> None:
+    site.kubectl.apply(workloads.pod("whole", {workloads.CORE: "200", workloads.MEMORY: "60"}))
+    site.running("whole")
+    assert site.annotation("whole", "tencent.com/predicate-gpu-idx-0") == "0,1"
