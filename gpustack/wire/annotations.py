@@ -14,8 +14,18 @@ from gpustack.model.device import Node
 from gpustack.model.errors import GpustackError
 from gpustack.model.holding import ContainerPlacement, Placement, inherited_minors
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+from gpustack.wire.keys import DEFAULT_DOMAIN, Keys, position
 
-DEFAULT_DOMAIN: Final = "tencent.com"
+__all__ = [
+    "DEFAULT_DOMAIN",
+    "BadAnnotation",
+    "Decision",
+    "Keys",
+    "annotations_of",
+    "decode_decision",
+    "encode_decision",
+    "has_decision",
+]
 
 # As encode_decision writes them, and nothing else: no sign, no space, no leading zero.
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
@@ -23,7 +33,7 @@ _TIME: Final = re.compile(_NUMBER)
 _MINORS: Final = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
 
 
-class BadAnnotation(GpustackError, ValueError):
+class BadAnnotation(GpustackError, ValueError):  # noqa: N818 - names what was refused
     """An annotation that can't be read, or that says something that can't be.
 
     Attributes:
@@ -35,103 +45,6 @@ class BadAnnotation(GpustackError, ValueError):
         self.key: Final = key
         self.message: Final = f"annotation {key}: {problem}"
         super().__init__(self.message)
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Every resource and annotation name of one domain."""
-
-    domain: str = DEFAULT_DOMAIN
-
-    def _key(self, name: str) -> str:
-        return f"{self.domain}/{name}"
-
-    @property
-    def vcuda_core(self) -> str:
-        """Resource: hundredths of a card."""
-        return self._key("vcuda-core")
-
-    @property
-    def vcuda_memory(self) -> str:
-        """Resource: units of 256 MiB."""
-        return self._key("vcuda-memory")
-
-    @property
-    def vcuda_device(self) -> str:
-        """Container annotation of the Allocate response: `/dev/nvidia<minor>`, comma-separated."""
-        return self._key("vcuda-device")
-
-    @property
-    def predicate_time(self) -> str:
-        """When the decision was made: Unix nanoseconds, decimal."""
-        return self._key("predicate-time")
-
-    @property
-    def predicate_node(self) -> str:
-        """Which node was decided."""
-        return self._key("predicate-node")
-
-    @property
-    def gpu_assigned(self) -> str:
-        """`false`, then `true` once the agent has verified every container."""
-        return self._key("gpu-assigned")
-
-    @property
-    def gpu_retry(self) -> str:
-        """Unix nanoseconds: capacity appeared after this waiting pod was refused."""
-        return self._key("gpu-retry")
-
-    @property
-    def gpu_devices(self) -> str:
-        """Node annotation: its cards and links."""
-        return self._key("gpu-devices")
-
-    @property
-    def core_limit(self) -> str:
-        """User: percent up to which idle compute may be used."""
-        return self._key("vcuda-core-limit")
-
-    @property
-    def gpu_model(self) -> str:
-        """User: acceptable models."""
-        return self._key("gpu-model")
-
-    @property
-    def gpu_uuid(self) -> str:
-        """User: acceptable cards."""
-        return self._key("gpu-uuid")
-
-    @property
-    def gpu_topology(self) -> str:
-        """User: how the cards of a container must be joined."""
-        return self._key("gpu-topology")
-
-    @property
-    def gpu_placement(self) -> str:
-        """User: binpack or spread, over nodes and over cards."""
-        return self._key("gpu-placement")
-
-    @property
-    def idx_prefix(self) -> str:
-        """What the keys of all containers' minors begin with."""
-        return self._key("predicate-gpu-idx-")
-
-    @property
-    def uuid_prefix(self) -> str:
-        """What the keys of all containers' UUIDs begin with."""
-        return self._key("predicate-gpu-uuid-")
-
-    def idx(self, kind: ContainerKind, position: int) -> str:
-        """Return the key of one container's minors; `position` as in ContainerRequest.index."""
-        return self.idx_prefix + _suffix(kind, position)
-
-    def uuid(self, kind: ContainerKind, position: int) -> str:
-        """Return the key of one container's UUIDs."""
-        return self.uuid_prefix + _suffix(kind, position)
-
-
-def _suffix(kind: ContainerKind, position: int) -> str:
-    return str(position) if kind is ContainerKind.APP else f"init-{position}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +169,7 @@ def _assigned(keys: Keys, annotations: Mapping[str, str]) -> bool:
 
 
 def _refuse_strangers(keys: Keys, annotations: Mapping[str, str], request: PodRequest) -> None:
-    asked = {_suffix(each.kind, each.index) for each in request.containers}
+    asked = {position(each.kind, each.index) for each in request.containers}
     for prefix in (keys.idx_prefix, keys.uuid_prefix):
         for key in sorted(annotations):
             if key.startswith(prefix) and key.removeprefix(prefix) not in asked:

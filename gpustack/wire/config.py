@@ -51,10 +51,10 @@ def load_config(path: str | pathlib.Path, schema_name: str) -> dict[str, Any]:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(file, [f"can't be read: {error}"]) from error
-    return parse_config(text, schema_name, file)
+    return parse_config(text, schemas.load(schema_name), file)
 
 
-def parse_config(text: str, schema_name: str, file: pathlib.Path) -> dict[str, Any]:
+def parse_config(text: str, schema: Mapping[str, Any], file: pathlib.Path) -> dict[str, Any]:
     """Do what `load_config` does with a text that was read already; `file` is for errors.
 
     Raises:
@@ -65,10 +65,10 @@ def parse_config(text: str, schema_name: str, file: pathlib.Path) -> dict[str, A
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(file, [f"is not YAML: {_one_line(error)}"]) from error
     value = {} if value is None else value
-    problems = schemas.problems(schema_name, value)
+    problems = schemas.problems(schema, value)
     if problems:
         raise ConfigError(file, problems)
-    filled: dict[str, Any] = _with_defaults(schemas.load(schema_name), value)
+    filled: dict[str, Any] = _with_defaults(schema, value)
     return filled
 
 

@@ -73,7 +73,7 @@ def _decode(key: str, text: str) -> tuple[tuple[Card, ...], Links, str, str]:
     if isinstance(body, dict) and body.get("version", VERSION) != VERSION:
         version = body["version"]
         raise BadAnnotation(key, f"version {version!r} is not known; this reader knows {VERSION}")
-    problems = schemas.problems("gpu-devices", body)
+    problems = schemas.problems(schemas.load("gpu-devices"), body)
     if problems:
         raise BadAnnotation(key, problems[0])
     cards = tuple(_card(device) for device in body["devices"])

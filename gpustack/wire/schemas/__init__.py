@@ -17,26 +17,19 @@ from jsonschema.exceptions import ValidationError
 
 @functools.cache
 def load(name: str) -> Mapping[str, Any]:
-    """Return the schema `NAME.json`.
+    """Return the schema `NAME.json`, which nobody may change.
 
     Raises:
         FileNotFoundError: there is no such schema, which is a defect of the caller.
     """
     text = importlib.resources.files(__package__).joinpath(f"{name}.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
-    return MappingProxyType(schema)
+    return schema
 
 
-@functools.cache
-def _validator(name: str) -> jsonschema.Draft202012Validator:
-    schema = dict(load(name))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def problems(name: str, value: object) -> list[str]:
-    """Return every way in which `value` breaks the schema, in order of place; none is []."""
-    errors = _validator(name).iter_errors(value)
+def problems(schema: Mapping[str, Any], value: object) -> list[str]:
+    """Return every way in which `value` breaks `schema`, in order of place; none is []."""
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(value)
     return sorted(_tell(error) for error in errors)
 
 

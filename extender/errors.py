@@ -1,0 +1,15 @@
+"""What the scheduler is told when there is no answer to give about nodes."""
+
+from gpustack.model.errors import GpustackError
+
+
+class CannotDecide(GpustackError):  # noqa: N818 - an answer, not a fault
+    """No decision now; the scheduler shows the text and asks again later.
+
+    Attributes:
+        code: a short stable word for metrics.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code

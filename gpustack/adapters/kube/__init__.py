@@ -1,0 +1,23 @@
+"""The Kubernetes API server: requests with raw JSON bodies, list and watch.
+
+The ``kubernetes`` package loads the kubeconfig and builds the TLS connection pool; nothing else of
+it is used, because its object models cost more time than the decisions made on them.
+"""
+
+from gpustack.adapters.kube.client import (
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    KubeClient,
+)
+from gpustack.adapters.kube.errors import KubeConfigError, KubeError, KubeUnavailable
+from gpustack.adapters.kube.watch import Watcher
+
+__all__ = [
+    "MERGE_PATCH",
+    "STRATEGIC_MERGE_PATCH",
+    "KubeClient",
+    "KubeConfigError",
+    "KubeError",
+    "KubeUnavailable",
+    "Watcher",
+]

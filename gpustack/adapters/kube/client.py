@@ -1,0 +1,223 @@
+"""Requests to the API server: JSON in, JSON out, every call with a time limit.
+
+See https://kubernetes.io/docs/reference/using-api/api-concepts/ for paths, patches and watches.
+"""
+
+import contextlib
+import json
+import logging
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+
+from gpustack.adapters.kube import connect
+from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+
+logger = logging.getLogger(__name__)
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+# Asking twice does the same as asking once: our patches set values, they don't add to them.
+_IDEMPOTENT: Final = frozenset({"GET", "PATCH"})
+_CONNECT_SECONDS: Final = 5.0  # a control plane is on the local network
+
+
+class KubeClient:
+    """One API server, under one identity. Safe to share between threads."""
+
+    def __init__(self, connection: connect.Connection, *, timeout_seconds: float = 10.0) -> None:
+        self._connection = connection
+        self._timeout_seconds = timeout_seconds
+
+    @classmethod
+    def from_kubeconfig(cls, path: str | Path, *, timeout_seconds: float = 10.0) -> "KubeClient":
+        """Use the current context of a kubeconfig file.
+
+        Args:
+            path: the file.
+            timeout_seconds: longest wait for any answer, unless a call sets its own.
+
+        Raises:
+            KubeConfigError: the file can't be used.
+        """
+        return cls(connect.open_kubeconfig(Path(path)), timeout_seconds=timeout_seconds)
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """Read an object or a list, decoded.
+
+        Raises:
+            KubeError: the server refused.
+            KubeUnavailable: no answer in time.
+        """
+        return _decoded(self.get_raw(path, params, timeout_seconds=timeout_seconds))
+
+    def get_raw(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Read an object or a list as the server sent it; errors as in ``get``."""
+        return self._request("GET", path, params=params, timeout_seconds=timeout_seconds)
+
+    def patch(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        content_type: str = STRATEGIC_MERGE_PATCH,
+        timeout_seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """Change an object; ``metadata.uid`` in the body makes it that very object or none.
+
+        Raises:
+            KubeError: refused; 404 it is gone, 422 another object has its name now, 409 a
+                ``resourceVersion`` in the body is not the current one.
+            KubeUnavailable: no answer in time; the change may have happened.
+        """
+        raw = self._request(
+            "PATCH", path, body=body, content_type=content_type, timeout_seconds=timeout_seconds
+        )
+        return _decoded(raw)
+
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        timeout_seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """Create an object or a subresource (a Binding, an Event).
+
+        Raises:
+            KubeError: refused; 409 it exists, or a precondition does not hold.
+            KubeUnavailable: no answer in time; it may have been created.
+        """
+        return _decoded(self._request("POST", path, body=body, timeout_seconds=timeout_seconds))
+
+    @contextlib.contextmanager
+    def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
+        """Open an answer that has no end, such as a watch; closed when the block is left.
+
+        Args:
+            path: what to read.
+            params: query parameters.
+            idle_seconds: longest silence before the connection counts as dead.
+
+        Raises:
+            KubeError: the server refused.
+            KubeUnavailable: no connection, or it broke while the block was reading.
+        """
+        timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=idle_seconds)
+        response = None
+        try:
+            response = self._send("GET", path, params=params, timeout=timeout, preload=False)
+            if response.status >= 400:
+                raise _refusal(response.status, response.read())
+            yield response
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnavailable(f"GET {path}: {error}") from error
+        finally:
+            if response is not None:
+                # Not back into the pool: the rest of the answer is never read.
+                response.close()
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        timeout = urllib3.Timeout(
+            connect=min(_CONNECT_SECONDS, seconds), read=seconds, total=seconds
+        )
+        attempts = 2 if method in _IDEMPOTENT else 1
+        for attempt in range(1, attempts + 1):
+            try:
+                response = self._send(
+                    method,
+                    path,
+                    params=params,
+                    body=body,
+                    content_type=content_type,
+                    timeout=timeout,
+                )
+            except urllib3.exceptions.ProtocolError as error:
+                # The server closed a connection that lay idle in the pool just as we took it.
+                if attempt == attempts:
+                    raise KubeUnavailable(f"{method} {path}: {error}") from error
+                logger.debug("connection was closed, asking again method=%s path=%s", method, path)
+            except urllib3.exceptions.HTTPError as error:
+                raise KubeUnavailable(f"{method} {path}: {error}") from error
+            else:
+                break
+        if response.status >= 300:
+            raise _refusal(response.status, response.data)
+        return response.data
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout: urllib3.Timeout,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        preload: bool = True,
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {"accept": "application/json", **self._connection.authorization()}
+        if body is not None:
+            headers["content-type"] = content_type
+        url = self._connection.server + path
+        if params:
+            url = f"{url}?{urllib.parse.urlencode(params)}"
+        return self._connection.pool.request(
+            method,
+            url,
+            body=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+            timeout=timeout,
+            retries=False,
+            redirect=False,
+            preload_content=preload,
+        )
+
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except ValueError as error:
+        raise KubeUnavailable(f"the answer is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise KubeUnavailable(f"the answer is a JSON {type(value).__name__}, not an object")
+    return value
+
+
+def _refusal(status: int, raw: bytes) -> KubeError:
+    """Read the ``Status`` object of an error; proxies answer with plain text."""
+    try:
+        answer = json.loads(raw)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        return KubeError(status, "", raw[:500].decode(errors="replace").strip())
+    return KubeError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))

@@ -1,0 +1,63 @@
+"""From a kubeconfig file to a connection pool.
+
+Client certificates named by path are read again for every new TLS connection, so a kubelet's
+rotated certificate is picked up without a restart; tokens are asked for before every request.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import urllib3
+import yaml
+from kubernetes import client as kube_client
+from kubernetes import config as kube_config
+
+from gpustack.adapters.kube.errors import KubeConfigError
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to reach one API server.
+
+    Attributes:
+        server: base URL without a trailing slash.
+        pool: connections, with TLS already configured.
+        authorization: gives the headers that prove who we are; empty for client certificates.
+    """
+
+    server: str
+    pool: urllib3.PoolManager
+    authorization: Callable[[], Mapping[str, str]]
+
+
+def open_kubeconfig(path: Path) -> Connection:
+    """Read a kubeconfig and prepare its current context; no request is made.
+
+    Raises:
+        KubeConfigError: the file is missing, unreadable or not a usable kubeconfig.
+    """
+    settings = kube_client.Configuration()
+    # Watches and calls share the pool; beyond this, connections are opened and thrown away.
+    settings.connection_pool_maxsize = 32
+    try:
+        path.open("rb").close()  # the loader calls a missing file an invalid one
+        kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=str(path), client_configuration=settings, persist_config=False
+        )
+        api = kube_client.ApiClient(configuration=settings)
+    except (kube_config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
+        raise KubeConfigError(f"kubeconfig {path}: {error}") from error
+
+    def authorization() -> Mapping[str, str]:
+        key = settings.get_api_key_with_prefix("authorization", "BearerToken")
+        if key:
+            return {"authorization": key}
+        basic = settings.get_basic_auth_token() if settings.username else None
+        return {"authorization": basic} if basic else {}
+
+    return Connection(
+        server=settings.host.rstrip("/"),
+        pool=api.rest_client.pool_manager,
+        authorization=authorization,
+    )

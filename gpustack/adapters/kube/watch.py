@@ -1,0 +1,212 @@
+"""List once, then follow every change: what Kubernetes clients call a reflector.
+
+The API server promises that a watch from a list's ``resourceVersion`` shows every later change in
+order, until it has forgotten that version (410) and the list must be read again. Silence is
+ambiguous, so bookmarks are asked for (about one a minute) and a connection that stays silent for
+longer than that is closed and opened again from the last version seen.
+See https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
+"""
+
+import contextlib
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import urllib3
+
+from gpustack.adapters.kube.client import KubeClient
+from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+
+logger = logging.getLogger(__name__)
+
+KubeObject = dict[str, Any]
+
+_PAGE_ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
+_IDLE_SECONDS: Final = 90.0  # bookmarks come every 60 s, with some delay on a busy server
+_WATCH_SECONDS: Final = 300  # the server ends the watch then; spreads reconnects
+_BACKOFF_FIRST_SECONDS: Final = 0.2
+_BACKOFF_LAST_SECONDS: Final = 5.0  # recovery within 5 s of the server's return
+_STOP_SECONDS: Final = 5.0
+
+
+class Watcher:
+    """A thread that keeps a follower up to date with one list of objects.
+
+    ``on_sync`` gets the whole list, at first and whenever it had to be read again; ``on_event``
+    gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
+    thread, one at a time, in the server's order. A bookmark reaches neither.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        path: str,
+        *,
+        on_sync: Callable[[list[KubeObject]], None],
+        on_event: Callable[[str, KubeObject], None],
+        field_selector: str = "",
+        label_selector: str = "",
+        decode: Callable[[bytes], Any] = json.loads,
+        idle_seconds: float = _IDLE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.synced = threading.Event()
+        self.last_seen = 0.0
+        self._client = client
+        self._path = path
+        self._on_sync = on_sync
+        self._on_event = on_event
+        self._decode = decode
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._selectors = {
+            name: value
+            for name, value in (
+                ("fieldSelector", field_selector),
+                ("labelSelector", label_selector),
+            )
+            if value
+        }
+        self._version = ""
+        self._failures = 0
+        self._stop = threading.Event()
+        self._stream_lock = threading.Lock()
+        self._open_stream: urllib3.BaseHTTPResponse | None = None  # guarded by _stream_lock
+        self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to list and watch; returns at once (wait on ``synced``)."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, also when it waits for the server; no callback runs afterwards."""
+        self._stop.set()
+        with self._stream_lock:
+            if self._open_stream is not None:
+                self._open_stream.shutdown()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            # Longer only for a server that accepts and says nothing; then nothing is called back.
+            self._thread.join(timeout=_STOP_SECONDS)
+
+    @property
+    def version(self) -> str:
+        """The ``resourceVersion`` that the follower is at; during ``on_sync`` the list's own."""
+        return self._version
+
+    @property
+    def age_seconds(self) -> float:
+        """Seconds since the server last told us anything; infinite before the first list."""
+        return self._clock() - self.last_seen if self.last_seen else float("inf")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                self._follow()
+            except KubeError as error:
+                self._version = ""
+                self._failures += 1
+                level = logging.INFO if error.gone else logging.WARNING
+                logger.log(level, "watch refused, listing again path=%s %s", self._path, error)
+            except KubeUnavailable as error:
+                self._failures += 1
+                if not self._stop.is_set():
+                    logger.warning("watch lost path=%s error=%s", self._path, error)
+            except Exception:
+                # Last line of this thread: a follower that could not take a change holds an
+                # unknown state, and a watcher that died in silence would let it grow old.
+                logger.exception("watch follower failed, listing again path=%s", self._path)
+                self._failures += 1
+                self._version = ""
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._failures == 0:
+            return
+        longest = min(_BACKOFF_LAST_SECONDS, _BACKOFF_FIRST_SECONDS * 2 ** min(self._failures, 8))
+        # Jitter: a fleet of agents must not come back in step.
+        self._stop.wait(longest * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _list(self) -> None:
+        """Read the whole list in pages; without ``resourceVersion`` it is consistent."""
+        items: list[KubeObject] = []
+        params = {**self._selectors, "limit": str(_PAGE_ITEMS)}
+        while True:
+            page = self._decode(self._client.get_raw(self._path, params))
+            items.extend(page.get("items") or ())
+            metadata = page["metadata"]
+            if not metadata.get("continue"):
+                break
+            params["continue"] = metadata["continue"]
+        if self._stop.is_set():
+            return
+        self._version = metadata["resourceVersion"]
+        self._on_sync(items)
+        self._seen()
+        self.synced.set()
+
+    def _follow(self) -> None:
+        """Take changes until the server ends the watch, which it does every few minutes."""
+        params = {
+            **self._selectors,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(random.randint(_WATCH_SECONDS, 2 * _WATCH_SECONDS)),  # noqa: S311
+        }
+        opened = self._clock()
+        with (
+            self._client.stream(self._path, params, idle_seconds=self._idle_seconds) as response,
+            self._stoppable(response),
+        ):
+            self.last_seen = self._clock()
+            for line in _lines(response):
+                self._take(self._decode(line))
+        if self._clock() - opened < 1.0:
+            self._failures += 1  # something in between closes watches at once: don't spin on it
+
+    @contextlib.contextmanager
+    def _stoppable(self, response: urllib3.BaseHTTPResponse) -> Iterator[None]:
+        """Let ``stop`` interrupt a read of this response."""
+        with self._stream_lock:
+            if self._stop.is_set():
+                raise KubeUnavailable("stopping")
+            self._open_stream = response
+        try:
+            yield
+        finally:
+            with self._stream_lock:
+                self._open_stream = None
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if self._stop.is_set():
+            return
+        kind, value = event["type"], event["object"]
+        if kind == "ERROR":
+            raise KubeError(
+                int(value.get("code") or 0),
+                str(value.get("reason") or ""),
+                str(value.get("message") or ""),
+            )
+        if kind != "BOOKMARK":
+            self._on_event(kind, value)
+        self._version = value["metadata"]["resourceVersion"]
+        self._seen()
+
+    def _seen(self) -> None:
+        self._failures = 0
+        self.last_seen = self._clock()
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Split a stream of chunks into its lines; the server writes one event a line."""
+    pending = b""
+    for chunk in response.stream(amt=1 << 16):
+        pending += chunk
+        *lines, pending = pending.split(b"\n")
+        yield from (line for line in lines if line)

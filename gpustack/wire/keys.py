@@ -1,0 +1,106 @@
+"""Every resource and annotation name, in one place: `DOMAIN/NAME` (contracts.md)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpustack.model.request import ContainerKind
+
+DEFAULT_DOMAIN: Final = "tencent.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Every resource and annotation name of one domain."""
+
+    domain: str = DEFAULT_DOMAIN
+
+    def _key(self, name: str) -> str:
+        return f"{self.domain}/{name}"
+
+    @property
+    def vcuda_core(self) -> str:
+        """Resource: hundredths of a card."""
+        return self._key("vcuda-core")
+
+    @property
+    def vcuda_memory(self) -> str:
+        """Resource: units of 256 MiB."""
+        return self._key("vcuda-memory")
+
+    @property
+    def vcuda_device(self) -> str:
+        """Container annotation of the Allocate response: `/dev/nvidia<minor>`, comma-separated."""
+        return self._key("vcuda-device")
+
+    @property
+    def predicate_time(self) -> str:
+        """When the decision was made: Unix nanoseconds, decimal."""
+        return self._key("predicate-time")
+
+    @property
+    def predicate_node(self) -> str:
+        """Which node was decided."""
+        return self._key("predicate-node")
+
+    @property
+    def gpu_assigned(self) -> str:
+        """`false`, then `true` once the agent has verified every container."""
+        return self._key("gpu-assigned")
+
+    @property
+    def gpu_retry(self) -> str:
+        """Unix nanoseconds: capacity appeared after this waiting pod was refused."""
+        return self._key("gpu-retry")
+
+    @property
+    def gpu_devices(self) -> str:
+        """Node annotation: its cards and links."""
+        return self._key("gpu-devices")
+
+    @property
+    def core_limit(self) -> str:
+        """User: percent up to which idle compute may be used."""
+        return self._key("vcuda-core-limit")
+
+    @property
+    def gpu_model(self) -> str:
+        """User: acceptable models."""
+        return self._key("gpu-model")
+
+    @property
+    def gpu_uuid(self) -> str:
+        """User: acceptable cards."""
+        return self._key("gpu-uuid")
+
+    @property
+    def gpu_topology(self) -> str:
+        """User: how the cards of a container must be joined."""
+        return self._key("gpu-topology")
+
+    @property
+    def gpu_placement(self) -> str:
+        """User: binpack or spread, over nodes and over cards."""
+        return self._key("gpu-placement")
+
+    @property
+    def idx_prefix(self) -> str:
+        """What the keys of all containers' minors begin with."""
+        return self._key("predicate-gpu-idx-")
+
+    @property
+    def uuid_prefix(self) -> str:
+        """What the keys of all containers' UUIDs begin with."""
+        return self._key("predicate-gpu-uuid-")
+
+    def idx(self, kind: ContainerKind, index: int) -> str:
+        """Return the key of one container's minors; `index` as in ContainerRequest."""
+        return self.idx_prefix + position(kind, index)
+
+    def uuid(self, kind: ContainerKind, index: int) -> str:
+        """Return the key of one container's UUIDs."""
+        return self.uuid_prefix + position(kind, index)
+
+
+def position(kind: ContainerKind, index: int) -> str:
+    """Return how a key names a container: `0` in spec.containers, `init-0` in initContainers."""
+    return str(index) if kind is ContainerKind.APP else f"init-{index}"

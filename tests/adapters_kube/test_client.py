@@ -1,0 +1,194 @@
+"""KubeClient against the fake API server, over real sockets."""
+
+import base64
+import datetime
+import ipaddress
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from gpustack.adapters import kube
+from tests.fakes.kube_api import FakeKubeApi
+
+POD = "/api/v1/namespaces/default/pods/one"
+
+
+def pod(name: str = "one", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **metadata}, "spec": {}, "status": {"phase": "Pending"}}
+
+
+def test_get_answers_the_object(api: FakeKubeApi, client: kube.KubeClient) -> None:
+    api.create("pods", pod(labels={"app": "a"}))
+    assert client.get(POD)["metadata"]["labels"] == {"app": "a"}
+
+
+def test_get_names_what_does_not_exist(client: kube.KubeClient) -> None:
+    with pytest.raises(kube.KubeError, match='pods "one" not found') as caught:
+        client.get(POD)
+    assert (caught.value.status, caught.value.reason) == (404, "NotFound")
+    assert caught.value.not_found
+
+
+def test_patch_adds_annotations_and_keeps_the_others(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    created = api.create("pods", pod(annotations={"a": "1"}))
+    body = {"metadata": {"uid": created["metadata"]["uid"], "annotations": {"b": "2"}}}
+    client.patch(POD + "/status", body)
+    client.patch(POD, {"metadata": {"annotations": {"c": "3"}}}, content_type=kube.MERGE_PATCH)
+    assert api.get("pods", "one")["metadata"]["annotations"] == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_patch_refuses_another_pod_of_the_same_name(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    before = api.create("pods", pod())
+    with pytest.raises(kube.KubeError, match="immutable") as caught:
+        client.patch(POD, {"metadata": {"uid": "another", "annotations": {"b": "2"}}})
+    assert caught.value.status == 422
+    assert api.get("pods", "one") == before
+
+
+def test_binding_carries_annotations_and_preconditions(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    metadata = api.create("pods", pod())["metadata"]
+    binding = {
+        "metadata": {
+            "name": "one",
+            "uid": metadata["uid"],
+            "resourceVersion": "1",
+            "annotations": {"card": "0"},
+        },
+        "target": {"kind": "Node", "name": "gpu1"},
+    }
+    with pytest.raises(kube.KubeError, match="ResourceVersion in precondition") as caught:
+        client.post(POD + "/binding", binding)
+    assert caught.value.conflict
+    binding["metadata"]["resourceVersion"] = metadata["resourceVersion"]
+    client.post(POD + "/binding", binding)
+    bound = api.get("pods", "one")
+    assert bound["spec"]["nodeName"] == "gpu1"
+    assert bound["metadata"]["annotations"] == {"card": "0"}
+
+
+def test_a_read_is_asked_again_when_its_connection_was_closed(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    api.create("pods", pod())
+    client.get(POD)
+    api.faults.drop("GET", POD)
+    assert client.get(POD)["metadata"]["name"] == "one"
+
+
+def test_a_create_is_never_sent_twice(api: FakeKubeApi, client: kube.KubeClient) -> None:
+    api.faults.drop("POST", "/events", when="after")
+    event = {"metadata": {"generateName": "e-"}}
+    with pytest.raises(kube.KubeUnavailable, match="POST"):
+        client.post("/api/v1/namespaces/default/events", event)
+    assert len(api.events()) == 1
+
+
+def test_a_slow_server_is_unavailable_after_the_time_limit(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    fault = api.faults.hold("GET", POD)
+    began = time.monotonic()
+    with pytest.raises(kube.KubeUnavailable, match="timed out"):
+        client.get(POD, timeout_seconds=0.2)
+    assert time.monotonic() - began < 2
+    assert fault.gate is not None
+    fault.gate.set()
+
+
+def test_no_server_is_unavailable(tmp_path: Path) -> None:
+    api = FakeKubeApi()
+    path = api.write_kubeconfig(tmp_path / "kubeconfig")
+    with api:
+        pass
+    with pytest.raises(kube.KubeUnavailable, match="GET /version"):
+        kube.KubeClient.from_kubeconfig(path, timeout_seconds=2).get("/version")
+
+
+def test_an_error_that_is_no_status_object_keeps_its_text(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    api.faults.fail("GET", POD, status=503, reason="")
+    with pytest.raises(kube.KubeError) as caught:
+        client.get(POD)
+    assert caught.value.retryable
+
+
+def test_a_token_from_the_kubeconfig_is_sent(api: FakeKubeApi, tmp_path: Path) -> None:
+    path = api.write_kubeconfig(tmp_path / "kubeconfig", user={"token": "secret"})
+    kube.KubeClient.from_kubeconfig(path).get("/version")
+    assert api.requests[-1].headers["authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "kind: Config\nclusters: 1\n"])
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    with pytest.raises(kube.KubeConfigError, match=str(path)):
+        kube.KubeClient.from_kubeconfig(path)
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
+    with pytest.raises(kube.KubeConfigError, match=r"nowhere: .*No such file"):
+        kube.KubeClient.from_kubeconfig(tmp_path / "nowhere")
+
+
+def test_client_certificates_named_by_path_are_used(tmp_path: Path) -> None:
+    authority = self_signed(tmp_path, "server")
+    self_signed(tmp_path, "client")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    tls.load_verify_locations(tmp_path / "client.crt")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with FakeKubeApi(tls=tls) as api:
+        known: dict[str, Any] = {"certificate-authority-data": base64.b64encode(authority).decode()}
+        certificate = {
+            "client-certificate": str(tmp_path / "client.crt"),
+            "client-key": str(tmp_path / "client.key"),
+        }
+        right = api.write_kubeconfig(tmp_path / "right", user=certificate, **known)
+        wrong = api.write_kubeconfig(tmp_path / "wrong", **known)
+        assert kube.KubeClient.from_kubeconfig(right).get("/version")["minor"] == "34"
+        with pytest.raises(kube.KubeUnavailable):
+            kube.KubeClient.from_kubeconfig(wrong).get("/version")
+
+
+def self_signed(folder: Path, name: str) -> bytes:
+    """Write NAME.crt and NAME.key for 127.0.0.1; returns the certificate as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    (folder / f"{name}.crt").write_bytes(pem)
+    (folder / f"{name}.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return pem

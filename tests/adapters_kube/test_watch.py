@@ -1,0 +1,216 @@
+"""Watcher against the fake API server: nothing is missed, nothing comes twice."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gpustack.adapters import kube
+from tests.fakes.kube_api import FakeKubeApi
+
+PODS = "/api/v1/pods"
+WAIT_SECONDS = 10
+
+
+def pod(name: str, node: str = "", **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": node}}
+
+
+class Follower:
+    """Collects what a watcher tells; each thing it was told can be awaited."""
+
+    def __init__(self) -> None:
+        self.told: queue.Queue[tuple[str, Any]] = queue.Queue()
+
+    def on_sync(self, items: list[dict[str, Any]]) -> None:
+        self.told.put(("SYNC", sorted(item["metadata"]["name"] for item in items)))
+
+    def on_event(self, kind: str, value: dict[str, Any]) -> None:
+        self.told.put((kind, value["metadata"]["name"]))
+
+    def next(self) -> tuple[str, Any]:
+        return self.told.get(timeout=WAIT_SECONDS)
+
+
+@pytest.fixture
+def follower() -> Follower:
+    return Follower()
+
+
+@pytest.fixture
+def watch(client: kube.KubeClient, follower: Follower) -> Iterator[Callable[..., kube.Watcher]]:
+    watchers: list[kube.Watcher] = []
+
+    def start(**options: Any) -> kube.Watcher:
+        watcher = kube.Watcher(
+            client,
+            PODS,
+            **{"on_sync": follower.on_sync, "on_event": follower.on_event, **options},
+        )
+        watchers.append(watcher)
+        watcher.start()
+        return watcher
+
+    yield start
+    for watcher in watchers:
+        watcher.stop()
+
+
+Watch = Callable[..., kube.Watcher]
+
+
+def asked_to_watch(api: FakeKubeApi) -> int:
+    return len([r for r in api.asked("GET", "/pods$") if "watch" in r.query])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def test_a_watcher_lists_then_tells_each_change(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    api.create("pods", pod("a"))
+    watcher = watch()
+    assert follower.next() == ("SYNC", ["a"])
+    api.create("pods", pod("b"))
+    assert follower.next() == ("ADDED", "b")
+    api.edit("pods", "b", {"metadata": {"labels": {"x": "y"}}})
+    assert follower.next() == ("MODIFIED", "b")
+    api.delete("pods", "a")
+    assert follower.next() == ("DELETED", "a")
+    assert watcher.synced.is_set()
+    assert watcher.age_seconds < WAIT_SECONDS
+
+
+def test_a_watcher_reads_lists_longer_than_one_page(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    names = [f"p{i:04}" for i in range(2345)]
+    for name in names:
+        api.create("pods", pod(name))
+    watch()
+    assert follower.next() == ("SYNC", names)
+    assert len(api.asked("GET", "/pods$")) >= 3
+
+
+def test_a_pod_that_enters_or_leaves_the_selector_is_added_or_deleted(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    api.create("pods", pod("here", "gpu1"))
+    api.create("pods", pod("there", "gpu2"))
+    api.create("pods", pod("unbound"))
+    watch(field_selector="spec.nodeName=gpu1")
+    assert follower.next() == ("SYNC", ["here"])
+    api.edit("pods", "unbound", {"spec": {"nodeName": "gpu1"}})
+    assert follower.next() == ("ADDED", "unbound")
+    api.delete("pods", "here")
+    assert follower.next() == ("DELETED", "here")
+
+
+def test_labels_select_too(api: FakeKubeApi, watch: Watch, follower: Follower) -> None:
+    api.create("pods", pod("a", app="web"))
+    api.create("pods", pod("b", app="db"))
+    watch(label_selector="app=web")
+    assert follower.next() == ("SYNC", ["a"])
+
+
+def test_a_broken_connection_is_resumed_without_a_gap(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    watch()
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) == 1)
+    api.hold_watches()
+    api.create("pods", pod("a"))
+    api.drop_connections()
+    api.release_watches()
+    assert follower.next() == ("ADDED", "a")
+    assert len(api.asked("GET", "/pods$")) - asked_to_watch(api) == 1  # listed once only
+
+
+def test_a_forgotten_version_is_listed_again(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    watch()
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) == 1)
+    api.hold_watches()
+    api.create("pods", pod("a"))
+    api.store.compact()
+    api.release_watches()
+    api.drop_connections()
+    assert follower.next() == ("SYNC", ["a"])
+    api.create("pods", pod("b"))
+    assert follower.next() == ("ADDED", "b")
+
+
+def test_a_bookmark_moves_the_version_so_that_a_reconnect_needs_no_list(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    watcher = watch(field_selector="metadata.name=a")
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) == 1)
+    api.create("pods", pod("other"))
+    seen = watcher.last_seen
+    api.send_bookmarks()
+    wait_until(lambda: watcher.last_seen > seen)
+    api.store.compact()
+    api.drop_connections()
+    api.create("pods", pod("a"))
+    assert follower.next() == ("ADDED", "a")
+
+
+def test_a_server_that_refuses_is_asked_again_later(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    api.faults.fail("GET", "/pods$", status=403, reason="Forbidden", times=2)
+    watcher = watch()
+    assert follower.next() == ("SYNC", [])
+    assert watcher.synced.wait(WAIT_SECONDS)
+
+
+def test_silence_beyond_the_limit_opens_a_new_watch(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    watch(idle_seconds=0.1)
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) >= 2)
+    api.create("pods", pod("a"))
+    assert follower.next() == ("ADDED", "a")
+
+
+def test_a_follower_that_fails_gets_the_whole_list_again(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    failed = threading.Event()
+
+    def fail_once(kind: str, value: dict[str, Any]) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("can't take it")
+        follower.on_event(kind, value)
+
+    watch(on_event=fail_once)
+    assert follower.next() == ("SYNC", [])
+    api.create("pods", pod("a"))
+    assert follower.next() == ("SYNC", ["a"])
+
+
+def test_stop_ends_a_watch_that_waits_and_calls_nothing_back(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    watcher = watch()
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) == 1)
+    began = time.monotonic()
+    watcher.stop()
+    assert time.monotonic() - began < 2
+    api.create("pods", pod("a"))
+    assert follower.told.empty()

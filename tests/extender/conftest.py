@@ -1,0 +1,22 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.extender.bench import Bench, node, serving
+from tests.fakes.kube_api import FakeKubeApi
+
+
+@pytest.fixture
+def api() -> Iterator[FakeKubeApi]:
+    with FakeKubeApi() as server:
+        yield server
+
+
+@pytest.fixture
+def bench(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+    """A ready extender; gpu1 and gpu2 have two cards of 80 GiB each, cpu1 has none."""
+    for name, cards in (("gpu1", 2), ("gpu2", 2), ("cpu1", 0)):
+        api.create("nodes", node(name, cards))
+    with serving(api, tmp_path) as running:
+        yield running

@@ -1,0 +1,72 @@
+"""Whatever comes in as a body is read or refused by name; what goes out is what came in."""
+
+import json
+from typing import Any
+
+import hypothesis
+import msgspec
+import pytest
+from hypothesis import strategies as st
+
+from gpustack.wire import extender_bodies as bodies
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = st.dictionaries(
+    st.sampled_from(["Pod", "pod", "Nodes", "nodes", "NodeNames", "NODENAMES", "other"]),
+    JSON
+    | st.just({"metadata": {"name": "p", "uid": "1"}})
+    | st.just({"items": [{"metadata": {"name": "n"}}]}),
+)
+
+
+def read(raw: bytes) -> bodies.FilterArgs | None:
+    try:
+        return bodies.decode_filter_args(raw)
+    except bodies.BadBody:
+        return None
+
+
+@hypothesis.given(st.binary())
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    assert read(raw) is None or json.loads(raw)
+
+
+@hypothesis.given(FIELDS)
+def test_any_object_is_read_or_refused(fields: dict[str, Any]) -> None:
+    args = read(json.dumps(fields).encode())
+    if args is not None:
+        assert args.pod.uid
+        assert args.items is None or len(args.items) == len(args.names)
+
+
+@hypothesis.given(st.lists(JSON, max_size=5))
+def test_full_nodes_come_back_as_they_came(extras: list[Any]) -> None:
+    items = [{"metadata": {"name": f"n{i}"}, "extra": extra} for i, extra in enumerate(extras)]
+    fields = {"pod": {"metadata": {"name": "p", "uid": "1"}}, "nodes": {"items": items}}
+    args = bodies.decode_filter_args(json.dumps(fields).encode())
+    names = args.names[::2]
+    answer = bodies.encode_filter_result(args, chosen=names, failed={}, unresolvable={})
+    assert json.loads(answer)["Nodes"]["items"] == items[::2]
+    assert json.loads(bodies.encode_filter_echo(args))["Nodes"] == {"items": items}
+
+
+def test_node_names_win_over_nodes() -> None:
+    pod = {"metadata": {"name": "p", "uid": "1"}}
+    fields = {"Pod": pod, "Nodes": {"items": []}, "NodeNames": ["a"]}
+    args = bodies.decode_filter_args(msgspec.json.encode(fields))
+    assert args.names == ("a",)
+    assert args.pod.namespace == "default"
+
+
+def test_a_wrong_field_is_named_with_its_place() -> None:
+    pod = {"metadata": {"name": 7, "uid": "1"}}
+    with pytest.raises(bodies.BadBody, match=r"Pod\.metadata\.name: Expected `str`, got `int`"):
+        bodies.decode_filter_args(msgspec.json.encode({"Pod": pod, "NodeNames": []}))

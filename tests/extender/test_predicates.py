@@ -1,0 +1,264 @@
+"""The verb `/scheduler/predicates`: what is chosen, what is written, what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.extender.bench import KEYS, Bench, eventually, node, pod
+
+CARDS_80_GIB = 320  # memory units of one card
+
+
+def test_a_share_gets_one_node_and_one_card_before_the_answer(bench: Bench) -> None:
+    result = bench.place("share", 50, 32)
+    assert result["NodeNames"] == ["gpu1"]
+    assert result["Error"] == ""
+    written = bench.annotations("share")
+    assert written.pop(KEYS.predicate_time).isdigit()
+    assert written == {
+        KEYS.predicate_node: "gpu1",
+        KEYS.gpu_assigned: "false",
+        "tencent.com/predicate-gpu-idx-0": "0",
+        "tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-0",
+    }
+
+
+def test_the_patch_names_the_pod_by_uid(bench: Bench) -> None:
+    created = bench.create(pod("share", 50, 32))
+    bench.ask(created)
+    (patch,) = bench.api.asked("PATCH", "/pods/share$")
+    assert patch.body["metadata"]["uid"] == created["metadata"]["uid"]
+
+
+def test_two_whole_cards_come_from_one_node(bench: Bench) -> None:
+    result = bench.place("whole", 200)
+    assert result["NodeNames"] == ["gpu1"]
+    assert bench.annotations("whole")["tencent.com/predicate-gpu-idx-0"] == "0,1"
+
+
+def test_full_nodes_are_answered_by_the_chosen_one_untouched(bench: Bench) -> None:
+    given = [{**node(name), "extra": {"näme": [1, 2.5, None]}} for name in ("gpu1", "gpu2")]
+    body = {"Pod": bench.create(pod("p", 50, 32)), "Nodes": {"items": given}, "NodeNames": None}
+    answer = bench.call("POST", "/scheduler/predicates", json.dumps(body).encode())
+    assert answer.body["Nodes"]["items"] == [given[0]]
+    assert answer.body["NodeNames"] is None
+
+
+@pytest.mark.parametrize("form", ["Nodes", "NodeNames"])
+def test_a_pod_without_gpu_gets_its_nodes_back_and_no_annotation(bench: Bench, form: str) -> None:
+    nodes = {"metadata": {"resourceVersion": "7"}, "items": [node("elsewhere"), node("gpu2")]}
+    created = bench.create(pod("plain"))
+    body: dict[str, Any] = {"Pod": created, "Nodes": None, "NodeNames": None}
+    body[form] = nodes if form == "Nodes" else ["elsewhere", "gpu2"]
+    answer = bench.call("POST", "/scheduler/predicates", json.dumps(body).encode())
+    assert answer.body[form] == body[form]
+    assert not answer.body["FailedNodes"]
+    assert answer.body["Error"] == ""
+    assert bench.api.get("pods", "plain") == created
+
+
+def test_the_fuller_node_is_filled_first_and_the_ninth_half_card_is_refused(bench: Bench) -> None:
+    chosen = [bench.place(f"half{i}", 50, 32)["NodeNames"] for i in range(8)]
+    assert chosen == [["gpu1"]] * 4 + [["gpu2"]] * 4
+    result = bench.place("ninth", 50, 32)
+    words = "InsufficientCore: no GPU has enough free vcuda-core"
+    assert result["NodeNames"] == []
+    assert result["FailedNodes"] == {
+        "gpu1": words,
+        "gpu2": words,
+        "cpu1": "NoCards: the node has no GPU",
+    }
+    assert result["FailedAndUnresolvableNodes"] == result["FailedNodes"]
+    assert result["Error"] == ""
+    assert KEYS.predicate_time not in bench.annotations("ninth")
+
+
+def test_a_refusal_stands_with_its_numbers_in_an_event(bench: Bench) -> None:
+    bench.place("big", 50, CARDS_80_GIB + 1)
+    eventually(lambda: bool(bench.api.events()))
+    (event,) = bench.api.events()
+    assert event["involvedObject"]["name"] == "big"
+    assert event["type"] == "Warning"
+    assert event["reason"] == "InsufficientMemory"
+    assert event["message"].startswith("no node of 3 fits: ")
+    assert "321" in event["message"]
+
+
+@pytest.mark.parametrize(
+    ("core", "memory", "field"),
+    [
+        (150, 32, "vcuda-core"),
+        (50, None, "vcuda-memory"),
+        (None, 32, "vcuda-core"),
+        (-1, 32, "vcuda-core"),
+        ("half", 32, "vcuda-core"),
+    ],
+)
+def test_a_bad_request_fails_every_node_and_an_event_names_the_field(
+    bench: Bench, core: object, memory: object, field: str
+) -> None:
+    result = bench.place("bad", core, memory)
+    words = "BadRequest: the pod's GPU request is invalid"
+    assert result["FailedNodes"] == dict.fromkeys(["cpu1", "gpu1", "gpu2"], words)
+    assert result["FailedAndUnresolvableNodes"] == result["FailedNodes"]
+    assert result["NodeNames"] == []
+    eventually(lambda: bool(bench.api.events()))
+    (event,) = bench.api.events()
+    assert event["reason"] == "BadRequest"
+    assert f"spec.containers[0].resources.limits[tencent.com/{field}]" in event["message"]
+    assert bench.annotations("bad") == {}
+
+
+def test_the_same_event_is_not_repeated(bench: Bench) -> None:
+    created = bench.create(pod("bad", 150, 32))
+    for _ in range(3):
+        bench.ask(created)
+    bench.place("good", 50, 32)
+    eventually(lambda: len(bench.api.events()) == 2)
+    assert [event["reason"] for event in bench.api.events()] == ["BadRequest", "GPUReserved"]
+
+
+def test_asked_twice_the_answer_is_the_same(bench: Bench) -> None:
+    created = bench.create(pod("one", 50, 32))
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    before = bench.annotations("one")
+    bench.place("other", 50, 32)
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    after = bench.annotations("one")
+    assert int(after.pop(KEYS.predicate_time)) > int(before.pop(KEYS.predicate_time))
+    assert after == before
+
+
+def test_asked_again_without_the_first_node_the_answer_is_another(bench: Bench) -> None:
+    created = bench.create(pod("one", 50, 32))
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    assert bench.ask(created, ["gpu2", "cpu1"])["NodeNames"] == ["gpu2"]
+    assert bench.annotations("one")["tencent.com/predicate-gpu-uuid-0"] == "GPU-gpu2-0"
+    assert (bench.free_cores("gpu1"), bench.free_cores("gpu2")) == (200, 150)
+
+
+def test_asked_again_after_the_card_failed_the_answer_is_another_card(bench: Bench) -> None:
+    created = bench.create(pod("one", 100))
+    assert bench.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
+    broken = node("gpu1")
+    devices = json.loads(broken["metadata"]["annotations"][KEYS.gpu_devices])
+    devices["devices"][0].update(healthy=False, reason="XID 79")
+    broken["metadata"]["annotations"][KEYS.gpu_devices] = json.dumps(devices)
+    bench.api.edit("nodes", "gpu1", broken)
+    eventually(lambda: not bench.service.view.node("gpu1").cards[0].healthy)  # type: ignore[union-attr]
+    assert bench.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
+    assert bench.annotations("one")["tencent.com/predicate-gpu-idx-0"] == "1"
+
+
+def test_containers_and_sidecars_are_placed_each_by_its_position(bench: Bench) -> None:
+    gpu = {"limits": {KEYS.vcuda_core: "100"}}
+    value = pod("many")
+    value["spec"] = {
+        "initContainers": [
+            {"name": "log", "resources": {}},
+            {"name": "side", "restartPolicy": "Always", "resources": gpu},
+        ],
+        "containers": [{"name": "web"}, {"name": "train", "resources": gpu}],
+    }
+    # An old scheduler doesn't know sidecars: its pod is only a name.
+    seen = json.loads(json.dumps(bench.create(value)))
+    del seen["spec"]["initContainers"][1]["restartPolicy"]
+    assert bench.ask(seen)["NodeNames"] == ["gpu1"]
+    written = bench.annotations("many")
+    cards = {
+        written["tencent.com/predicate-gpu-idx-init-1"],
+        written["tencent.com/predicate-gpu-idx-1"],
+    }
+    assert cards == {"0", "1"}
+    assert "tencent.com/predicate-gpu-idx-0" not in written
+
+
+def test_a_gated_pod_is_refused_before_anything_is_reserved(bench: Bench) -> None:
+    result = bench.place("gated", 50, 32, schedulingGates=[{"name": "quota"}])
+    assert "schedulingGates" in result["Error"]
+    assert bench.annotations("gated") == {}
+    assert bench.free_cores("gpu1") == 200
+
+
+def test_a_finished_pod_is_refused(bench: Bench) -> None:
+    created = bench.create({**pod("done", 50, 32), "status": {"phase": "Failed"}})
+    assert "has finished" in bench.ask(created)["Error"]
+    assert bench.annotations("done") == {}
+
+
+def test_a_bound_pod_is_refused_and_keeps_its_cards(bench: Bench) -> None:
+    created = bench.create(pod("bound", 50, 32))
+    bench.ask(created)
+    bench.bind("bound", "gpu1")
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]).node == "gpu1")  # type: ignore[union-attr]
+    assert "runs on node gpu1 already" in bench.ask(created)["Error"]
+    assert bench.free_cores("gpu1") == 150
+
+
+def test_a_pod_that_is_gone_is_an_error(bench: Bench) -> None:
+    gone = pod("never", 50, 32)
+    gone["metadata"]["uid"] = "0000"
+    assert "default/never with UID 0000 is gone" in bench.ask(gone)["Error"]
+
+
+def test_another_pod_of_the_same_name_is_not_written_to(bench: Bench) -> None:
+    first = bench.create(pod("same", 50, 32))
+    eventually(lambda: bench.service.view.pod(first["metadata"]["uid"]) is not None)
+    bench.api.hold_watches()
+    bench.api.delete("pods", "same")
+    second = bench.create(pod("same", 50, 32))
+    assert "is gone" in bench.ask(first)["Error"]
+    assert bench.api.get("pods", "same") == second
+    assert bench.free_cores("gpu1") == 200
+
+
+def test_a_pod_that_the_watch_has_not_shown_is_read_once(bench: Bench) -> None:
+    bench.api.hold_watches()
+    assert bench.place("early", 50, 32)["NodeNames"] == ["gpu1"]
+    assert bench.place("next", 60, 32)["NodeNames"] == ["gpu1"]
+    assert bench.annotations("next")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert len(bench.api.asked("GET", "/pods/early$")) == 1
+
+
+def test_a_node_that_is_not_known_is_named_so(bench: Bench) -> None:
+    result = bench.ask(bench.create(pod("p", 50, 32)), ["gpu9", "gpu2"])
+    assert result["NodeNames"] == ["gpu2"]
+    assert result["FailedNodes"] == {"gpu9": "NodeUnknown: the node is not known to gpustack yet"}
+
+
+def test_no_nodes_given_are_none_answered(bench: Bench) -> None:
+    result = bench.ask(bench.create(pod("p", 50, 32)), [])
+    assert result["NodeNames"] == []
+    assert result["Error"] == ""
+
+
+def test_cards_that_a_user_wrote_for_other_containers_are_removed(bench: Bench) -> None:
+    forged = {
+        "tencent.com/predicate-gpu-idx-7": "0",
+        "tencent.com/predicate-node": "gpu2",
+        "app": "kept",
+    }
+    assert bench.place("forged", 50, 32, annotations=forged)["NodeNames"] == ["gpu1"]
+    written = bench.annotations("forged")
+    assert "tencent.com/predicate-gpu-idx-7" not in written
+    assert written["app"] == "kept"
+    assert written[KEYS.predicate_node] == "gpu1"
+
+
+def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
+    bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
+    created = bench.create(pod("p", 50, 32))
+    assert "403" in bench.ask(created)["Error"]
+    assert bench.free_cores("gpu1") == 200
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+
+
+def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench) -> None:
+    bench.api.hold_watches()
+    bench.api.faults.drop("PATCH", "/pods/p$", when="after", times=2)
+    created = bench.create(pod("p", 50, 32))
+    assert "PATCH" in bench.ask(created)["Error"]
+    assert bench.free_cores("gpu1") == 150
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    assert bench.free_cores("gpu1") == 150

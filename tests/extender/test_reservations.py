@@ -1,0 +1,234 @@
+"""When cards count as taken, and when they are free again."""
+
+import datetime
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpustack.model import units
+from tests.extender.bench import KEYS, Bench, eventually, node, pod, serving
+from tests.fakes.kube_api import FakeKubeApi
+
+
+def decision(name: str, minor: int, time_ns: int) -> dict[str, str]:
+    return {
+        KEYS.predicate_node: name,
+        KEYS.predicate_time: str(time_ns),
+        KEYS.gpu_assigned: "false",
+        "tencent.com/predicate-gpu-idx-0": str(minor),
+    }
+
+
+def unschedulable(message: str, seconds_from_now: float = 0) -> dict[str, Any]:
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds_from_now)
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "lastTransitionTime": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return {"status": {"conditions": [condition]}}
+
+
+def test_a_decision_counts_before_the_watch_shows_it(bench: Bench) -> None:
+    bench.api.hold_watches()
+    bench.place("one", 100)
+    assert bench.place("two", 100)["NodeNames"] == ["gpu1"]
+    assert bench.annotations("two")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert bench.place("three", 100)["NodeNames"] == ["gpu2"]
+
+
+def test_a_deleted_pod_frees_its_cards(bench: Bench) -> None:
+    bench.place("one", 200)
+    bench.place("two", 200)
+    assert bench.place("three", 200)["NodeNames"] == []
+    bench.api.delete("pods", "one")
+    eventually(lambda: bench.free_cores("gpu1") == 200)
+    assert bench.place("four", 200)["NodeNames"] == ["gpu1"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_pod_frees_its_cards(bench: Bench, phase: str) -> None:
+    bench.place("one", 200)
+    bench.bind("one", "gpu1")
+    bench.api.edit("pods", "one", {"status": {"phase": phase}})
+    eventually(lambda: bench.free_cores("gpu1") == 200)
+
+
+def test_a_terminating_pod_keeps_its_cards(bench: Bench) -> None:
+    created = bench.create(pod("one", 200))
+    bench.ask(created)
+    bench.bind("one", "gpu1")
+    bench.api.edit("pods", "one", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]).node == "gpu1")  # type: ignore[union-attr]
+    assert bench.free_cores("gpu1") == 0
+
+
+def test_a_pod_bound_elsewhere_frees_what_was_reserved(bench: Bench) -> None:
+    bench.place("one", 200)
+    bench.bind("one", "gpu2")
+    eventually(lambda: bench.free_cores("gpu1") == 200)
+    assert bench.free_cores("gpu2") == 200  # the agent places it, or refuses it
+
+
+def test_a_pod_that_the_scheduler_gave_up_on_frees_its_cards(bench: Bench) -> None:
+    bench.place("one", 200)
+    bench.api.edit("pods", "one", unschedulable("0/3 nodes", seconds_from_now=40))
+    eventually(lambda: bench.free_cores("gpu1") == 200)
+
+
+def test_a_refusal_from_before_the_decision_does_not_end_it(bench: Bench) -> None:
+    created = bench.create({**pod("one", 200), **unschedulable("0/3 nodes")})
+    bench.ask(created)
+    bench.api.edit("pods", "one", {"metadata": {"labels": {"seen": "yes"}}})
+    bench.place("two", 200)
+    assert (bench.free_cores("gpu1"), bench.free_cores("gpu2")) == (0, 0)
+
+
+def test_a_reservation_ends_by_age_and_a_bound_pod_does_not(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", node("gpu1"))
+    with serving(api, tmp_path, reservation_seconds=0.5) as bench:
+        bench.place("bound", 100)
+        bench.bind("bound", "gpu1")
+        bench.place("reserved", 100)
+        assert bench.free_cores("gpu1") == 0
+        eventually(lambda: bench.free_cores("gpu1") == 100)
+        assert bench.service.view.reservations == 0
+
+
+def test_a_restart_rebuilds_from_annotations(api: FakeKubeApi, tmp_path: Path) -> None:
+    api.create("nodes", node("gpu1"))
+    with serving(api, tmp_path) as bench:
+        bench.place("bound", 100)
+        bench.bind("bound", "gpu1")
+        bench.place("reserved", 50, 32)
+    with serving(api, tmp_path) as bench:
+        assert bench.free_cores("gpu1") == 50
+        assert bench.service.view.reservations == 1
+        assert bench.place("third", 60, 32)["NodeNames"] == []
+        assert bench.place("fourth", 50, 32)["NodeNames"] == ["gpu1"]
+
+
+@pytest.mark.parametrize(
+    ("core", "memory", "changes"),
+    [
+        (200, None, {}),  # one card for a pod that asks for two
+        (None, None, {}),  # a pod that asks for nothing
+        (50, 32, {KEYS.predicate_time: "soon"}),
+        (50, 32, {KEYS.predicate_time: str(time.time_ns() - 901 * 10**9)}),  # too old
+        (50, 32, {KEYS.predicate_time: str(time.time_ns() + 3600 * 10**9)}),  # in the future
+        (50, 32, {"tencent.com/predicate-gpu-idx-0": "-1"}),
+        (50, 32, {"tencent.com/predicate-gpu-idx-0": "0,1"}),
+    ],
+)
+def test_a_decision_that_the_pod_does_not_justify_holds_nothing(
+    bench: Bench, core: object, memory: object, changes: dict[str, str]
+) -> None:
+    written = {**decision("gpu1", 0, time.time_ns()), **changes}
+    created = bench.create(pod("forged", core, memory, annotations=written))
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    assert bench.free_cores("gpu1") == 200
+
+
+def test_a_valid_decision_of_another_instance_is_respected(bench: Bench) -> None:
+    created = bench.create(pod("theirs", 100, annotations=decision("gpu1", 1, time.time_ns())))
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    bench.place("ours", 100)
+    assert bench.annotations("ours")["tencent.com/predicate-gpu-idx-0"] == "0"
+
+
+def test_the_agents_correction_moves_the_cards(bench: Bench) -> None:
+    bench.place("one", 50, 32)
+    bench.bind("one", "gpu1")
+    corrected = {
+        "tencent.com/predicate-gpu-idx-0": "1",
+        "tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-1",
+    }
+    bench.api.edit("pods", "one", {"metadata": {"annotations": corrected}})
+    eventually(lambda: bench.service.view.node("gpu1").free_cores(1) == 50)  # type: ignore[union-attr]
+    assert bench.free_cores("gpu1") == 150
+
+
+def test_pods_of_a_node_that_returns_still_hold_their_cards(bench: Bench) -> None:
+    bench.place("one", 100)
+    bench.api.delete("nodes", "gpu1")
+    eventually(lambda: bench.service.view.node("gpu1") is None)
+    bench.api.create("nodes", node("gpu1"))
+    eventually(lambda: bench.service.view.node("gpu1") is not None)
+    assert bench.free_cores("gpu1") == 100
+
+
+def test_a_broken_node_annotation_is_a_node_without_cards(bench: Bench) -> None:
+    bench.api.edit("nodes", "gpu1", {"metadata": {"annotations": {KEYS.gpu_devices: "{"}}})
+    eventually(lambda: not bench.service.view.node("gpu1").cards)  # type: ignore[union-attr]
+    result = bench.place("p", 50, 32)
+    assert result["NodeNames"] == ["gpu2"]
+    assert result["FailedNodes"]["gpu1"] == "NoCards: the node has no GPU"
+
+
+def test_a_node_of_the_original_manager_has_equal_cards(bench: Bench) -> None:
+    old = node("old", cards=0)
+    old["status"]["allocatable"] = {KEYS.vcuda_core: "200", KEYS.vcuda_memory: "64"}
+    bench.api.create("nodes", old)
+    eventually(lambda: bench.service.view.node("old") is not None)
+    created = bench.create(pod("p", 50, 32))
+    assert bench.ask(created, ["old"])["NodeNames"] == ["old"]
+    assert "tencent.com/predicate-gpu-uuid-0" not in bench.annotations("p")
+
+
+def test_a_list_read_again_keeps_what_was_decided_since(bench: Bench) -> None:
+    bench.place("gone", 100)
+    bench.api.hold_watches()
+    created = bench.create(pod("new", 100))
+    held = bench.api.faults.hold("GET", "/pods$")
+    bench.api.delete("pods", "gone")
+    bench.api.store.compact()
+    bench.api.drop_connections()
+    bench.api.release_watches()
+    assert held.reached.wait(10)
+    assert bench.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
+    assert held.gate is not None
+    held.gate.set()
+    eventually(lambda: bench.free_cores("gpu1") == 100)
+    assert bench.annotations("new")["tencent.com/predicate-gpu-idx-0"] == "1"
+
+
+def test_a_refused_pod_is_woken_when_room_appears(bench: Bench) -> None:
+    bench.place("one", 200)
+    bench.place("two", 200)
+    bench.place("waiting", 100)
+    assert KEYS.gpu_retry not in bench.annotations("waiting")
+    bench.api.delete("pods", "one")
+    eventually(lambda: KEYS.gpu_retry in bench.annotations("waiting"))
+    assert bench.annotations("waiting")[KEYS.gpu_retry].isdigit()
+
+
+def test_fifty_threads_never_give_a_card_twice(bench: Bench) -> None:
+    asked = [bench.create(pod(f"p{i}", 30, 100)) for i in range(50)]
+    barrier = threading.Barrier(len(asked))
+    answers: dict[str, Any] = {}
+
+    def ask(value: dict[str, Any]) -> None:
+        barrier.wait()
+        answers[value["metadata"]["name"]] = bench.ask(value)
+
+    threads = [threading.Thread(target=ask, args=(value,)) for value in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    placed = [name for name, answer in answers.items() if answer["NodeNames"]]
+    assert len(answers) == 50
+    assert len(placed) == 12  # three fit on each of four cards, by cores and by memory
+    taken: dict[str, int] = {}
+    for name in placed:
+        card = bench.annotations(name)["tencent.com/predicate-gpu-uuid-0"]
+        taken[card] = taken.get(card, 0) + 30
+    assert all(cores <= units.CORES_PER_CARD for cores in taken.values())
+    assert not any(answer["Error"] for answer in answers.values())

@@ -1,0 +1,1 @@
+"""Stand-ins for outside systems that answer on real sockets by the real systems' rules."""

@@ -1,0 +1,290 @@
+"""HTTP of the fake API server: paths to store operations, lists in pages, watches in chunks."""
+
+import base64
+import contextlib
+import dataclasses
+import http.server
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from tests.fakes import kube_rules
+from tests.fakes.kube_store import Change, Key, KubeObject, StoreError
+
+if TYPE_CHECKING:
+    from tests.fakes.kube_api import FakeKubeApi
+
+_PATH = re.compile(
+    r"^/(?:api/v1|apis/[^/]+/[^/]+)"
+    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+    r"/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[a-z]+))?)?$"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request as it arrived; ``body`` is decoded JSON or None."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Threads, optional TLS, and connections that a test can break."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        handler: type["Handler"],
+        *,
+        api: "FakeKubeApi",
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        super().__init__(address, handler)
+        self.api = api
+        self._tls = tls
+        self._open: set[socket.socket] = set()
+        self._open_lock = threading.Lock()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        # In the connection's own thread: a slow handshake must not hold up the others.
+        if self._tls is not None:
+            request = self._tls.wrap_socket(request, server_side=True)
+        with self._open_lock:
+            self._open.add(request)
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            with self._open_lock:
+                self._open.discard(request)
+            if self._tls is not None:
+                request.close()  # the base class only knows the socket under it
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that break connections are what the tests do on purpose."""
+
+    def drop_connections(self) -> None:
+        with self._open_lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def server_close(self) -> None:
+        self.api.faults.release()
+        super().server_close()
+        self.drop_connections()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    # The base class looks methods up by these names.
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep the test's output clean; ``FakeKubeApi.requests`` remembers."""
+
+    def _answer(self) -> None:
+        request = self._read()
+        api = self.server.api
+        api.requests.append(request)
+        fault = api.faults.take(request.method, request.path)
+        if fault is not None:
+            fault.reached.set()
+            if fault.gate is not None:
+                fault.gate.wait(30)
+            if fault.drop == "before":
+                return self._break()
+            if fault.status:
+                return self._send(fault.status, _status(fault.status, fault.reason, "injected"))
+        try:
+            status, body = self._route(request)
+        except StoreError as error:
+            status, body = error.status, _status(error.status, error.reason, error.message)
+        if fault is not None and fault.drop == "after":
+            return self._break()
+        if body is not None:
+            self._send(status, body)
+        return None
+
+    def _read(self) -> Request:
+        url = urllib.parse.urlsplit(self.path)
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return Request(
+            method=self.command,
+            path=url.path,
+            query=dict(urllib.parse.parse_qsl(url.query)),
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=json.loads(raw) if raw else None,
+        )
+
+    def _break(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _send(self, status: int, body: KubeObject) -> None:
+        raw = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def _route(self, request: Request) -> tuple[int, KubeObject | None]:
+        if request.path == "/version":
+            return 200, {"major": "1", "minor": "34", "gitVersion": "v1.34.4"}
+        path = _PATH.match(request.path)
+        if path is None:
+            raise StoreError(404, "NotFound", f"no such path: {request.path}")
+        key: Key = (path["resource"], path["namespace"] or "", path["name"] or "")
+        if request.method == "GET" and not path["name"]:
+            if request.query.get("watch") in {"1", "true"}:
+                return self._watch(key, request.query)
+            return 200, self._list(key, request.query)
+        return self._object(request, key, path["sub"] or "")
+
+    def _object(self, request: Request, key: Key, sub: str) -> tuple[int, KubeObject]:
+        store = self.server.api.store
+        body = request.body or {}
+        match request.method, sub:
+            case "GET", _:
+                return 200, store.get(key)
+            case "POST", "binding":
+                store.update(key, lambda pod: kube_rules.bound(pod, body))
+                return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+            case "POST", "":
+                return 201, store.create(_created_key(key, body), body)
+            case "PATCH", "" | "status":
+                kind = request.headers.get("content-type", "")
+                return 200, store.update(key, lambda old: kube_rules.patched(old, body, kind))
+            case "PUT", "" | "status":
+                return 200, store.update(key, lambda old: _replaced(old, body))
+            case "DELETE", "":
+                return 200, store.delete(key)
+        raise StoreError(405, "MethodNotAllowed", f"{request.method} {request.path}")
+
+    def _list(self, key: Key, query: dict[str, str]) -> KubeObject:
+        """One page; a ``continue`` token holds the version and the first item's position."""
+        store = self.server.api.store
+        version, items = store.list(key[0], key[1])
+        items = [i for i in items if kube_rules.matches(i, *_selectors(query))]
+        start, limit = 0, int(query.get("limit") or 0)
+        if query.get("continue"):
+            version, start = json.loads(base64.b64decode(query["continue"]))
+            if version < store.oldest:
+                raise StoreError(410, "Expired", "The provided continue parameter is too old")
+        page = items[start : start + limit] if limit else items[start:]
+        metadata = {"resourceVersion": str(version)}
+        if start + len(page) < len(items):
+            token = json.dumps([version, start + len(page)]).encode()
+            metadata["continue"] = base64.b64encode(token).decode()
+        return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": page}
+
+    def _watch(self, key: Key, query: dict[str, str]) -> tuple[int, None]:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        # A watcher that went away shows as an error of the socket.
+        with contextlib.suppress(OSError):
+            self._stream(key, query)
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = True
+        return 200, None
+
+    def _stream(self, key: Key, query: dict[str, str]) -> None:
+        api = self.server.api
+        store = api.store
+        version = int(query.get("resourceVersion") or 0)
+        deadline = time.monotonic() + float(query.get("timeoutSeconds") or 3600)
+        bookmarked = api.bookmarks
+        while time.monotonic() < deadline:
+            with store.changed:
+                if api.stopping:
+                    return
+                if version < store.oldest:
+                    expired = _status(410, "Expired", f"too old resource version: {version}")
+                    return self._event("ERROR", expired)
+                fresh = [] if api.held else list(store.changes_after(version, key[0], key[1]))
+                newest, bookmark = store.version, api.bookmarks != bookmarked
+                if not fresh and not bookmark:
+                    store.changed.wait(timeout=deadline - time.monotonic())
+                    continue
+            for change in fresh:
+                self._tell(change, *_selectors(query))
+                version = change.version
+            if bookmark and not api.held:
+                bookmarked = api.bookmarks
+                if query.get("allowWatchBookmarks") == "true":
+                    self._event("BOOKMARK", {"metadata": {"resourceVersion": str(newest)}})
+                    version = newest
+        return None
+
+    def _tell(self, change: Change, field_selector: str, label_selector: str) -> None:
+        """An object that leaves a selector is DELETED for its watcher; one that enters, ADDED."""
+        selectors = (field_selector, label_selector)
+        was = change.before is not None and kube_rules.matches(change.before, *selectors)
+        now = change.kind != "DELETED" and kube_rules.matches(change.after, *selectors)
+        if was or now:
+            kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
+            self._event(kind, change.after)
+
+    def _event(self, kind: str, value: KubeObject) -> None:
+        raw = json.dumps({"type": kind, "object": value}).encode() + b"\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
+        self.wfile.flush()
+
+
+def _selectors(query: dict[str, str]) -> tuple[str, str]:
+    return query.get("fieldSelector", ""), query.get("labelSelector", "")
+
+
+def _created_key(key: Key, body: KubeObject) -> Key:
+    metadata = body.get("metadata") or {}
+    name = metadata.get("name")
+    if not name and metadata.get("generateName"):
+        name = metadata["generateName"] + uuid.uuid4().hex[:5]
+    if not name:
+        raise StoreError(422, "Invalid", "metadata.name: Required value")
+    return key[0], key[1], name
+
+
+def _replaced(old: KubeObject, new: KubeObject) -> KubeObject:
+    version = (new.get("metadata") or {}).get("resourceVersion")
+    if version and version != old["metadata"]["resourceVersion"]:
+        raise StoreError(409, "Conflict", "the object has been modified")
+    new["metadata"]["uid"] = old["metadata"]["uid"]
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+    return new
+
+
+def _status(code: int, reason: str, message: str) -> KubeObject:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }

@@ -1,0 +1,139 @@
+"""The API server's rules that our code depends on: selectors, patches, preconditions, binding.
+
+Checked against Kubernetes 1.34: a patch whose ``metadata.uid`` is another object's is 422 Invalid
+(the field is immutable), one whose ``resourceVersion`` is old is 409 Conflict; a Binding's
+preconditions are 409, and so is a pod that is bound already.
+"""
+
+import copy
+from typing import Any
+
+from tests.fakes.kube_store import KubeObject, StoreError
+
+# Lists that strategic merge patches by a key instead of replacing them.
+_MERGE_KEYS = {
+    "conditions": "type",
+    "containers": "name",
+    "initContainers": "name",
+    "containerStatuses": "name",
+    "taints": "key",
+    "ownerReferences": "uid",
+}
+_FIELDS = {
+    "metadata.name": ("metadata", "name"),
+    "metadata.namespace": ("metadata", "namespace"),
+    "spec.nodeName": ("spec", "nodeName"),
+    "spec.schedulerName": ("spec", "schedulerName"),
+    "status.phase": ("status", "phase"),
+    "involvedObject.uid": ("involvedObject", "uid"),
+}
+
+
+def matches(value: KubeObject, field_selector: str, label_selector: str) -> bool:
+    """Whether an object is selected; equality terms, and bare or negated label names."""
+    return _fields_match(value, field_selector) and _labels_match(value, label_selector)
+
+
+def _terms(selector: str) -> list[str]:
+    return [term.strip() for term in selector.split(",") if term.strip()]
+
+
+def _fields_match(value: KubeObject, selector: str) -> bool:
+    for term in _terms(selector):
+        name, negated, wanted = _split(term)
+        if name not in _FIELDS:
+            raise StoreError(400, "BadRequest", f"field label not supported: {name}")
+        section, field = _FIELDS[name]
+        if (str((value.get(section) or {}).get(field) or "") == wanted) == negated:
+            return False
+    return True
+
+
+def _labels_match(value: KubeObject, selector: str) -> bool:
+    labels = value["metadata"].get("labels") or {}
+    for term in _terms(selector):
+        if "=" in term:
+            name, negated, wanted = _split(term)
+            if (labels.get(name) == wanted) == negated:
+                return False
+        elif (term.lstrip("!") in labels) == term.startswith("!"):
+            return False
+    return True
+
+
+def _split(term: str) -> tuple[str, bool, str]:
+    name, _, wanted = term.partition("=")
+    return name.rstrip("!").strip(), name.endswith("!"), wanted.lstrip("=").strip()
+
+
+def patched(value: KubeObject, patch: KubeObject, content_type: str) -> KubeObject:
+    """Apply a merge patch, or a strategic one, under the metadata's preconditions."""
+    if content_type not in {
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    }:
+        raise StoreError(415, "UnsupportedMediaType", f"not supported: {content_type}")
+    current, wanted = value["metadata"], patch.get("metadata") or {}
+    if wanted.get("resourceVersion", current["resourceVersion"]) != current["resourceVersion"]:
+        raise StoreError(409, "Conflict", "the object has been modified")
+    for field in ("uid", "name", "namespace"):
+        if wanted.get(field, current.get(field)) != current.get(field):
+            raise StoreError(
+                422,
+                "Invalid",
+                f'"{current["name"]}" is invalid: metadata.{field}: '
+                f"Invalid value: {wanted[field]!r}: field is immutable",
+            )
+    result: KubeObject = _merged(value, patch, strategic="strategic" in content_type)
+    return result
+
+
+def _merged(value: Any, patch: Any, *, strategic: bool, name: str = "") -> Any:
+    if isinstance(patch, dict):
+        result = dict(value) if isinstance(value, dict) else {}
+        for key, wanted in patch.items():
+            if wanted is None:
+                result.pop(key, None)
+            else:
+                result[key] = _merged(result.get(key), wanted, strategic=strategic, name=key)
+        return result
+    if strategic and isinstance(patch, list) and name in _MERGE_KEYS:
+        return _merged_list(value if isinstance(value, list) else [], patch, _MERGE_KEYS[name])
+    return copy.deepcopy(patch)
+
+
+def _merged_list(value: list[Any], patch: list[Any], by: str) -> list[Any]:
+    """Merge entries of the same key, append the others."""
+    result = {entry.get(by): entry for entry in value}
+    for entry in patch:
+        result[entry.get(by)] = _merged(result.get(entry.get(by)), entry, strategic=True)
+    return list(result.values())
+
+
+def bound(pod: KubeObject, binding: KubeObject) -> KubeObject:
+    """Bind a pod: node, annotations and the condition in one step, or nothing."""
+    metadata, wanted = pod["metadata"], binding.get("metadata") or {}
+    for field, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(field) and wanted[field] != metadata[field]:
+            raise StoreError(
+                409,
+                "Conflict",
+                f"Precondition failed: {words} in precondition: {wanted[field]}, "
+                f"{words} in object meta: {metadata[field]}",
+            )
+    if metadata.get("deletionTimestamp"):
+        raise StoreError(409, "Conflict", f"pod {metadata['name']} is being deleted")
+    spec = pod.setdefault("spec", {})
+    if spec.get("nodeName"):
+        raise StoreError(
+            409, "Conflict", f"pod {metadata['name']} is already assigned to {spec['nodeName']}"
+        )
+    if spec.get("schedulingGates"):
+        raise StoreError(409, "Conflict", f"pod {metadata['name']} has scheduling gates")
+    spec["nodeName"] = binding["target"]["name"]
+    annotations = metadata.get("annotations") or {}
+    metadata["annotations"] = {**annotations, **(wanted.get("annotations") or {})}
+    status = pod.setdefault("status", {})
+    others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
+    status["conditions"] = [*others, {"type": "PodScheduled", "status": "True"}]
+    return pod

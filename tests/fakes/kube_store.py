@@ -1,0 +1,126 @@
+"""The objects of the fake API server, with etcd's rule: one counter, one history.
+
+Every change takes the next ``resourceVersion`` and is remembered, so that a watch can start from
+any version that has not been compacted away. Objects are plain JSON dictionaries and are copied
+on the way in and out: nobody shares state with the store.
+"""
+
+import copy
+import dataclasses
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+KubeObject = dict[str, Any]
+Key = tuple[str, str, str]  # resource ("pods"), namespace ("" when it has none), name
+
+
+class StoreError(Exception):
+    """What the API server would answer with a ``Status`` object."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step of the history; ``before`` decides what a selector's watcher is told."""
+
+    version: int
+    kind: str  # ADDED, MODIFIED, DELETED
+    key: Key
+    after: KubeObject
+    before: KubeObject | None
+
+
+class Store:
+    """Objects by key, their history, and a condition that watchers wait on."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()  # guards everything below
+        self.version = 100
+        self.oldest = 100  # versions at or above can be watched from
+        self.history: list[Change] = []
+        self._objects: dict[Key, KubeObject] = {}
+
+    def get(self, key: Key) -> KubeObject:
+        with self.changed:
+            if key not in self._objects:
+                raise StoreError(404, "NotFound", f'{key[0]} "{key[2]}" not found')
+            return copy.deepcopy(self._objects[key])
+
+    def list(self, resource: str, namespace: str = "") -> tuple[int, list[KubeObject]]:
+        """All objects of a resource (of one namespace) and the version they are true at."""
+        with self.changed:
+            return self.version, [
+                copy.deepcopy(value)
+                for (kind, space, _), value in sorted(self._objects.items())
+                if kind == resource and namespace in {"", space}
+            ]
+
+    def create(self, key: Key, value: KubeObject) -> KubeObject:
+        with self.changed:
+            if key in self._objects:
+                raise StoreError(409, "AlreadyExists", f'{key[0]} "{key[2]}" already exists')
+            value = copy.deepcopy(value)
+            metadata = value.setdefault("metadata", {})
+            metadata["name"] = key[2]
+            if key[1]:
+                metadata["namespace"] = key[1]
+            metadata.setdefault("uid", str(uuid.uuid4()))
+            metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+            return self._commit("ADDED", key, value, None)
+
+    def update(self, key: Key, change: Callable[[KubeObject], KubeObject]) -> KubeObject:
+        """Replace an object by what ``change`` makes of a copy; no change, no new version."""
+        with self.changed:
+            before = self.get(key)
+            after = change(copy.deepcopy(before))
+            if after == before:
+                return after
+            return self._commit("MODIFIED", key, after, before)
+
+    def delete(self, key: Key) -> KubeObject:
+        with self.changed:
+            before = self.get(key)
+            del self._objects[key]
+            return self._commit("DELETED", key, copy.deepcopy(before), before)
+
+    def compact(self) -> None:
+        """Forget the history: a watch from an older version gets 410."""
+        with self.changed:
+            self.oldest = self.version
+            self.history.clear()
+
+    def changes_after(self, version: int, resource: str, namespace: str) -> Iterator[Change]:
+        """The remembered changes newer than ``version``; hold ``changed`` while iterating."""
+        for change in self.history:
+            if (
+                change.version > version
+                and change.key[0] == resource
+                and namespace in {"", change.key[1]}
+            ):
+                yield change
+
+    def _commit(
+        self, kind: str, key: Key, value: KubeObject, before: KubeObject | None
+    ) -> KubeObject:
+        self.version += 1
+        value["metadata"]["resourceVersion"] = str(self.version)
+        if kind != "DELETED":
+            self._objects[key] = value
+        self.history.append(
+            Change(
+                version=self.version,
+                kind=kind,
+                key=key,
+                after=copy.deepcopy(value),
+                before=before,
+            )
+        )
+        self.changed.notify_all()
+        return copy.deepcopy(value)

@@ -1,0 +1,351 @@
+"""The kubelet's side of device plugins and PodResources, on real sockets.
+
+It admits pods as the kubelet does: one at a time, init containers first, each container's resources
+in any order, reusing an init container's devices for the containers after it. Its answers of
+PodResources lack what the kubelet's lack: ordinary init containers and the UID.
+"""
+
+import dataclasses
+import pathlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
+from gpustack.adapters.podresources import podresources_pb2 as resources_pb
+from tests.fakes.sockets import serve
+
+Pod = Mapping[str, Any]
+
+_SECONDS = 15.0  # how long anything may take before a test counts as hung
+
+
+class AdmissionError(AssertionError):
+    """A plugin refused; the kubelet would fail the pod with UnexpectedAdmissionError."""
+
+    def __init__(self, error: grpc.RpcError) -> None:
+        super().__init__(str(error.details()))
+        self.code = error.code()
+
+
+class Plugin:
+    """A registered device plugin: one connection, one ListAndWatch stream."""
+
+    def __init__(
+        self, socket: pathlib.Path, request: plugin_pb.RegisterRequest, kubelet: "FakeKubelet"
+    ) -> None:
+        self.resource = request.resource_name
+        self.options = request.options
+        self.lists: list[list[plugin_pb.Device]] = []
+        self.ended = False
+        self._kubelet = kubelet
+        self._channel = grpc.insecure_channel(
+            f"unix:{socket}",
+            options=(
+                ("grpc.default_authority", "localhost"),
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+            ),
+        )
+        grpc.channel_ready_future(self._channel).result(timeout=_SECONDS)
+        self._stream = self._channel.unary_stream(
+            "/v1beta1.DevicePlugin/ListAndWatch",
+            request_serializer=plugin_pb.Empty.SerializeToString,
+            response_deserializer=plugin_pb.ListAndWatchResponse.FromString,
+        )(plugin_pb.Empty())
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        try:
+            for response in self._stream:
+                with self._kubelet.changed:
+                    self.lists.append(list(response.devices))
+                    self._kubelet.changed.notify_all()
+        except grpc.RpcError:
+            pass  # the stream has ended, which is what the next lines say
+        with self._kubelet.changed:
+            self.ended = True
+            self._kubelet.changed.notify_all()
+
+    def close(self) -> None:
+        self._stream.cancel()
+        self._thread.join(_SECONDS)
+        self._channel.close()
+
+    def healthy(self) -> list[str]:
+        return [device.ID for device in self.lists[-1] if device.health == "Healthy"]
+
+    def call(self, method: str, request: Any, response_type: Any) -> Any:
+        call = self._channel.unary_unary(
+            f"/v1beta1.DevicePlugin/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response_type.FromString,
+        )
+        try:
+            return call(request, timeout=_SECONDS)
+        except grpc.RpcError as error:
+            raise AdmissionError(error) from error
+
+
+@dataclasses.dataclass(slots=True)
+class _Known:
+    """A pod in the kubelet's hands: container, resource, IDs."""
+
+    pod: Pod
+    devices: dict[str, dict[str, list[str]]] = dataclasses.field(default_factory=dict)
+
+
+class FakeKubelet:
+    """One node's kubelet; `root` stands for /var/lib/kubelet."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+        self.changed = threading.Condition()
+        self.plugins: dict[str, Plugin] = {}
+        self.registrations = 0
+        self.has_get = True
+        self.answers = True
+        self._known: dict[str, _Known] = {}
+        self._servers: list[grpc.Server] = []
+        for folder in ("device-plugins", "pod-resources"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> "FakeKubelet":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Delete every socket of the plugin folder and listen, as the kubelet does at its start."""
+        plugin_folder = self.root / "device-plugins"
+        for socket in plugin_folder.glob("*.sock"):
+            socket.unlink()
+        self._servers = [
+            serve(
+                plugin_folder / "kubelet.sock",
+                "v1beta1.Registration",
+                {
+                    "Register": grpc.unary_unary_rpc_method_handler(
+                        self._register,
+                        request_deserializer=plugin_pb.RegisterRequest.FromString,
+                        response_serializer=plugin_pb.Empty.SerializeToString,
+                    )
+                },
+            ),
+            serve(
+                self.root / "pod-resources" / "kubelet.sock",
+                "v1.PodResourcesLister",
+                {
+                    "List": grpc.unary_unary_rpc_method_handler(
+                        self._list,
+                        request_deserializer=resources_pb.ListPodResourcesRequest.FromString,
+                        response_serializer=resources_pb.ListPodResourcesResponse.SerializeToString,
+                    ),
+                    "Get": grpc.unary_unary_rpc_method_handler(
+                        self._get,
+                        request_deserializer=resources_pb.GetPodResourcesRequest.FromString,
+                        response_serializer=resources_pb.GetPodResourcesResponse.SerializeToString,
+                    ),
+                },
+            ),
+        ]
+
+    def stop(self) -> None:
+        for plugin in self.plugins.values():
+            plugin.close()
+        self.plugins.clear()
+        for server in self._servers:
+            server.stop(grace=None).wait()
+
+    def restart(self) -> None:
+        """Stop and start; what was given to pods is remembered, as in the kubelet's checkpoint."""
+        self.stop()
+        self.start()
+
+    def forget(self, pod: Pod) -> None:
+        """Lose what a pod was given: the kubelet died before it could write it down."""
+        self._known.pop(pod["metadata"]["uid"], None)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, _SECONDS), "the kubelet waited in vain"
+
+    def wait_for_plugins(self, *resources: str) -> None:
+        """Wait until these resources have told their devices."""
+        self.wait_for(
+            lambda: all(name in self.plugins and self.plugins[name].lists for name in resources)
+        )
+
+    def know(self, pod: Pod) -> None:
+        """Take note of a pod, before anything is allocated for it."""
+        self._known.setdefault(pod["metadata"]["uid"], _Known(pod=pod))
+
+    def admit(self, pod: Pod, *, memory_first: bool = False) -> dict[str, Any]:
+        """Allocate for every container, in the kubelet's order; return the responses by container.
+
+        Raises:
+            AdmissionError: a plugin refused; the kubelet keeps what it gave until the pod is gone.
+        """
+        self.know(pod)
+        return {
+            container["name"]: self.allocate(pod, container, memory_first=memory_first)
+            for container in containers_in_order(pod)
+        }
+
+    def allocate(
+        self, pod: Pod, container: Mapping[str, Any], *, memory_first: bool = False
+    ) -> plugin_pb.ContainerAllocateResponse:
+        """Allocate one container's resources; return all responses merged."""
+        limits = container.get("resources", {}).get("limits", {})
+        merged = plugin_pb.ContainerAllocateResponse()
+        for resource in sorted(limits, reverse=memory_first):
+            if resource in self.plugins:
+                merged.MergeFrom(self.allocate_resource(pod, container["name"], resource))
+        return merged
+
+    def allocate_resource(
+        self, pod: Pod, container: str, resource: str
+    ) -> plugin_pb.ContainerAllocateResponse:
+        """Make one Allocate call and remember the devices once the plugin has agreed."""
+        self.know(pod)
+        known = self._known[pod["metadata"]["uid"]]
+        ids = self._choose(known, container, resource)
+        request = plugin_pb.AllocateRequest()
+        request.container_requests.add(devices_ids=ids)
+        response = self.plugins[resource].call("Allocate", request, plugin_pb.AllocateResponse)
+        known.devices.setdefault(container, {})[resource] = ids
+        answer: plugin_pb.ContainerAllocateResponse = response.container_responses[0]
+        return answer
+
+    def start_container(self, pod: Pod, container: str, resource: str) -> None:
+        """Call PreStartContainer with the container's devices.
+
+        Raises:
+            AdmissionError: the plugin doesn't want it to start.
+        """
+        plugin = self.plugins[resource]
+        assert plugin.options.pre_start_required
+        ids = self.ids(pod, container, resource)
+        request = plugin_pb.PreStartContainerRequest(devices_ids=ids)
+        plugin.call("PreStartContainer", request, plugin_pb.PreStartContainerResponse)
+
+    def ids(self, pod: Pod, container: str, resource: str) -> list[str]:
+        return self._known[pod["metadata"]["uid"]].devices[container][resource]
+
+    def swap(self, one: Pod, other: Pod) -> None:
+        """Exchange what two pods were given: an inference of the plugin was wrong."""
+        first, second = (self._known[pod["metadata"]["uid"]] for pod in (one, other))
+        first.devices, second.devices = second.devices, first.devices
+
+    def _choose(self, known: _Known, container: str, resource: str) -> list[str]:
+        spec = {each["name"]: each for each in containers_in_order(known.pod)}[container]
+        size = int(spec["resources"]["limits"][resource])
+        order = [each["name"] for each in containers_in_order(known.pod)]
+        ordinary_init = {
+            each["name"]
+            for each in known.pod["spec"].get("initContainers", ())
+            if each.get("restartPolicy") != "Always"
+        }
+        reusable = [
+            device
+            for name in order[: order.index(container)]
+            if name in ordinary_init
+            for device in known.devices.get(name, {}).get(resource, ())
+        ]
+        taken = {
+            device
+            for each in self._known.values()
+            for held in each.devices.values()
+            for device in held.get(resource, ())
+        }
+        plugin = self.plugins[resource]
+        free = [device for device in plugin.healthy() if device not in taken]
+        assert len(free) + len(reusable) >= size, "the scheduler would not have sent this pod"
+        request = plugin_pb.PreferredAllocationRequest()
+        request.container_requests.add(
+            available_deviceIDs=[*reusable, *free],
+            must_include_deviceIDs=reusable[:size],
+            allocation_size=size,
+        )
+        response = plugin.call(
+            "GetPreferredAllocation", request, plugin_pb.PreferredAllocationResponse
+        )
+        chosen = list(response.container_responses[0].deviceIDs)
+        assert len(set(chosen)) == size
+        return chosen
+
+    def _register(
+        self, request: plugin_pb.RegisterRequest, context: grpc.ServicerContext
+    ) -> plugin_pb.Empty:
+        if request.version != "v1beta1":
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"version {request.version}")
+        plugin = Plugin(self.root / "device-plugins" / request.endpoint, request, self)
+        with self.changed:
+            old = self.plugins.get(request.resource_name)
+            # The kubelet would drop the new connection together with the old one.
+            assert old is None or old.ended, "registered again while the old stream was open"
+            self.plugins[request.resource_name] = plugin
+            self.registrations += 1
+            self.changed.notify_all()
+        return plugin_pb.Empty()
+
+    def _list(
+        self, _: resources_pb.ListPodResourcesRequest, context: grpc.ServicerContext
+    ) -> resources_pb.ListPodResourcesResponse:
+        self._check_answers(context)
+        pods = [_resources(known) for known in self._known.values()]
+        return resources_pb.ListPodResourcesResponse(pod_resources=pods)
+
+    def _get(
+        self, request: resources_pb.GetPodResourcesRequest, context: grpc.ServicerContext
+    ) -> resources_pb.GetPodResourcesResponse:
+        self._check_answers(context)
+        if not self.has_get:
+            context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
+        for known in self._known.values():
+            metadata = known.pod["metadata"]
+            wanted = (request.pod_namespace, request.pod_name)
+            if (metadata["namespace"], metadata["name"]) == wanted:
+                return resources_pb.GetPodResourcesResponse(pod_resources=_resources(known))
+        message = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
+        context.abort(grpc.StatusCode.UNKNOWN, message)
+
+    def _check_answers(self, context: grpc.ServicerContext) -> None:
+        if not self.answers:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the kubelet is busy")
+
+
+def containers_in_order(pod: Pod) -> Sequence[Mapping[str, Any]]:
+    """Return the containers in the order in which the kubelet admits them."""
+    return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def _resources(known: _Known) -> resources_pb.PodResources:
+    answer = resources_pb.PodResources(
+        name=known.pod["metadata"]["name"], namespace=known.pod["metadata"]["namespace"]
+    )
+    for container in known.pod["spec"].get("initContainers", ()):
+        if container.get("restartPolicy") == "Always":
+            _add(answer, known, container["name"])
+    for container in known.pod["spec"]["containers"]:
+        _add(answer, known, container["name"])
+    return answer
+
+
+def _add(answer: resources_pb.PodResources, known: _Known, container: str) -> None:
+    entry = answer.containers.add(name=container)
+    for resource, ids in known.devices.get(container, {}).items():
+        for device in ids:
+            # As the kubelet does: one entry for each ID.
+            entry.devices.add(resource_name=resource, device_ids=[device])

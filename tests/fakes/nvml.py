@@ -1,0 +1,66 @@
+"""A driver whose cards are what the test says; for tests that are not about NVML itself."""
+
+import threading
+
+from gpustack.adapters.nvml import CardFault, GpuProcess, Inventory, Nvml, NvmlError
+from gpustack.model.device import Card
+
+
+def card(minor: int, *, memory_gib: int = 80, numa: int | None = 0) -> Card:
+    return Card(
+        minor=minor,
+        uuid=f"GPU-00000000-0000-0000-0000-{minor:012d}",
+        model="NVIDIA A100-SXM4-80GB",
+        memory_bytes=memory_gib * 1024**3,
+        sms=108,
+        numa=numa,
+        bus=f"0000:{7 + 8 * minor:02x}:00.0",
+    )
+
+
+class FakeNvml(Nvml):
+    """Answers from memory; `set_faults` and `send_xid` are the test's hand."""
+
+    def __init__(self, *cards: Card, driver: str = "535.261.03") -> None:
+        self._cards = cards
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._faults: tuple[CardFault, ...] = ()
+        self._xid: CardFault | None = None
+        self._arrived = threading.Event()
+        self.running: dict[str, tuple[GpuProcess, ...]] = {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def inventory(self) -> Inventory:
+        size = len(self._cards)
+        links = tuple(
+            tuple("X" if row == column else "NV12" for column in range(size)) for row in range(size)
+        )
+        return Inventory(cards=self._cards, links=links, driver=self._driver, cuda="12.2")
+
+    def set_faults(self, *faults: CardFault) -> None:
+        with self._lock:
+            self._faults = faults
+
+    def send_xid(self, fault: CardFault) -> None:
+        with self._lock:
+            self._xid = fault
+        self._arrived.set()
+
+    def faults(self) -> tuple[CardFault, ...]:
+        with self._lock:
+            return self._faults
+
+    def next_fault(self, timeout_ms: int) -> CardFault | None:
+        self._arrived.wait(min(timeout_ms, 100) / 1000)  # short, so that a test ends at once
+        self._arrived.clear()
+        with self._lock:
+            fault, self._xid = self._xid, None
+        return fault
+
+    def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+        if uuid not in {each.uuid for each in self._cards}:
+            raise NvmlError(f"no card with UUID {uuid}")
+        return self.running.get(uuid, ())
