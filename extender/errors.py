@@ -3,7 +3,7 @@
 from gpustack.model.errors import GpustackError
 
 
-class CannotDecide(GpustackError):  # noqa: N818 - an answer, not a fault
+class CannotDecide(GpustackError):
     """No decision now; the scheduler shows the text and asks again later.
 
     Attributes:

@@ -141,7 +141,6 @@ def check_container(
         BadRequest: a negative amount, cores between whole cards, a share without memory, memory
             without cores.
     """
-    per_card = units.CORES_PER_CARD
     if cores < 0:
         raise BadRequest(core_field, f"{cores} is negative; ask for 1 to 99, or for 100 a card")
     if memory_units < 0:
@@ -152,18 +151,23 @@ def check_container(
         raise BadRequest(
             memory_field, f"{memory_units} units of memory without compute; set {core_field} too"
         )
-    if cores > per_card and cores % per_card:
-        low = cores - cores % per_card
-        raise BadRequest(
-            core_field,
-            f"{cores} is neither a share (1 to 99) nor whole cards (a multiple of 100); "
-            f"use {low} or {low + per_card}",
-        )
-    if cores < per_card and memory_units == 0:
+    if cores < units.CORES_PER_CARD and memory_units == 0:
         raise BadRequest(
             core_field,
             f"a share of {cores} needs memory; set {memory_field} to a number of 256 MiB units",
         )
+    _check_whole(cores, core_field)
     return ContainerRequest(
         name=name, kind=kind, index=index, cores=cores, memory_units=memory_units
     )
+
+
+def _check_whole(cores: int, core_field: str) -> None:
+    over = cores % units.CORES_PER_CARD
+    if cores > units.CORES_PER_CARD and over:
+        low = cores - over
+        raise BadRequest(
+            core_field,
+            f"{cores} is neither a share (1 to 99) nor whole cards (a multiple of 100); "
+            f"use {low} or {low + units.CORES_PER_CARD}",
+        )

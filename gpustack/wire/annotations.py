@@ -33,7 +33,7 @@ _TIME: Final = re.compile(_NUMBER)
 _MINORS: Final = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
 
 
-class BadAnnotation(GpustackError, ValueError):  # noqa: N818 - names what was refused
+class BadAnnotation(GpustackError, ValueError):
     """An annotation that can't be read, or that says something that can't be.
 
     Attributes:

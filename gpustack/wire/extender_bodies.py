@@ -18,7 +18,7 @@ from gpustack.model.errors import GpustackError
 _Decoded = TypeVar("_Decoded")
 
 
-class BadBody(GpustackError):  # noqa: N818 - names what was refused, like BadRequest
+class BadBody(GpustackError):
     """A body that isn't what the scheduler sends: the caller's fault (HTTP 400).
 
     Attributes:

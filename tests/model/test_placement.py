@@ -246,6 +246,14 @@ def test_the_containers_card_is_moved_to_where_the_init_container_fits_too() -> 
     assert minors(place(tight, request)) == [(1,), (1,)]
 
 
+def test_a_container_moves_to_a_like_card_that_its_init_container_can_pair() -> None:
+    # Cards 0 and 1 have the same room, but only 1 has a partner by NVLink.
+    links = grouped(1, 2, within="NV4", across="SYS")
+    before = init(0, 200, 0, ContainerKind.INIT)
+    request = PodRequest(containers=(*pod((50, 8)).containers, before), topology=Topology.NVLINK)
+    assert minors(place(node(3, links), request)) == [(1,), (1, 2)]
+
+
 def named(name: str, used: int) -> Node:
     return Node(name=name, cards=(card(0),), uses=(Use(cores=used, memory_units=1),))
 

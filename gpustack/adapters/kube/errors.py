@@ -12,7 +12,7 @@ class KubeConfigError(GpustackError):
     """A kubeconfig file can't be used; the message names the file."""
 
 
-class KubeUnavailable(GpustackError):  # noqa: N818 - a state of the server, not a mistake
+class KubeUnavailable(GpustackError):
     """No answer within the time limit: a write may or may not have happened."""
 
 

@@ -1,0 +1,166 @@
+"""A node's annotation: it reads back, and what describes no machine is refused by place."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.device import Card, Node
+from gpustack.wire.annotations import BadAnnotation
+from gpustack.wire.nodes import decode_node, encode_devices
+from tests.model.machines import card, grouped, nodes
+from tests.wire.api import KEYS
+
+GIB = 1 << 30
+PAIR = Node(
+    name="n1",
+    driver="535.261.03",
+    cuda="12.2",
+    cards=(card(0, numa=0, bus="0000:07:00.0", sms=108), card(1, healthy=False, reason="XID 79")),
+    links=grouped(2, within="NV12"),
+)
+
+
+def api_node(value: object = None, **status: Any) -> dict[str, Any]:
+    text = value if isinstance(value, str) or value is None else json.dumps(value)
+    annotations = {} if text is None else {KEYS.gpu_devices: text}
+    return {"metadata": {"name": "n1", "annotations": annotations}, "status": status}
+
+
+def body() -> Any:
+    return json.loads(encode_devices(PAIR))
+
+
+@given(nodes(used=False))
+def test_a_node_reads_back_as_it_was_written(node: Node) -> None:
+    published = api_node(encode_devices(node))
+    published["metadata"]["name"] = node.name
+    assert decode_node(KEYS, published) == node
+
+
+def test_the_annotation_has_the_form_of_the_contract() -> None:
+    assert body() == {
+        "version": 1,
+        "driver": "535.261.03",
+        "cuda": "12.2",
+        "devices": [
+            {
+                "minor": 0,
+                "uuid": "GPU-0",
+                "model": "Tesla P40",
+                "memory": 16 * GIB,
+                "sms": 108,
+                "numa": 0,
+                "bus": "0000:07:00.0",
+                "healthy": True,
+                "since": "",
+                "reason": "",
+            },
+            {
+                "minor": 1,
+                "uuid": "GPU-1",
+                "model": "Tesla P40",
+                "memory": 16 * GIB,
+                "sms": 0,
+                "numa": None,
+                "bus": "",
+                "healthy": False,
+                "since": "",
+                "reason": "XID 79",
+            },
+        ],
+        "links": [["X", "NV12"], ["NV12", "X"]],
+    }
+
+
+def test_unknown_keys_are_ignored_and_devices_come_in_any_order() -> None:
+    value = body()
+    value["vendor"] = "x"
+    value["devices"][0]["colour"] = "green"
+    value["devices"].reverse()
+    assert decode_node(KEYS, api_node(value)) == PAIR
+
+
+def test_the_least_that_a_device_may_say_is_enough() -> None:
+    least = {"minor": 0, "uuid": "GPU-0", "model": "", "memory": 0, "healthy": True}
+    value = {"version": 1, "devices": [least], "links": []}
+    assert decode_node(KEYS, api_node(value)).cards == (card(0, 0, model=""),)
+
+
+def broken(*path: str | int, value: object = None) -> Any:
+    """Return a good body with the value at `path` replaced, or removed when it is None."""
+    whole = body()
+    place = whole
+    for step in path[:-1]:
+        place = place[step]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "nested"),
+        ([], "the document: .* is not of type object"),
+        (broken("version", value=2), "version 2 is not known; this reader knows 1"),
+        (broken("version", value="1"), "version '1' is not known"),
+        (broken("version"), "the document: version is missing"),
+        (broken("devices"), "devices is missing"),
+        (broken("links"), "links is missing"),
+        (broken("devices", 0, "minor", value=-1), r"devices\[0\]\.minor: -1 is less than 0"),
+        (broken("devices", 1, "minor", value=0), r"devices\[1\]\.minor: 0 stands twice"),
+        (broken("devices", 1, "uuid", value="GPU-0"), r"devices\[1\]\.uuid: 'GPU-0' stands twice"),
+        (broken("devices", 0, "uuid", value="a,b"), "without commas"),
+        (broken("devices", 0, "memory"), r"devices\[0\]: memory is missing"),
+        (broken("devices", 0, "memory", value="16G"), "is not of type integer"),
+        (broken("devices", 0, "healthy", value="yes"), "is not of type boolean"),
+        (broken("links", value=[["X"]]), "links has 1 rows for 2 cards"),
+        (broken("links", 0, 1, value="PIX"), r"links\[1\]\[0\]"),
+        (broken("links", 0, 1, value="SOC"), r"links\[0\]\[1\]: 'SOC' is not allowed"),
+    ],
+)
+def test_a_value_that_describes_no_machine_is_refused_with_the_place(
+    value: object, text: str
+) -> None:
+    with pytest.raises(BadAnnotation, match=text) as caught:
+        decode_node(KEYS, api_node(value))
+    assert caught.value.key == "tencent.com/gpu-devices"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_any_json_is_a_node_or_a_named_error(value: object) -> None:
+    with pytest.raises(BadAnnotation, match=r"^annotation tencent\.com/gpu-devices: "):
+        decode_node(KEYS, api_node(json.dumps(value)))
+
+
+def equal_cards(core: object, memory: object) -> tuple[Card, ...]:
+    amounts = {KEYS.vcuda_core: core, KEYS.vcuda_memory: memory}
+    return decode_node(KEYS, api_node(allocatable=amounts)).cards
+
+
+def test_a_node_of_the_original_counts_as_equal_cards() -> None:
+    found = equal_cards("700", "668")
+    assert [each.minor for each in found] == [0, 1, 2, 3, 4, 5, 6]
+    assert {each.memory_units for each in found} == {95}
+    assert {each.uuid for each in found} == {""}
+
+
+@pytest.mark.parametrize("core", ["99", "0", "-100", "many"])
+def test_fewer_than_100_cores_are_no_card(core: str) -> None:
+    assert equal_cards(core, "668") == ()
+
+
+def test_a_node_that_offers_nothing_has_no_cards() -> None:
+    assert decode_node(KEYS, {"metadata": {"name": "cpu"}}) == Node(name="cpu")
+
+
+def test_the_model_of_an_originals_node_comes_from_its_label() -> None:
+    labelled = api_node(allocatable={KEYS.vcuda_core: "100", KEYS.vcuda_memory: "64"})
+    labelled["metadata"]["labels"] = {"gaia.tencent.com/gpu-model": "P40"}
+    assert [each.model for each in decode_node(KEYS, labelled).cards] == ["P40"]

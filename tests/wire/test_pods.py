@@ -1,0 +1,228 @@
+"""What a pod asks, and what it holds."""
+
+from typing import Any
+
+import pytest
+
+from gpustack.model.device import Node, Use
+from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy, Topology
+from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.pods import core_limit, holding, parse_request, usage
+from tests.model.machines import card
+from tests.wire.api import KEYS, container, pod
+
+CORE = "spec.containers[0].resources.limits[tencent.com/vcuda-core]"
+MEMORY = "spec.containers[0].resources.limits[tencent.com/vcuda-memory]"
+
+
+def test_the_seeds_pod_asks_for_half_a_card() -> None:
+    request = parse_request(KEYS, pod(container("50", "32")))
+    assert request is not None
+    [asked] = request.containers
+    assert (asked.cores, asked.memory_units, asked.index) == (50, 32, 0)
+    assert (request.topology, request.node_strategy) == (Topology.BEST_EFFORT, Strategy.BINPACK)
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        pod(container()),
+        pod(container(0, "0")),
+        pod({"name": "c"}),
+        pod({"name": "c", "resources": None}),
+        pod(),
+        {},
+        {"spec": None, "metadata": None},
+    ],
+)
+def test_a_pod_without_gpu_limits_is_not_a_gpu_pod(without: dict[str, Any]) -> None:
+    assert parse_request(KEYS, without) is None
+
+
+def test_a_pod_without_gpu_may_have_any_annotation() -> None:
+    assert parse_request(KEYS, pod(container(), annotations={KEYS.gpu_topology: "odd"})) is None
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "field"),
+    [
+        ("150", "10", CORE),
+        ("50", None, CORE),
+        (None, "10", MEMORY),
+        ("abc", "10", CORE),
+        ("50", "ten", MEMORY),
+        ("-50", "10", CORE),
+        ("50", "-10", MEMORY),
+        ("99999999999999999999", "10", CORE),
+    ],
+)
+def test_a_bad_request_is_still_a_gpu_pod_and_names_its_field(
+    cores: object, memory: object, field: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_request(KEYS, pod(container(cores, memory)))
+    assert caught.value.field == field
+    assert field in caught.value.message
+
+
+def test_two_shares_without_memory_are_refused_though_they_add_up_to_more_than_a_card() -> None:
+    with pytest.raises(BadRequest, match=r"spec\.containers\[0\]"):
+        parse_request(KEYS, pod(container("60"), container("60")))
+
+
+def test_quantities_round_up_as_kubernetes_does() -> None:
+    request = parse_request(KEYS, pod(container("500m", "1k")))
+    assert request is not None
+    assert [(each.cores, each.memory_units) for each in request.containers] == [(1, 1000)]
+
+
+def test_containers_keep_their_positions_and_kinds() -> None:
+    request = parse_request(
+        KEYS,
+        pod(
+            container(),
+            container("100"),
+            init=(container("50", "1"), container("20", "2", restartPolicy="Always")),
+        ),
+    )
+    assert request is not None
+    assert [(each.kind, each.index) for each in request.containers] == [
+        (ContainerKind.APP, 1),
+        (ContainerKind.INIT, 0),
+        (ContainerKind.SIDECAR, 1),
+    ]
+
+
+def test_the_domain_changes_every_name() -> None:
+    other = Keys("example.org")
+    assert parse_request(other, pod(container("150"))) is None
+    assert other.idx(ContainerKind.APP, 0) == "example.org/predicate-gpu-idx-0"
+
+
+def conditions(**annotations: str) -> Any:
+    keys = {f"{KEYS.domain}/gpu-{name}": value for name, value in annotations.items()}
+    return parse_request(KEYS, pod(container("50", "8"), annotations=keys))
+
+
+def test_models_and_uuids_are_lists_in_which_an_exclamation_mark_excludes() -> None:
+    request = conditions(model="A100, !P40", uuid="!GPU-1")
+    assert request.models == Selector(include=("A100",), exclude=("P40",))
+    assert request.uuids == Selector(exclude=("GPU-1",))
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "card_"),
+    [
+        ("spread", Strategy.SPREAD, Strategy.SPREAD),
+        ("binpack", Strategy.BINPACK, Strategy.BINPACK),
+        ("node=spread,card=binpack", Strategy.SPREAD, Strategy.BINPACK),
+        ("card=spread", Strategy.BINPACK, Strategy.SPREAD),
+    ],
+)
+def test_placement_is_given_for_both_or_for_each(
+    text: str, node: Strategy, card_: Strategy
+) -> None:
+    request = conditions(placement=text)
+    assert (request.node_strategy, request.card_strategy) == (node, card_)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("topology", "nv-link", "best-effort, single-switch, single-numa, nvlink"),
+        ("placement", "tight", "binpack, spread, or node=spread,card=binpack"),
+        ("placement", "node=spread,node=spread", "binpack, spread, or"),
+        ("placement", "disk=spread", "binpack, spread, or"),
+        ("placement", "node=", "binpack, spread, or"),
+        ("model", "A100,,P40", "write A100,!P40"),
+        ("model", "", "write A100,!P40"),
+        ("uuid", "!", "write A100,!P40"),
+    ],
+)
+def test_a_condition_that_does_not_exist_is_refused_with_what_is_allowed(
+    name: str, text: str, allowed: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        conditions(**{name: text})
+    assert caught.value.field == f"metadata.annotations[tencent.com/gpu-{name}]"
+    assert allowed in caught.value.message
+
+
+@pytest.mark.parametrize(("text", "limit"), [("60", 60), ("100", 100), ("250", 100), ("1", 1)])
+def test_the_burst_ceiling_is_clamped_to_the_card(text: str, limit: int) -> None:
+    assert core_limit(KEYS, pod(annotations={KEYS.core_limit: text})) == limit
+
+
+def test_a_pod_without_burst_ceiling_has_none() -> None:
+    assert core_limit(KEYS, pod()) is None
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "60%", "1.5", "\u0663", "9" * 12])
+def test_a_burst_ceiling_that_is_no_percentage_is_refused(text: str) -> None:
+    with pytest.raises(BadAnnotation, match=r"vcuda-core-limit.*write 1 to 100"):
+        core_limit(KEYS, pod(annotations={KEYS.core_limit: text}))
+
+
+HERE = Node(name="n1", cards=(card(0), card(1)))
+
+
+def decided(minors: str = "1", **other: Any) -> dict[str, Any]:
+    annotations = {
+        KEYS.predicate_time: "1700000000000000000",
+        KEYS.predicate_node: "n1",
+        KEYS.idx(ContainerKind.APP, 0): minors,
+        KEYS.gpu_assigned: "false",
+    }
+    return pod(container("50", "32"), annotations=annotations, **other)
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        decided(),
+        decided(node="n1", phase="Running"),
+        decided(node="n1", phase="Unknown"),
+        decided(node="n1") | {"metadata": decided()["metadata"] | {"deletionTimestamp": "now"}},
+    ],
+)
+def test_reserved_bound_and_terminating_pods_hold_their_cards(holder: dict[str, Any]) -> None:
+    assert usage(KEYS, HERE, [holder]).uses == (Use(), Use(cores=50, memory_units=32))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        decided(node="n1", phase="Succeeded"),
+        decided(node="n1", phase="Failed"),
+        decided(node="n2"),
+        decided("0,1"),
+        decided("-1"),
+        pod(container("50", "32"), node="n1"),
+        pod(container(), annotations=decided()["metadata"]["annotations"]),
+        pod(container("150"), annotations=decided()["metadata"]["annotations"]),
+        {},
+    ],
+)
+def test_finished_undecided_unjustified_and_foreign_pods_hold_nothing(
+    other: dict[str, Any],
+) -> None:
+    assert usage(KEYS, HERE, [other]) == HERE
+
+
+def test_over_commit_is_counted_never_dropped() -> None:
+    over = usage(KEYS, HERE, [decided(), decided(), decided()])
+    assert over.uses[1] == Use(cores=150, memory_units=96)
+    assert over.free_cores(1) == 0
+
+
+def test_a_card_that_the_node_lost_is_held_by_nobody() -> None:
+    assert usage(KEYS, HERE, [decided("7")]) == HERE
+
+
+def test_a_holding_names_its_pod_and_whether_it_is_bound() -> None:
+    held = holding(KEYS, decided(node="n1"))
+    assert held is not None
+    assert (held.namespace, held.name, held.uid, held.bound) == ("default", "p", "uid-p", True)
+    reserved = holding(KEYS, decided())
+    assert reserved is not None
+    assert not reserved.bound
