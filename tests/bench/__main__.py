@@ -15,7 +15,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text)
+        return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
 
     def add_named(name: str, text: str) -> argparse.ArgumentParser:
         command = add(name, text)
@@ -66,6 +66,7 @@ def _run(chosen: argparse.Namespace) -> int:
             _up(chosen)
         case "down":
             bench.down(chosen.name)
+            print(f"bench {chosen.name} is gone")
         case "scheduler":
             cluster.use_scheduler(description.load(chosen.name), chosen.minor)
         case "status":
@@ -74,8 +75,8 @@ def _run(chosen: argparse.Namespace) -> int:
             return _execute(chosen)
         case "kube":
             found = description.load(chosen.name)
-            command = cluster.kubectl_command(found, *_after_dashes(chosen.words))
-            os.execv(command[0], command)
+            command = cluster.kubectl_command(found, *after_dashes(chosen.words))
+            os.execv(command[0], command)  # noqa: S606 (a shell would read the words again)
     return 0
 
 
@@ -103,14 +104,16 @@ def _status(found: description.Bench) -> int:
 def _execute(chosen: argparse.Namespace) -> int:
     found = description.load(chosen.name)
     container = found.container(found.host(chosen.host))
-    words = ["bash", "-l"] if chosen.command == "shell" else _after_dashes(chosen.words)
+    words = ["bash", "-l"] if chosen.command == "shell" else after_dashes(chosen.words)
     if not words:
         raise progress.BenchError("exec HOST -- PROGRAM: which program?")
     terminal = ["--tty"] if sys.stdin.isatty() else []
-    os.execvp("podman", ["podman", "exec", "--interactive", *terminal, container, *words])
+    command = ["podman", "exec", "--interactive", *terminal, container, *words]
+    os.execvp("podman", command)  # noqa: S606 (a shell would read the words again)
 
 
-def _after_dashes(words: list[str]) -> list[str]:
+def after_dashes(words: list[str]) -> list[str]:
+    """Return the words without the ``--`` before them, which newer argparse leaves in."""
     return words[1:] if words[:1] == ["--"] else words
 
 

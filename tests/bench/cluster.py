@@ -47,7 +47,9 @@ def wait_ready(bench: description.Bench) -> None:
 
 def _missing(bench: description.Bench) -> str:
     """Say what keeps the cluster from being ready; nothing when it is."""
-    ready = "{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Ready')].status} {end}"
+    ready = (
+        "{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Ready')].status} {end}"
+    )
     try:
         nodes = kubectl(bench, "get", "nodes", f"--output=jsonpath={ready}").split()
         absent = [host.name for host in bench.gpu_hosts if f"{host.name}=True" not in nodes]

@@ -44,7 +44,8 @@ def parse_version(text: str) -> tuple[int, int] | None:
 
 def find() -> pathlib.Path | None:
     """Return a go program that is new enough, or None."""
-    fetched = paths.cache("go") / "bin" / "go"
+    # the wheel holds the whole tree; its own bin/go is a Python script that wants it installed
+    fetched = paths.cache("go") / "go" / "bin" / "go"
     for candidate in (shutil.which("go"), *USUAL, str(fetched)):
         if candidate is None:
             continue

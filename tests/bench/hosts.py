@@ -18,14 +18,17 @@ from tests.bench import description, files, progress
 BOOT_SECONDS = 60
 POLL_SECONDS = 0.1
 LIMITS = ("--ulimit=nofile=20000:20000", "--ulimit=nproc=30000:30000")
+NAMESPACES = pathlib.Path("/run/netns")
 Mounts = collections.abc.Mapping[str, pathlib.Path]
 
 
 def create_network(name: str) -> str:
     """Make the network of a bench and return its addresses, as ``10.89.3.0/24``."""
     network = description.network(name)
-    progress.output(["podman", "network", "create", "--disable-dns",
-                     f"--label={description.LABEL}={name}", network])  # fmt: skip
+    # podman picks free addresses, and two that pick at the same time pick the same
+    with progress.exclusive("podman-network"):
+        progress.output(["podman", "network", "create", "--disable-dns",
+                         f"--label={description.LABEL}={name}", network])  # fmt: skip
     described = json.loads(progress.output(["podman", "network", "inspect", network]))
     return str(ipaddress.IPv4Network(described[0]["subnets"][0]["subnet"]))
 
@@ -147,24 +150,39 @@ def each(
 def remove(name: str) -> None:
     """Remove all containers, volumes and networks of a bench, whoever left them.
 
-    They are found by their label, so that this also cleans up after a run that was killed.
+    They are found by their label, and containers by their name too, so that this also cleans up
+    after a run that was killed while it made one.
     """
-    label = f"{description.LABEL}={name}"
-    containers = _labelled(["podman", "ps", "--all", f"--filter=label={label}",
-                            "--format={{.Names}}"])  # fmt: skip
+    label = f"--filter=label={description.LABEL}={name}"
+    names = f"--filter=name=^{name}-(cp|gpu)[0-9]+$"
+    listing = ["podman", "ps", "--all", "--external", "--format={{.Names}}"]
+    containers = {*_words([*listing, label]), *_words([*listing, names])}
     if containers:
-        progress.output(["podman", "rm", "--force", "--time=0", "--volumes", *containers])
-    volumes = _labelled(["podman", "volume", "ls", f"--filter=label={label}",
-                         "--format={{.Name}}"])  # fmt: skip
+        progress.output(["podman", "rm", "--force", "--time=0", "--volumes", *sorted(containers)])
+    volumes = _words(["podman", "volume", "ls", label, "--format={{.Name}}"])
     if volumes:
         progress.output(["podman", "volume", "rm", "--force", *volumes])
-    networks = _labelled(["podman", "network", "ls", f"--filter=label={label}",
-                          "--format={{.Name}}"])  # fmt: skip
+    networks = _words(["podman", "network", "ls", label, "--format={{.Name}}"])
     if networks:
         progress.output(["podman", "network", "rm", "--force", *networks])
+    if not _words(["podman", "ps", "--all", "--format={{.Names}}"]):
+        _leave_no_mount()
 
 
-def _labelled(command: list[str]) -> list[str]:
+def _leave_no_mount() -> None:
+    """Undo podman's mount for network namespaces, which it makes again when it needs it."""
+    while _is_mounted(NAMESPACES) and not any(NAMESPACES.iterdir()):
+        progress.output(["umount", NAMESPACES])
+
+
+def _is_mounted(folder: pathlib.Path) -> bool:
+    """Say whether something is mounted there; os.path.ismount doesn't see a bind mount."""
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    # the fifth field is the place (proc(5))
+    return any(line.split()[4] == str(folder) for line in mounts)
+
+
+def _words(command: list[str]) -> list[str]:
     return progress.output(command).split()
 
 

@@ -82,7 +82,7 @@ def _from_root() -> dict[str, bytes]:
 
 
 def _pause() -> image_archive.Image:
-    program = _compile(("gcc",), "pause.c", "-static")
+    program = compile_program(("gcc",), "pause.c", "-static")
     return image_archive.Image(
         tag=PAUSE, entries=[files.File("/pause", program, mode=0o755)], command=("/pause",)
     )
@@ -96,7 +96,7 @@ def _busybox(content: collections.abc.Mapping[str, bytes]) -> image_archive.Imag
 def _cuda(content: collections.abc.Mapping[str, bytes]) -> image_archive.Image:
     # glibc 2.17, as the hook: then it runs on the root's glibc whatever this machine has
     zig = (sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-gnu.2.17")
-    workload = _compile(zig, "cuda_workload.c", "-ldl")
+    workload = compile_program(zig, "cuda_workload.c", "-ldl")
     dynamic = [files.File(f"/{name}", data, mode=0o755)
                for name, data in content.items() if name != "usr/bin/busybox"]  # fmt: skip
     entries = [
@@ -139,7 +139,7 @@ def _busybox_programs(program: bytes, without: tuple[str, ...] = ()) -> list[fil
     ]
 
 
-def _compile(compiler: tuple[str, ...], source: str, *flags: str) -> bytes:
+def compile_program(compiler: tuple[str, ...], source: str, *flags: str) -> bytes:
     """Compile one of our C programs and return it."""
     with tempfile.TemporaryDirectory() as scratch:
         program = pathlib.Path(scratch) / "program"

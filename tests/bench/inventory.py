@@ -24,6 +24,4 @@ def text(bench: description.Bench) -> str:
 
 
 def _hosts(bench: description.Bench, role: description.Role) -> dict[str, dict[str, str]]:
-    return {
-        host.name: {"bench_address": host.address} for host in bench.hosts if host.role is role
-    }
+    return {host.name: {"bench_address": host.address} for host in bench.hosts if host.role is role}

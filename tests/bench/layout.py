@@ -60,9 +60,7 @@ def control_plane(bench: description.Bench, keys: pki.ClusterPki) -> list[files.
         ),
         *(files.enable(f"{unit}.service") for unit in started),
         files.template("scheduler-config.yaml", f"{pki.KUBERNETES}/scheduler-config.yaml"),
-        *_programs(
-            "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"
-        ),
+        *_programs("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
     ]
 
 

@@ -30,6 +30,7 @@ class ClusterPki:
     bench: description.Bench
     authority: certificates.Authority
     etcd_authority: certificates.Authority
+    front_proxy_authority: certificates.Authority
 
     @property
     def server(self) -> str:
@@ -50,6 +51,7 @@ class ClusterPki:
         host = self.bench.control_plane
         private, public = certificates.signing_key()
         kubelet_client = self.authority.client("kube-apiserver-kubelet-client", ("system:masters",))
+        front_proxy_client = self.front_proxy_authority.client("front-proxy-client")
         etcd_client = self.etcd_authority.client("kube-apiserver-etcd-client")
         return [
             *_pair(f"{PKI}/ca", self.authority.pair),
@@ -59,10 +61,11 @@ class ClusterPki:
             ),
             *_pair(f"{PKI}/apiserver-kubelet-client", kubelet_client),
             *_pair(f"{PKI}/apiserver-etcd-client", etcd_client),
+            *_pair(f"{PKI}/front-proxy-ca", self.front_proxy_authority.pair),
+            *_pair(f"{PKI}/front-proxy-client", front_proxy_client),
             *_pair(f"{PKI}/etcd/ca", self.etcd_authority.pair),
             *_pair(
                 f"{PKI}/etcd/server",
-                # etcd's own gateway calls itself with this certificate as a client
                 self.etcd_authority.server("etcd-server", ("localhost", "127.0.0.1")),
             ),
             _secret(f"{PKI}/sa.key", private),
@@ -86,7 +89,10 @@ class ClusterPki:
 def make(bench: description.Bench) -> ClusterPki:
     """Make new authorities and keep the cluster's own, and the administrator's kubeconfig."""
     pki = ClusterPki(
-        bench, certificates.authority("kubernetes"), certificates.authority("etcd-ca")
+        bench,
+        certificates.authority("kubernetes"),
+        certificates.authority("etcd-ca"),
+        certificates.authority("front-proxy-ca"),
     )
     folder = bench.state / "pki"
     folder.mkdir(mode=0o700)

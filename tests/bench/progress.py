@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import shutil
 import subprocess
 import time
 
@@ -47,6 +48,7 @@ def call(
     Raises:
         BenchError: It failed; the text holds the end of its output and the log's path.
     """
+    _check_installed(command)
     file = paths.cache("logs") / f"{log}.log"
     with file.open("w") as sink:
         done = subprocess.run(
@@ -74,6 +76,7 @@ def output(command: collections.abc.Sequence[str | pathlib.Path]) -> str:
     Raises:
         BenchError: It failed; the text holds what it wrote to its standard error.
     """
+    _check_installed(command)
     done = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, check=False
     )
@@ -81,6 +84,11 @@ def output(command: collections.abc.Sequence[str | pathlib.Path]) -> str:
         words = " ".join(str(word) for word in command)
         raise BenchError(f"{words}\nfailed (status {done.returncode}): {done.stderr.strip()}")
     return done.stdout
+
+
+def _check_installed(command: collections.abc.Sequence[str | pathlib.Path]) -> None:
+    if shutil.which(str(command[0])) is None:
+        raise BenchError(f"{command[0]} is not installed: python -m tests.bench prepare")
 
 
 @contextlib.contextmanager

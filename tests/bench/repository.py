@@ -29,6 +29,6 @@ def build() -> pathlib.Path:
             old.unlink()
         for package in packages:
             shutil.copy2(package, target)
-        listing = progress.output(["sh", "-euc", f"cd '{target}' && dpkg-scanpackages -m . 2>&1"])
+        listing = progress.output(["sh", "-euc", f"cd '{target}' && dpkg-scanpackages -m ."])
         (target / "Packages").write_text(listing)
     return target

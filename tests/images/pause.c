@@ -3,21 +3,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void stop(int signal_number)
-{
+static void stop(int signal_number) {
     (void)signal_number;
     _exit(0);
 }
 
-static void reap(int signal_number)
-{
+static void reap(int signal_number) {
     (void)signal_number;
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct sigaction on_stop = {.sa_handler = stop};
     const struct sigaction on_child = {.sa_handler = reap, .sa_flags = SA_NOCLDSTOP};
 

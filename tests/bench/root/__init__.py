@@ -56,6 +56,7 @@ def build() -> str:
     with progress.exclusive("root"):
         if not archive().exists():
             _bootstrap()
+            _forget_old()
         if not _image_exists():
             with progress.step("importing the hosts' root into podman"):
                 progress.call(
@@ -65,8 +66,23 @@ def build() -> str:
 
 
 def _image_exists() -> bool:
-    names = progress.output(["podman", "images", "--format", "{{.Repository}}:{{.Tag}}"])
-    return image() in names.split()
+    return image() in _images()
+
+
+def _images() -> list[str]:
+    names = progress.output(["podman", "images", "--format={{.Repository}}:{{.Tag}}", REPOSITORY])
+    return names.split()
+
+
+def _forget_old() -> None:
+    """Remove the roots of recipes that are no more, 400 MB each, unless a host runs on one."""
+    for old in archive().parent.glob("*.tar"):
+        if old != archive():
+            old.unlink()
+    used = progress.output(["podman", "ps", "--all", "--format={{.Image}}"]).split()
+    for name in _images():
+        if name not in (*used, image()):
+            progress.output(["podman", "image", "rm", name])
 
 
 def _bootstrap() -> None:

@@ -8,6 +8,11 @@ for unit in getty@tty1.service console-getty.service getty-static.service; do
     ln -sf /dev/null "$root/etc/systemd/system/$unit"
 done
 
+# The kernel is this machine's: at its shutdown a host would unregister this machine's formats.
+for unit in systemd-binfmt.service proc-sys-fs-binfmt_misc.automount; do
+    ln -sf /dev/null "$root/etc/systemd/system/$unit"
+done
+
 # Each host enables the services of its own role.
 for unit in containerd.service etcd.service apt-daily.timer apt-daily-upgrade.timer \
     dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer; do

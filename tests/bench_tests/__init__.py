@@ -1,0 +1,1 @@
+"""Tests of the bench's own parts that need no hosts."""
