@@ -1,0 +1,150 @@
+/* Copies and fills. They take no time: copy engines work beside the kernels, and the bus is not
+ * what we simulate. A synchronous one waits for its stream, as in the real driver.
+ *
+ * Contents are kept for the first 64 MiB of each allocation (a fill of 80 GiB must not take the
+ * test machine's memory); beyond, writes are dropped and reads give zeros. */
+#include <string.h>
+
+#include "api.h"
+
+#define CONTENT_BYTES (64ULL << 20)
+
+/* One side of a copy: how many of its bytes are really there. */
+struct side {
+    unsigned char *at;
+    uint64_t kept;
+};
+
+/* Device addresses must lie in one allocation; driver.lock held. */
+static bool device_side(CUdeviceptr address, uint64_t bytes, struct side *side) {
+    const struct memory *memory = memory_find(address);
+    if (!memory || bytes > memory->bytes - (address - memory->base))
+        return false;
+    uint64_t offset = address - memory->base;
+    bool whole = memory->kind >= MEMORY_HOST;
+    uint64_t left = offset < CONTENT_BYTES ? CONTENT_BYTES - offset : 0;
+    side->at = (unsigned char *)(uintptr_t)address;
+    side->kept = whole || left > bytes ? bytes : left;
+    return true;
+}
+
+static struct side host_side(const void *address, uint64_t bytes) {
+    return (struct side){(unsigned char *)(uintptr_t)address, bytes};
+}
+
+static void move(struct side to, struct side from) {
+    uint64_t both = to.kept < from.kept ? to.kept : from.kept;
+    memmove(to.at, from.at, both);
+    if (to.kept > both)
+        memset(to.at + both, 0, to.kept - both);
+}
+
+enum direction { TO_DEVICE, TO_HOST, IN_DEVICE, BY_ADDRESS };
+
+static CUresult sides(enum direction direction, CUdeviceptr to, CUdeviceptr from, uint64_t bytes,
+                      struct side *target, struct side *source) {
+    bool to_known = direction == TO_HOST ? false : device_side(to, bytes, target);
+    bool from_known = direction == TO_DEVICE ? false : device_side(from, bytes, source);
+    bool bad = (!to_known && direction != TO_HOST && direction != BY_ADDRESS) ||
+               (!from_known && direction != TO_DEVICE && direction != BY_ADDRESS);
+    if (!to_known)
+        *target = host_side((void *)(uintptr_t)to, bytes);
+    if (!from_known)
+        *source = host_side((void *)(uintptr_t)from, bytes);
+    return bad ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult copy(enum direction direction, CUdeviceptr to, CUdeviceptr from, uint64_t bytes,
+                     CUstream handle, bool wait) {
+    struct context *context;
+    CUresult rc = context_current(&context);
+    if (rc != CUDA_SUCCESS || bytes == 0)
+        return rc;
+    if (!to || !from)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (wait)
+        rc = stream_drain(handle);
+    struct side target, source;
+    pthread_mutex_lock(&driver.lock);
+    if (rc == CUDA_SUCCESS && !stream_of_handle(context, handle))
+        rc = CUDA_ERROR_INVALID_HANDLE;
+    if (rc == CUDA_SUCCESS)
+        rc = sides(direction, to, from, bytes, &target, &source);
+    if (rc == CUDA_SUCCESS)
+        move(target, source);
+    pthread_mutex_unlock(&driver.lock);
+    return rc;
+}
+
+#define ADDRESS(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+    return copy(TO_DEVICE, to, ADDRESS(from), bytes, NULL, true);
+}
+CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes) {
+    return copy(TO_DEVICE, to, ADDRESS(from), bytes, CU_STREAM_PER_THREAD, true);
+}
+CUresult cuMemcpyHtoD(CUdeviceptr_v1 to, const void *from, unsigned bytes) {
+    return cuMemcpyHtoD_v2(to, from, bytes);
+}
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+    return copy(TO_HOST, ADDRESS(to), from, bytes, NULL, true);
+}
+CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes) {
+    return copy(TO_HOST, ADDRESS(to), from, bytes, CU_STREAM_PER_THREAD, true);
+}
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr_v1 from, unsigned bytes) {
+    return cuMemcpyDtoH_v2(to, from, bytes);
+}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    return copy(IN_DEVICE, to, from, bytes, NULL, true);
+}
+CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    return copy(IN_DEVICE, to, from, bytes, CU_STREAM_PER_THREAD, true);
+}
+CUresult cuMemcpyDtoD(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned bytes) {
+    return cuMemcpyDtoD_v2(to, from, bytes);
+}
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    return copy(BY_ADDRESS, to, from, bytes, NULL, true);
+}
+CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    return copy(BY_ADDRESS, to, from, bytes, CU_STREAM_PER_THREAD, true);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    return copy(TO_DEVICE, to, ADDRESS(from), bytes, stream, false);
+}
+CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void *from, size_t bytes,
+                                   CUstream stream) {
+    return copy(TO_DEVICE, to, ADDRESS(from), bytes, own_stream(stream), false);
+}
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy(TO_HOST, ADDRESS(to), from, bytes, stream, false);
+}
+CUresult cuMemcpyDtoHAsync_v2_ptsz(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy(TO_HOST, ADDRESS(to), from, bytes, own_stream(stream), false);
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy(IN_DEVICE, to, from, bytes, stream, false);
+}
+CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                   CUstream stream) {
+    return copy(IN_DEVICE, to, from, bytes, own_stream(stream), false);
+}
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy(BY_ADDRESS, to, from, bytes, stream, false);
+}
+CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy(BY_ADDRESS, to, from, bytes, own_stream(stream), false);
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 to, const void *from, unsigned bytes, CUstream stream) {
+    return cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
+}
+CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr_v1 from, unsigned bytes, CUstream stream) {
+    return cuMemcpyDtoHAsync_v2(to, from, bytes, stream);
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned bytes,
+                           CUstream stream) {
+    return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+}

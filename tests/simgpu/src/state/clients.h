@@ -1,0 +1,25 @@
+/* Clients: the processes that hold memory and queue work on the cards. */
+#ifndef SIMGPU_CLIENTS_H
+#define SIMGPU_CLIENTS_H
+
+#include "state.h"
+
+/* A slot for this process, or -1 with errno. The slot is this library's alone, also when a
+ * process maps two copies of it. Takes the state's lock. */
+int sim_client_claim(struct sim_state *state);
+
+/* PID of a living client in the caller's PID namespace; 0 where it cannot be seen from there;
+ * -1 when the client is gone. Call with the state's lock held. */
+int sim_client_pid(const struct sim_state *state, int client);
+
+/* Frees what dead clients held. Call with the state's lock held. */
+void sim_clients_reap(struct sim_state *state);
+
+/* Bytes in use on a card by all clients. Call with the state's lock held. */
+uint64_t sim_card_used_bytes(const struct sim_state *state, uint32_t card);
+
+/* Takes or gives back a client's device memory; false when the card has no room. */
+bool sim_memory_take(struct sim_state *state, int client, uint32_t card, uint64_t bytes);
+void sim_memory_give(struct sim_state *state, int client, uint32_t card, uint64_t bytes);
+
+#endif

@@ -1,0 +1,116 @@
+/* The shared state of one machine's simulated cards: what a driver keeps in the kernel.
+ *
+ * One file, mapped by every process that uses the driver. Everything in it is guarded by `lock`
+ * (robust: a process may be killed at any instruction), save `magic`, which is written last.
+ * No sum is stored that could be computed from the clients, so a dead lock owner leaves nothing
+ * to repair: each field is written by one store. */
+#ifndef SIMGPU_STATE_H
+#define SIMGPU_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
+#define SIM_LAYOUT 1u
+#define SIM_CARDS_MAX 16
+#define SIM_CLIENTS_MAX 256
+#define SIM_XIDS_MAX 64
+#define SIM_SEGMENTS 1024 /* 4 s of 2 ms slices on two cards: longer than programs look away */
+
+/* Busy time is kept by windows of 1/4 s: NVML samples every 1/6 to 1 s, depending on the card. */
+#define SIM_WINDOWS 16
+#define SIM_WINDOW_NS 250000000ULL
+/* The default time slice of a real card's scheduler ("medium") is about 2 ms. */
+#define SIM_SLICE_NS 2000000ULL
+
+#define SIM_DEFAULT_STATE "/var/lib/simgpu/state"
+
+struct sim_card {
+    uint32_t minor;
+    char uuid[48];
+    char model[96];
+    uint64_t memory_bytes;
+    uint32_t sms;
+    uint32_t capability_major, capability_minor;
+    int32_t numa; /* -1: none */
+    char bus[16]; /* 0000:07:00.0 */
+    uint32_t lost;
+    /* The time line: see timeline.h. */
+    uint64_t clock_ns; /* CLOCK_MONOTONIC up to which the time line was worked out */
+    int32_t running;   /* client that has the card, -1: none */
+    uint64_t slice_left_ns;
+    uint64_t window; /* number of the window that clock_ns lies in */
+    uint32_t busy_us[SIM_WINDOWS];
+};
+
+/* What one client does on one card. */
+struct sim_use {
+    uint64_t used_bytes;
+    uint32_t contexts;
+    uint64_t progress_ns; /* GPU time that it has had */
+    uint64_t horizon_ns;  /* GPU time at which all of its queued work will be done */
+    uint32_t busy_us[SIM_WINDOWS];
+};
+
+/* When a client got a card: maps its GPU time to wall time, for event time stamps. */
+struct sim_segment {
+    uint64_t wall_ns;
+    uint64_t progress_ns;
+    uint32_t card;
+};
+
+/* Alive while its process holds the lock on byte SIM_LOCK_BASE + slot (clients.c). By pid (in the
+ * owner's own namespace) and token (the kernel's AT_RANDOM, new with each exec) an owner
+ * recognises itself: F_GETLK never reports one's own locks. */
+struct sim_client {
+    uint32_t in_use;
+    int32_t pid;
+    uint64_t token;
+    char name[16];
+    struct sim_use use[SIM_CARDS_MAX];
+    uint64_t segment_count;
+    struct sim_segment segments[SIM_SEGMENTS];
+};
+
+struct sim_xid {
+    uint32_t card;
+    uint32_t xid;
+};
+
+struct sim_state {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t size;
+    pthread_mutex_t lock;
+    char boot_id[40];
+    char driver[32];
+    int32_t cuda_version; /* 12020 */
+    uint64_t epoch_ns;    /* CLOCK_REALTIME less CLOCK_MONOTONIC when the state was made */
+    uint32_t card_count;
+    struct sim_card cards[SIM_CARDS_MAX];
+    char links[SIM_CARDS_MAX][SIM_CARDS_MAX][8];
+    uint64_t xid_count; /* all that were ever raised; the last SIM_XIDS_MAX are kept */
+    struct sim_xid xids[SIM_XIDS_MAX];
+    struct sim_client clients[SIM_CLIENTS_MAX];
+};
+
+/* Maps the state (once per process and library) or returns NULL with errno. The descriptor stays
+ * open until exit: closing any descriptor of a file drops the process's POSIX locks on it. */
+struct sim_state *sim_state_map(void);
+int sim_state_fd(void);
+const char *sim_state_path(void);
+const char *sim_dev_dir(void);
+
+void sim_lock(struct sim_state *state);
+void sim_unlock(struct sim_state *state);
+
+uint64_t sim_now_ns(void);
+
+/* True where this process may use the card, as the kernel judges: its device node can be opened,
+ * or says ENXIO (node there and granted, no silicon behind it). errno says why not. */
+bool sim_node_granted(const char *node);
+bool sim_card_granted(const struct sim_card *card);
+
+#endif
