@@ -1,0 +1,155 @@
+"""File I/O of the three mapped files: create, publish, read.
+
+They are made complete under a temporary name and renamed into place before a container starts;
+from then on they are only written in place, since a file that is mounted into a container doesn't
+follow a rename. Nothing is mapped here: a tenant may truncate its ledger, and a mapping would then
+raise SIGBUS in the agent.
+"""
+
+import fcntl
+import os
+import pathlib
+import struct
+from collections.abc import Sequence
+
+from gpustack.wire import activity, layout, ledger, limits
+
+# struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid.
+_FLOCK = struct.Struct("hh4xqqi4x")
+
+
+def create_limits(path: pathlib.Path, value: limits.Limits) -> None:
+    """Make a limits file, mode 0644, with ``value`` published.
+
+    Raises:
+        LayoutError: ``value`` can't be encoded.
+        OSError: the file can't be written.
+    """
+    data = layout.encode_page(limits.MAGIC, limits.encode_body(value))
+    _create(path, data, size_bytes=len(data), mode=0o644)
+
+
+def publish_limits(path: pathlib.Path, value: limits.Limits) -> None:
+    """Change a limits file that containers may have mapped; they see it within 250 ms.
+
+    Raises:
+        LayoutError: ``value`` can't be encoded, or ``path`` isn't a limits file of this layout.
+        OSError: the file can't be opened or written.
+    """
+    _publish(path, limits.MAGIC, limits.encode_body(value))
+
+
+def read_limits(path: pathlib.Path) -> limits.Limits:
+    """Return the published limits.
+
+    Raises:
+        LayoutError: the file is torn, short, foreign or of another version.
+        OSError: the file can't be read.
+    """
+    return limits.decode(path.read_bytes())
+
+
+def create_activity(path: pathlib.Path, value: activity.Activity) -> None:
+    """Make an activity page, mode 0644, with ``value`` published.
+
+    Raises:
+        LayoutError: ``value`` can't be encoded.
+        OSError: the file can't be written.
+    """
+    data = layout.encode_page(activity.MAGIC, activity.encode_body(value))
+    _create(path, data, size_bytes=len(data), mode=0o644)
+
+
+def publish_activity(path: pathlib.Path, value: activity.Activity) -> None:
+    """Change an activity page that containers may have mapped.
+
+    Raises:
+        LayoutError: ``value`` can't be encoded, or ``path`` isn't an activity page of this layout.
+        OSError: the file can't be opened or written.
+    """
+    _publish(path, activity.MAGIC, activity.encode_body(value))
+
+
+def read_activity(path: pathlib.Path) -> activity.Activity:
+    """Return the published sample.
+
+    Raises:
+        LayoutError: the file is torn, short, foreign or of another version.
+        OSError: the file can't be read.
+    """
+    return activity.decode(path.read_bytes())
+
+
+def create_ledger(path: pathlib.Path, uuids: Sequence[str]) -> None:
+    """Make an empty ledger for these cards, mode 0666, with all of its blocks allocated.
+
+    The container's processes run as any user, hence the mode; a file with holes could fail a
+    process with SIGBUS on a full disk.
+
+    Raises:
+        LayoutError: more than 16 cards, one of them twice, or a UUID that isn't one.
+        OSError: the file can't be written, or the disk is full.
+    """
+    _create(path, ledger.encode(uuids), size_bytes=ledger.FILE_BYTES, mode=0o666)
+
+
+def read_ledger(path: pathlib.Path) -> ledger.LedgerReading:
+    """Return what the container's living processes say they use.
+
+    Raises:
+        LayoutError: the tenant has truncated the file or overwritten its header.
+        OSError: the file can't be read.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.pread(fd, ledger.FILE_BYTES + 1, 0)
+        alive = {
+            index
+            for index in (ledger.used_slots(data) if len(data) == ledger.FILE_BYTES else ())
+            if _is_locked(fd, ledger.slot_offset(index))
+        }
+    finally:
+        os.close(fd)
+    return ledger.decode(data, alive)
+
+
+def _is_locked(fd: int, offset: int) -> bool:
+    """Return whether somebody holds a lock on one byte; any process, in any PID namespace."""
+    query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, query)
+    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+def _create(path: pathlib.Path, data: bytes, *, size_bytes: int, mode: int) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(fd, mode)  # open's mode would be cut by the umask
+        os.posix_fallocate(fd, 0, size_bytes)
+        _write_all(fd, data, 0)
+    finally:
+        os.close(fd)
+    temporary.rename(path)
+
+
+def _publish(path: pathlib.Path, magic: bytes, body: bytes) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        data = os.pread(fd, layout.PAGE_FILE_BYTES + 1, 0)
+        published = layout.check_page(magic, data)
+        # A torn slot still states how far generations got; readers compare for equality only.
+        generation = layout.SLOT_HEADER.unpack_from(data, layout.slot_offset(published))[0]
+        idle = 1 - published
+        slot = layout.encode_slot(body, (generation + 1) & (2**64 - 1))
+        _write_all(fd, slot, layout.slot_offset(idle))
+        _write_all(fd, bytes([idle]), layout.PUBLISHED_OFFSET)
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written

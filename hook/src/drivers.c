@@ -1,0 +1,137 @@
+#include "drivers.h"
+
+#include "objects.h"
+
+static const struct {
+    const char *name;
+    enum driver_kind kind;
+} symbols[SYMBOL_COUNT] = {
+#define LOADER_GATE(name)
+#define CUDA_GATE(name, ...) [SYMBOL_##name] = {#name, DRIVER_CUDA},
+#define NVML_GATE(name, ...) [SYMBOL_##name] = {#name, DRIVER_NVML},
+#define CUDA_REAL(name, ...) [SYMBOL_##name] = {#name, DRIVER_CUDA},
+#define NVML_REAL(name, ...) [SYMBOL_##name] = {#name, DRIVER_NVML},
+#include "symbols.def"
+};
+
+static const char *const sonames[DRIVER_KINDS] = {CUDA_SONAME, NVML_SONAME};
+
+/* Written in the callback of dl_iterate_phdr only, whose lock is the writers' lock. */
+static struct {
+    struct driver drivers[DRIVER_KINDS][DRIVER_COPIES];
+    unsigned long long adds, subs;
+} registry;
+
+static void driver_fill(struct driver *driver, enum driver_kind kind, const struct object *object) {
+    for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
+        if (symbols[i].kind == kind) {
+            atomic_store(&driver->real[i], object_symbol(object, symbols[i].name));
+        }
+    }
+    atomic_store(&driver->base, object->base);
+}
+
+static void driver_clear(struct driver *driver) {
+    atomic_store(&driver->base, 0);
+    for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
+        atomic_store(&driver->real[i], NULL);
+    }
+}
+
+struct scan {
+    bool begun;
+    uint8_t seen[DRIVER_KINDS][DRIVER_COPIES];
+};
+
+static void scan_object(struct scan *scan, enum driver_kind kind, const struct object *object) {
+    struct driver *copies = registry.drivers[kind];
+    unsigned number = 0;
+    while (number < DRIVER_COPIES && atomic_load(&copies[number].base) != object->base) {
+        number++;
+    }
+    if (number == DRIVER_COPIES) {
+        number = 0;
+        while (number < DRIVER_COPIES && atomic_load(&copies[number].base) != 0) {
+            number++;
+        }
+    }
+    if (number < DRIVER_COPIES) {
+        driver_fill(&copies[number], kind, object);
+        scan->seen[kind][number] = 1;
+    }
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *argument) {
+    (void)size;
+    struct scan *scan = argument;
+    struct object object;
+    if (!scan->begun) {
+        if (info->dlpi_adds == registry.adds && info->dlpi_subs == registry.subs) {
+            return 1;
+        }
+        scan->begun = true;
+        registry.adds = info->dlpi_adds;
+        registry.subs = info->dlpi_subs;
+    }
+    for (unsigned kind = 0; kind < DRIVER_KINDS; kind++) {
+        if (object_open(&object, info) && object_is_named(&object, sonames[kind])) {
+            scan_object(scan, (enum driver_kind)kind, &object);
+        }
+    }
+    return 0;
+}
+
+/* The outer callback of a scan: what was unloaded leaves the table under the same lock. */
+static int visit_all(struct dl_phdr_info *info, size_t size, void *argument) {
+    (void)info;
+    (void)size;
+    struct scan *scan = argument;
+    dl_iterate_phdr(visit, scan);
+    for (unsigned kind = 0; scan->begun && kind < DRIVER_KINDS; kind++) {
+        for (unsigned number = 0; number < DRIVER_COPIES; number++) {
+            struct driver *driver = &registry.drivers[kind][number];
+            if (!scan->seen[kind][number] && atomic_load(&driver->base) != 0) {
+                driver_clear(driver);
+            }
+        }
+    }
+    return 1;
+}
+
+void drivers_scan(void) {
+    struct scan scan = {.begun = false};
+    dl_iterate_phdr(visit_all, &scan);
+}
+
+struct driver *driver_with(enum driver_kind kind, unsigned number, enum symbol symbol) {
+    struct driver *driver = &registry.drivers[kind][number];
+    if (atomic_load(&driver->base) == 0) {
+        drivers_scan(); /* a program that is linked with the driver never asked dlsym for it */
+    }
+    return atomic_load(&driver->real[symbol]) == NULL ? NULL : driver;
+}
+
+void *drivers_route(void *address) {
+    if (address == NULL) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
+        for (unsigned number = 0; number < DRIVER_COPIES; number++) {
+            struct driver *driver = &registry.drivers[symbols[i].kind][number];
+            void *gate = gate_address((enum symbol)i, number);
+            if (gate != NULL && atomic_load(&driver->real[i]) == address) {
+                return gate;
+            }
+        }
+    }
+    return address;
+}
+
+bool drivers_own(const void *address) {
+    for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
+        if (address == gate_address((enum symbol)i, 0)) {
+            return address != NULL;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,145 @@
+/*
+ * The same view for programs that ask NVML, nvidia-smi among them. Closed without limits. The
+ * card's own reservation isn't the tenant's affair: used and free add up to its share, so that
+ * NVML and cuMemGetInfo agree. The list of processes is the container's own, with its PIDs.
+ */
+#include "gates.h"
+
+#include "vcuda_layout.h"
+
+static int digit_value(char digit) {
+    if (digit >= '0' && digit <= '9') {
+        return digit - '0';
+    }
+    if (digit >= 'a' && digit <= 'f') {
+        return digit - 'a' + 10;
+    }
+    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+/* "GPU-" and 32 hexadecimal digits, with dashes anywhere. */
+static bool parse_uuid(const char *text, CUuuid *uuid) {
+    unsigned digits = 0;
+    *uuid = (CUuuid){.bytes = {0}};
+    while (*text != '\0' && *text != '-') {
+        text++;
+    }
+    for (; *text != '\0'; text++) {
+        int value = digit_value(*text);
+        if (*text == '-') {
+            continue;
+        }
+        if (value < 0 || digits == 2 * sizeof uuid->bytes) {
+            return false;
+        }
+        uint8_t *byte = &uuid->bytes[digits++ / 2];
+        *byte = (uint8_t)(*byte << 4 | value);
+    }
+    return digits == 2 * sizeof uuid->bytes;
+}
+
+static bool uuid_of(struct driver *driver, nvmlDevice_t device, CUuuid *uuid) {
+    nvmlDeviceGetUUID_fn *get = REAL(driver, nvmlDeviceGetUUID);
+    char text[NVML_UUID_CHARS];
+    return get != NULL && get(device, text, sizeof text) == NVML_SUCCESS && parse_uuid(text, uuid);
+}
+
+static nvmlReturn_t view_of(struct driver *driver, nvmlDevice_t device, uint64_t card_bytes,
+                            struct view *view) {
+    CUuuid uuid;
+    if (!uuid_of(driver, device, &uuid) || account_view(&uuid, view) != CUDA_SUCCESS) {
+        return NVML_ERROR_NO_PERMISSION;
+    }
+    if (view->share_bytes > card_bytes) {
+        view->share_bytes = card_bytes;
+    }
+    if (view->used_bytes > view->share_bytes) {
+        view->used_bytes = view->share_bytes;
+    }
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t gate_nvmlDeviceGetMemoryInfo(struct driver *driver, nvmlDevice_t device,
+                                          nvmlMemory_t *memory) {
+    nvmlReturn_t result = REAL(driver, nvmlDeviceGetMemoryInfo)(device, memory);
+    struct view view;
+    if (result == NVML_SUCCESS) {
+        result = view_of(driver, device, memory->total, &view);
+    }
+    if (result == NVML_SUCCESS) {
+        memory->total = view.share_bytes;
+        memory->used = view.used_bytes;
+        memory->free = view.share_bytes - view.used_bytes;
+    }
+    return result;
+}
+
+nvmlReturn_t gate_nvmlDeviceGetMemoryInfo_v2(struct driver *driver, nvmlDevice_t device,
+                                             nvmlMemory_v2_t *memory) {
+    nvmlReturn_t result = REAL(driver, nvmlDeviceGetMemoryInfo_v2)(device, memory);
+    struct view view;
+    if (result == NVML_SUCCESS) {
+        result = view_of(driver, device, memory->total, &view);
+    }
+    if (result == NVML_SUCCESS) {
+        memory->total = view.share_bytes;
+        memory->reserved = 0;
+        memory->used = view.used_bytes;
+        memory->free = view.share_bytes - view.used_bytes;
+    }
+    return result;
+}
+
+/* NVML's rule for lists: `room` entries are there; with fewer than needed only the count is set. */
+static nvmlReturn_t occupants_of(struct driver *driver, nvmlDevice_t device, unsigned int *count,
+                                 const void *room, struct occupant *list) {
+    CUuuid uuid;
+    unsigned found;
+    if (count == NULL || (*count != 0 && room == NULL)) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (!uuid_of(driver, device, &uuid) || account_occupants(&uuid, list, &found) != CUDA_SUCCESS) {
+        return NVML_ERROR_NO_PERMISSION;
+    }
+    bool fits = found <= *count;
+    *count = found;
+    return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses(struct driver *driver, nvmlDevice_t device,
+                                                       unsigned int *count,
+                                                       nvmlProcessInfo_v1_t *processes) {
+    struct occupant list[VCUDA_LEDGER_SLOTS];
+    nvmlReturn_t result = occupants_of(driver, device, count, processes, list);
+    for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
+        processes[i] =
+            (nvmlProcessInfo_v1_t){.pid = list[i].pid, .usedGpuMemory = list[i].used_bytes};
+    }
+    return result;
+}
+
+/* Of a whole card there is no instance: NVML says so with all bits set. */
+static nvmlReturn_t list_v2(struct driver *driver, nvmlDevice_t device, unsigned int *count,
+                            nvmlProcessInfo_v2_t *processes) {
+    struct occupant list[VCUDA_LEDGER_SLOTS];
+    nvmlReturn_t result = occupants_of(driver, device, count, processes, list);
+    for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
+        processes[i] = (nvmlProcessInfo_v2_t){.pid = list[i].pid,
+                                              .usedGpuMemory = list[i].used_bytes,
+                                              .gpuInstanceId = UINT32_MAX,
+                                              .computeInstanceId = UINT32_MAX};
+    }
+    return result;
+}
+
+nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses_v2(struct driver *driver,
+                                                          nvmlDevice_t device, unsigned int *count,
+                                                          nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, device, count, processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses_v3(struct driver *driver,
+                                                          nvmlDevice_t device, unsigned int *count,
+                                                          nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, device, count, processes);
+}

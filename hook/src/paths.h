@@ -1,0 +1,16 @@
+/* Where a container finds its files. Constants of the build: what a tenant could set, such as an
+ * environment variable, must not choose its limits. Tests build a variant with relative paths. */
+#ifndef HOOK_PATHS_H
+#define HOOK_PATHS_H
+
+#ifndef HOOK_LIMITS_PATH
+#define HOOK_LIMITS_PATH "/etc/vcuda/limits"
+#endif
+#ifndef HOOK_ACTIVITY_PATH
+#define HOOK_ACTIVITY_PATH "/etc/vcuda/activity"
+#endif
+#ifndef HOOK_LEDGER_PATH
+#define HOOK_LEDGER_PATH "/run/vcuda/ledger"
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * The state of one process. It lies in pages that the kernel wipes in a child (MADV_WIPEONFORK), so
+ * that a child, also one of a raw clone, starts with nothing: its own slot, no allocations, a free
+ * lock.
+ */
+#ifndef HOOK_PROCESS_H
+#define HOOK_PROCESS_H
+
+#include "cuda_abi.h"
+#include "ledger.h"
+#include "page.h"
+#include "records.h"
+#include "sys.h"
+
+/* Contexts of one process. Programs have one a card; a few libraries make their own. */
+enum { MAX_CONTEXTS = 128 };
+
+struct context {
+    uint32_t number; /* 0: free place */
+    int card;        /* in the ledger */
+    const void *driver;
+    CUcontext handle; /* NULL while it is being made */
+    CUdevice device;
+    bool primary;
+    uint64_t charged_units; /* all of it: context, pages of its own, shared pages */
+    uint64_t small_bytes;   /* in shared pages */
+};
+
+struct process {
+    struct lock lock; /* guards everything below */
+    struct page limits, activity;
+    struct ledger ledger;
+    struct records records;
+    size_t pending; /* charges whose record isn't put yet */
+    uint32_t last_number;
+    struct context contexts[MAX_CONTEXTS];
+};
+
+/* Takes the lock. NULL where the system gives no such memory. */
+struct process *process_enter(void);
+void process_leave(struct process *process);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * System calls as gates may make them: open, close and fcntl of libc are cancellation points, and a
+ * gate must not become one. errno is the caller's: whoever enters from a gate keeps it by
+ * ERRNO_KEPT.
+ */
+#ifndef HOOK_SYS_H
+#define HOOK_SYS_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Restores errno at the end of the block that it stands in. */
+#define ERRNO_KEPT __attribute__((cleanup(sys_restore_errno), unused)) int saved_errno = errno
+
+static inline void sys_restore_errno(const int *saved) { errno = *saved; }
+
+int sys_open(const char *path, int flags);
+void sys_close(int fd);
+/* Whether an OFD write lock on one byte could be taken at once. */
+bool sys_lock_byte(int fd, size_t offset);
+void sys_unlock_byte(int fd, size_t offset);
+uint32_t sys_pid(void);
+/* Whether a page of a shared mapping still has a file behind it: false where access would raise
+ * SIGBUS because somebody has truncated the file. */
+bool sys_page_is_backed(const void *address);
+
+/* A lock between the threads of one process, all zero when free; it lies in memory that fork
+ * wipes, so that a child never inherits one that is held. */
+struct lock {
+    _Atomic uint32_t word;
+};
+void lock_take(struct lock *lock);
+void lock_release(struct lock *lock);
+
+#endif

@@ -1,0 +1,320 @@
+/*
+ * A libcuda.so.1 with just what the hook's own tests need: it hands out addresses, counts calls and
+ * fails on demand. It knows nothing of limits, granules or other processes; tests/simgpu does.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "drivers.h"
+#include "fake.h"
+
+struct CUctx_st {
+    CUdevice device;
+    bool alive;
+};
+
+enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_INVALID_CONTEXT = 201 };
+enum { MAX_BLOCKS = 1 << 16, MAX_MADE = 256 };
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        CUdeviceptr pointer;
+        size_t bytes;
+        CUcontext context;
+    } blocks[MAX_BLOCKS];
+    struct CUctx_st contexts[MAX_MADE];
+    unsigned made;
+    struct CUctx_st primary[FAKE_CARDS];
+    unsigned retained[FAKE_CARDS];
+    CUdeviceptr next;
+    unsigned long allocations;
+    unsigned long long in_use;
+    CUresult failure;
+    int errno_value;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = 0x100000};
+static __thread CUcontext current;
+
+unsigned long fake_allocations(void) { return fake.allocations; }
+
+void fake_fail_next(CUresult result) { fake.failure = result; }
+
+unsigned long long fake_in_use(void) { return fake.in_use; }
+
+void fake_set_errno_on_calls(int value) { fake.errno_value = value; }
+
+static CUresult begin_call(void) {
+    if (fake.errno_value != 0) {
+        errno = fake.errno_value;
+    }
+    CUresult failure = fake.failure;
+    fake.failure = CUDA_SUCCESS;
+    return failure;
+}
+
+static CUresult allocate(CUdeviceptr *pointer, size_t bytes) {
+    pthread_mutex_lock(&fake.lock);
+    fake.allocations++;
+    CUresult result = begin_call();
+    if (result == CUDA_SUCCESS && current == NULL) {
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (result == CUDA_SUCCESS && (bytes == 0 || pointer == NULL)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < MAX_BLOCKS; i++) {
+        if (fake.blocks[i].bytes == 0) {
+            fake.blocks[i].pointer = fake.next;
+            fake.blocks[i].bytes = bytes;
+            fake.blocks[i].context = current;
+            *pointer = fake.next;
+            fake.next += (bytes + 511) / 512 * 512;
+            fake.in_use += bytes;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+static CUresult release(CUdeviceptr pointer) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake.lock);
+    for (unsigned i = 0; i < MAX_BLOCKS; i++) {
+        if (fake.blocks[i].bytes != 0 && fake.blocks[i].pointer == pointer) {
+            fake.in_use -= fake.blocks[i].bytes;
+            fake.blocks[i].bytes = 0;
+            result = CUDA_SUCCESS;
+        }
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+static void drop(CUcontext context) {
+    for (unsigned i = 0; i < MAX_BLOCKS; i++) {
+        if (fake.blocks[i].bytes != 0 && fake.blocks[i].context == context) {
+            fake.in_use -= fake.blocks[i].bytes;
+            fake.blocks[i].bytes = 0;
+        }
+    }
+    context->alive = false;
+}
+
+CUresult cuInit(unsigned int flags) { return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+
+CUresult cuDriverGetVersion(int *version) {
+    *version = 12020;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count) {
+    *count = FAKE_CARDS;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+    if (device < 0 || device >= FAKE_CARDS) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *uuid = (CUuuid){.bytes = {0}};
+    uuid->bytes[15] = (uint8_t)(FAKE_FIRST_UUID_BYTE + device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *context) {
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+    current = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device) {
+    if (current == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    *device = current->device;
+    return CUDA_SUCCESS;
+}
+
+cuDevicePrimaryCtxGetState_fn cuDevicePrimaryCtxGetState;
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
+    *flags = 0;
+    *active = fake.retained[device] != 0;
+    return CUDA_SUCCESS;
+}
+
+cuDevicePrimaryCtxRetain_fn cuDevicePrimaryCtxRetain;
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+    CUresult result = begin_call();
+    if (result == CUDA_SUCCESS && (device < 0 || device >= FAKE_CARDS)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        fake.retained[device]++;
+        fake.primary[device] = (struct CUctx_st){.device = device, .alive = true};
+        *context = &fake.primary[device];
+    }
+    return result;
+}
+
+CUcontext fake_context_made_privately(int device) {
+    fake.retained[device]++;
+    fake.primary[device] = (struct CUctx_st){.device = device, .alive = true};
+    return current = &fake.primary[device];
+}
+
+cuDevicePrimaryCtxRelease_v2_fn cuDevicePrimaryCtxRelease_v2;
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+    if (fake.retained[device] > 0 && --fake.retained[device] == 0) {
+        drop(&fake.primary[device]);
+    }
+    return CUDA_SUCCESS;
+}
+
+cuDevicePrimaryCtxReset_v2_fn cuDevicePrimaryCtxReset_v2;
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+    fake.retained[device] = 0;
+    drop(&fake.primary[device]);
+    return CUDA_SUCCESS;
+}
+
+cuCtxCreate_v2_fn cuCtxCreate_v2;
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device) {
+    (void)flags;
+    CUresult result = begin_call();
+    if (result == CUDA_SUCCESS) {
+        fake.contexts[fake.made] = (struct CUctx_st){.device = device, .alive = true};
+        *context = current = &fake.contexts[fake.made++];
+    }
+    return result;
+}
+
+cuCtxDestroy_v2_fn cuCtxDestroy_v2;
+CUresult cuCtxDestroy_v2(CUcontext context) {
+    if (context == NULL || !context->alive) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    drop(context);
+    current = current == context ? NULL : current;
+    return CUDA_SUCCESS;
+}
+
+cuMemAlloc_fn cuMemAlloc;
+CUresult cuMemAlloc(CUdeviceptr_v1 *pointer, unsigned int bytes) {
+    CUdeviceptr wide = 0;
+    CUresult result = allocate(&wide, bytes);
+    *pointer = result == CUDA_SUCCESS ? (CUdeviceptr_v1)wide : *pointer;
+    return result;
+}
+
+cuMemAlloc_v2_fn cuMemAlloc_v2;
+CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) { return allocate(pointer, bytes); }
+
+cuMemAllocManaged_fn cuMemAllocManaged;
+CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags) {
+    return flags == 0 ? CUDA_ERROR_INVALID_VALUE : allocate(pointer, bytes);
+}
+
+/* Rows of 1 KiB: twice the padding that the hook expects. */
+cuMemAllocPitch_v2_fn cuMemAllocPitch_v2;
+CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
+                            unsigned int element) {
+    (void)element;
+    *pitch = (width + 1023) / 1024 * 1024;
+    return allocate(pointer, *pitch * height);
+}
+
+cuMemAllocAsync_fn cuMemAllocAsync, cuMemAllocAsync_ptsz;
+CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
+    (void)stream;
+    return allocate(pointer, bytes);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
+    return cuMemAllocAsync(pointer, bytes, stream);
+}
+
+cuMemFree_fn cuMemFree;
+CUresult cuMemFree(CUdeviceptr_v1 pointer) { return release(pointer); }
+
+cuMemFree_v2_fn cuMemFree_v2;
+CUresult cuMemFree_v2(CUdeviceptr pointer) { return release(pointer); }
+
+cuMemFreeAsync_fn cuMemFreeAsync;
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+    (void)stream;
+    return release(pointer);
+}
+
+cuMemGetInfo_v2_fn cuMemGetInfo_v2;
+CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
+    if (current == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (available != NULL) {
+        *available = FAKE_CARD_BYTES - fake.in_use;
+    }
+    if (total != NULL) {
+        *total = FAKE_CARD_BYTES;
+    }
+    return CUDA_SUCCESS;
+}
+
+cuDeviceTotalMem_v2_fn cuDeviceTotalMem_v2;
+CUresult cuDeviceTotalMem_v2(size_t *total, CUdevice device) {
+    (void)device;
+    *total = FAKE_CARD_BYTES;
+    return CUDA_SUCCESS;
+}
+
+/* Names and versions as the real driver answers them: reference of each in symbols.def's source. */
+cuGetProcAddress_v2_fn cuGetProcAddress_v2;
+cuGetProcAddress_fn cuGetProcAddress;
+static void *by_name(const char *name, int version, cuuint64_t flags) {
+    const struct {
+        const char *name;
+        int since;
+        cuuint64_t flags; /* 2: per-thread default stream */
+        void *function;
+    } known[] = {
+        {"cuMemAlloc", 3020, 0, (void *)cuMemAlloc_v2},
+        {"cuMemAlloc", 2000, 0, (void *)cuMemAlloc},
+        {"cuMemFree", 3020, 0, (void *)cuMemFree_v2},
+        {"cuMemAllocAsync", 11020, 2, (void *)cuMemAllocAsync_ptsz},
+        {"cuMemAllocAsync", 11020, 0, (void *)cuMemAllocAsync},
+        {"cuGetProcAddress", 12000, 0, (void *)cuGetProcAddress_v2},
+        {"cuGetProcAddress", 11030, 0, (void *)cuGetProcAddress},
+        {"cuInit", 2000, 0, (void *)cuInit},
+    };
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(name, known[i].name) == 0 && version >= known[i].since &&
+            (known[i].flags == 0 || known[i].flags == flags)) {
+            return known[i].function;
+        }
+    }
+    return NULL;
+}
+
+CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
+    void *found = by_name(name, version, flags);
+    if (found != NULL) {
+        *function = found;
+    }
+    return found == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+                             int *status) {
+    *function = by_name(name, version, flags);
+    if (status != NULL) {
+        *status = *function == NULL;
+    }
+    return CUDA_SUCCESS;
+}
