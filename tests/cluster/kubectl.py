@@ -94,9 +94,9 @@ class Kubectl:
         return self.run("exec", pod, "--", *command, seconds=seconds)
 
     def delete(self, *arguments: str) -> None:
-        """Delete at once and wait until it is gone."""
+        """Delete as a user does, dependents first, and wait until all of it is gone."""
         self.run(
-            "delete", *arguments, "--ignore-not-found", "--wait", "--grace-period=0", "--force",
+            "delete", *arguments, "--ignore-not-found", "--wait", "--cascade=foreground",
             seconds=120,
         )  # fmt: skip
 

@@ -1,10 +1,10 @@
 """Bring a bench up, roll the product out on it, and find it again."""
 
-import pathlib
 import subprocess
 import sys
 
 from tests.bench import kubernetes, paths
+from tests.bench.progress import BenchError
 from tests.cluster import rollout
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.site import Site
@@ -14,29 +14,29 @@ def bench(*arguments: str) -> None:
     """Run one of the bench's commands with its output on the screen.
 
     Raises:
-        subprocess.CalledProcessError: it failed; it has said why.
+        BenchError: it failed; it has said why.
     """
-    subprocess.run([sys.executable, "-m", "tests.bench", *arguments], cwd=rollout.ROOT, check=True)
+    command = [sys.executable, "-m", "tests.bench", *arguments]
+    if subprocess.run(command, cwd=rollout.ROOT, check=False).returncode:
+        raise BenchError(f"tests.bench {' '.join(arguments)} failed; it says why above")
 
 
-def find_site(name: str, inventory: str | None = None) -> Site:
-    """Return the bench of this name, with its own inventory unless another is given."""
+def find_site(name: str) -> Site:
+    """Return the bench of this name."""
     state = paths.state_root() / name
-    chosen = rollout.ROOT / inventory if inventory else state / "inventory.yml"
     return Site(
         name=name,
         state=state,
-        inventory=pathlib.Path(chosen),
         kubectl=Kubectl(
             binary=kubernetes.CURRENT.bin / "kubectl", kubeconfig=state / "admin.kubeconfig"
         ),
     )
 
 
-def open_site(name: str, *, gpu_hosts: int, inventory: str | None = None) -> Site:
+def open_site(name: str, *, gpu_hosts: int) -> Site:
     """Start the hosts and their cluster; whatever ran under the name before is removed."""
     bench("up", "--name", name, "--gpu-hosts", str(gpu_hosts))
-    return find_site(name, inventory)
+    return find_site(name)
 
 
 def close_site(name: str) -> None:

@@ -7,7 +7,9 @@ import re
 import subprocess
 
 from tests import step
+from tests.bench import paths
 
+INVENTORY = "inventories/demo"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECAP = re.compile(
     r"^(?P<host>\S+)\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)"
@@ -43,28 +45,27 @@ def parse_recap(output: str) -> dict[str, Recap]:
     }
 
 
-def run_playbook(
-    name: str, playbook: str, inventory: pathlib.Path, *extra: str, state: str | None = None
-) -> dict[str, Recap]:
-    """Run a playbook of the repository; return the recap by host.
+def run_playbook(bench: str, playbook: str, *extra: str) -> dict[str, Recap]:
+    """Run a playbook of the repository on a bench; return the recap by host.
 
-    The environment is made from nothing, because nsenter hands the controller's on to the host.
+    The inventory is the demo's, told which bench it speaks of. The environment is made from
+    nothing, because nsenter hands the controller's on to the host.
 
     Raises:
         PlaybookError: a host failed.
     """
-    environment = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8"}
-    environment |= {
-        key: os.environ[key]
-        for key in ("GPUSTACK_CACHE", "GPUSTACK_BENCH_STATE")
-        if key in os.environ
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/root"),
+        "LANG": "C.UTF-8",
+        "GPUSTACK_BENCH_STATE": str(paths.state_root()),
+        "GPUSTACK_BENCH_NAME": bench,
     }
-    if state is not None:
-        environment["GPUSTACK_BENCH_STATE"] = state
-    log = step.log_directory() / f"{name}.log"
+    name = pathlib.Path(playbook).stem
+    log = step.log_directory() / f"{bench}-{name}.log"
     with log.open("w") as sink:
         done = subprocess.run(
-            ["ansible-playbook", "-i", str(inventory), playbook, *extra],
+            ["ansible-playbook", "-i", INVENTORY, playbook, *extra],
             cwd=ROOT,
             env=environment,
             stdout=sink,

@@ -27,7 +27,6 @@ class Site:
     name: str
     state: pathlib.Path
     kubectl: kubectl.Kubectl
-    inventory: pathlib.Path
     checked: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
     first: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
     second: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
@@ -36,7 +35,7 @@ class Site:
     def playbook(self, playbook: str, *extra: str) -> dict[str, rollout.Recap]:
         """Run one of the product's playbooks on this site."""
         path = "site.yml" if playbook == "site" else f"playbooks/{playbook}.yml"
-        return rollout.run_playbook(f"{self.name}-{playbook}", path, self.inventory, *extra)
+        return rollout.run_playbook(self.name, path, *extra)
 
     def on(self, host: str, *command: str, seconds: float = 120) -> str:
         """Run a command as root on a host and return its stdout."""

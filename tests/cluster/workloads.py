@@ -11,6 +11,8 @@ CUDA_IMAGE = "gpustack.test/cuda:1"
 # the fourth seed's Deployment: half a card and 32 x 256 MiB = 8 GiB
 SHARE = {CORE: "50", MEMORY: "32"}
 SHARE_BYTES = 32 * 268_435_456
+# PID 1 of the seeds' pods is sleep, which does not listen to SIGTERM
+GRACE_SECONDS = 1
 
 
 def container(
@@ -40,7 +42,7 @@ def pod(
         "kind": "Pod",
         "metadata": {"name": name, "annotations": annotations or {}},
         "spec": {
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
             "containers": [container(limits, command or ["sleep", "360000s"])],
             **spec,
         },
@@ -60,7 +62,7 @@ def deployment(name: str, replicas: int, template_container: dict[str, Any]) -> 
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    "terminationGracePeriodSeconds": 0,
+                    "terminationGracePeriodSeconds": GRACE_SECONDS,
                     "containers": [template_container],
                 },
             },

@@ -14,7 +14,7 @@ NAME = "demo"
 
 def up() -> int:
     """Roll out, show, check; the demo stays up for a look around."""
-    site = opening.open_site(NAME, gpu_hosts=2, inventory="inventories/demo")
+    site = opening.open_site(NAME, gpu_hosts=2)
     opening.roll_out(site)
     held = show.run(site)
     print("\nLook around: make demo-shell     Stop, leaving nothing: make demo-down")
@@ -23,7 +23,7 @@ def up() -> int:
 
 def shell() -> int:
     """Give the caller a shell whose kubectl talks to the demo's cluster."""
-    site = opening.find_site(NAME, inventory="inventories/demo")
+    site = opening.find_site(NAME)
     print("kubectl get pods -o wide; kubectl describe pod NAME; exit leaves the demo running")
     environment = {
         **os.environ,

@@ -23,16 +23,16 @@ def settle(site: Site) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Apply one replica more than fits; return the running ones and the waiting one."""
     site.kubectl.apply(workloads.seed_deployment(FITS + 1))
 
-    def look() -> bool:
+    def look() -> tuple[list[dict[str, Any]], dict[str, Any]] | None:
         pods = replicas(site)
+        running = [pod for pod in pods if is_running(pod)]
         refused = [pod for pod in pods if scheduling_message(pod)]
-        return sum(map(is_running, pods)) == FITS and len(refused) == 1
+        settled = len(running) == FITS and len(refused) == 1 and len(pods) == FITS + 1
+        return (running, refused[0]) if settled else None
 
-    wait_for(f"{FITS} running and one refused", look, seconds=180)
-    pods = replicas(site)
-    running = [pod for pod in pods if is_running(pod)]
-    (waiting,) = [pod for pod in pods if not is_running(pod)]
-    return running, waiting
+    settled = wait_for(f"{FITS} running and one refused", look, seconds=180)
+    assert settled is not None
+    return settled
 
 
 def place_of(pod: dict[str, Any]) -> tuple[str, str]:
