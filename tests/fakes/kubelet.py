@@ -16,79 +16,12 @@ import grpc
 
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
 from gpustack.adapters.podresources import podresources_pb2 as resources_pb
+from tests.fakes.kubelet_plugin import AdmissionError, Plugin
 from tests.fakes.sockets import serve
 
 Pod = Mapping[str, Any]
 
 _SECONDS = 15.0  # how long anything may take before a test counts as hung
-
-
-class AdmissionError(AssertionError):
-    """A plugin refused; the kubelet would fail the pod with UnexpectedAdmissionError."""
-
-    def __init__(self, error: grpc.RpcError) -> None:
-        super().__init__(str(error.details()))
-        self.code = error.code()
-
-
-class Plugin:
-    """A registered device plugin: one connection, one ListAndWatch stream."""
-
-    def __init__(
-        self, socket: pathlib.Path, request: plugin_pb.RegisterRequest, kubelet: "FakeKubelet"
-    ) -> None:
-        self.resource = request.resource_name
-        self.options = request.options
-        self.lists: list[list[plugin_pb.Device]] = []
-        self.ended = False
-        self._kubelet = kubelet
-        self._channel = grpc.insecure_channel(
-            f"unix:{socket}",
-            options=(
-                ("grpc.default_authority", "localhost"),
-                ("grpc.use_local_subchannel_pool", 1),
-                ("grpc.max_receive_message_length", 4 * 1024 * 1024),
-            ),
-        )
-        grpc.channel_ready_future(self._channel).result(timeout=_SECONDS)
-        self._stream = self._channel.unary_stream(
-            "/v1beta1.DevicePlugin/ListAndWatch",
-            request_serializer=plugin_pb.Empty.SerializeToString,
-            response_deserializer=plugin_pb.ListAndWatchResponse.FromString,
-        )(plugin_pb.Empty())
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        try:
-            for response in self._stream:
-                with self._kubelet.changed:
-                    self.lists.append(list(response.devices))
-                    self._kubelet.changed.notify_all()
-        except grpc.RpcError:
-            pass  # the stream has ended, which is what the next lines say
-        with self._kubelet.changed:
-            self.ended = True
-            self._kubelet.changed.notify_all()
-
-    def close(self) -> None:
-        self._stream.cancel()
-        self._thread.join(_SECONDS)
-        self._channel.close()
-
-    def healthy(self) -> list[str]:
-        return [device.ID for device in self.lists[-1] if device.health == "Healthy"]
-
-    def call(self, method: str, request: Any, response_type: Any) -> Any:
-        call = self._channel.unary_unary(
-            f"/v1beta1.DevicePlugin/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=response_type.FromString,
-        )
-        try:
-            return call(request, timeout=_SECONDS)
-        except grpc.RpcError as error:
-            raise AdmissionError(error) from error
 
 
 @dataclasses.dataclass(slots=True)
@@ -107,8 +40,10 @@ class FakeKubelet:
         self.changed = threading.Condition()
         self.plugins: dict[str, Plugin] = {}
         self.registrations = 0
+        self.lists = 0  # answers of PodResources List
         self.has_get = True
         self.answers = True
+        self.limited = 0  # so many calls of PodResources are still refused by its rate limit
         self._known: dict[str, _Known] = {}
         self._servers: list[grpc.Server] = []
         for folder in ("device-plugins", "pod-resources"):
@@ -190,6 +125,12 @@ class FakeKubelet:
     def know(self, pod: Pod) -> None:
         """Take note of a pod, before anything is allocated for it."""
         self._known.setdefault(pod["metadata"]["uid"], _Known(pod=pod))
+
+    def give(self, pod: Pod, container: str, resource: str, ids: list[str]) -> None:
+        """Let a container hold devices without asking any plugin."""
+        self.know(pod)
+        known = self._known[pod["metadata"]["uid"]]
+        known.devices.setdefault(container, {})[resource] = ids
 
     def admit(self, pod: Pod, *, memory_first: bool = False) -> dict[str, Any]:
         """Allocate for every container, in the kubelet's order; return the responses by container.
@@ -290,7 +231,7 @@ class FakeKubelet:
     ) -> plugin_pb.Empty:
         if request.version != "v1beta1":
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"version {request.version}")
-        plugin = Plugin(self.root / "device-plugins" / request.endpoint, request, self)
+        plugin = Plugin(self.root / "device-plugins" / request.endpoint, request, self.changed)
         with self.changed:
             old = self.plugins.get(request.resource_name)
             # The kubelet would drop the new connection together with the old one.
@@ -304,6 +245,7 @@ class FakeKubelet:
         self, _: resources_pb.ListPodResourcesRequest, context: grpc.ServicerContext
     ) -> resources_pb.ListPodResourcesResponse:
         self._check_answers(context)
+        self.lists += 1
         pods = [_resources(known) for known in self._known.values()]
         return resources_pb.ListPodResourcesResponse(pod_resources=pods)
 
@@ -324,6 +266,9 @@ class FakeKubelet:
     def _check_answers(self, context: grpc.ServicerContext) -> None:
         if not self.answers:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the kubelet is busy")
+        if self.limited:
+            self.limited -= 1
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
 
 
 def containers_in_order(pod: Pod) -> Sequence[Mapping[str, Any]]:
@@ -349,3 +294,6 @@ def _add(answer: resources_pb.PodResources, known: _Known, container: str) -> No
         for device in ids:
             # As the kubelet does: one entry for each ID.
             entry.devices.add(resource_name=resource, device_ids=[device])
+
+
+__all__ = ["AdmissionError", "FakeKubelet", "Plugin", "containers_in_order"]

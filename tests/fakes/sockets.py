@@ -2,12 +2,13 @@
 
 import concurrent.futures
 import pathlib
+from typing import Any
 
 import grpc
 
 
 def serve(
-    socket: pathlib.Path, service: str, methods: dict[str, grpc.RpcMethodHandler]
+    socket: pathlib.Path, service: str, methods: dict[str, "grpc.RpcMethodHandler[Any, Any]"]
 ) -> grpc.Server:
     """Listen; whoever calls stops the server."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))

@@ -1,0 +1,89 @@
+"""Listing containers of the node."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import grpc
+
+from gpustack.adapters.cri import cri_pb2 as pb
+from gpustack.model.errors import GpustackError
+
+_SECONDS = 2.0  # containerd answers in milliseconds; Allocate may be waiting
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024  # the kubelet's own limit for CRI answers
+
+# Labels that the kubelet puts on every container (k8s.io/kubelet pkg/types).
+_POD_UID = "io.kubernetes.pod.uid"
+_CONTAINER_NAME = "io.kubernetes.container.name"
+
+
+class CriUnavailable(GpustackError):
+    """The runtime's socket does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeContainer:
+    """A container as the runtime knows it.
+
+    Attributes:
+        running: it runs now.
+        created: it was made and not started yet; it will run with what it was given, or never.
+        annotations: among others those of the Allocate response.
+    """
+
+    id: str
+    pod_uid: str
+    name: str
+    running: bool
+    created: bool
+    annotations: Mapping[str, str]
+
+
+class CriClient:
+    """One connection to the runtime.
+
+    Args:
+        endpoint: a grpc target, such as `unix:///run/containerd/containerd.sock`.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self._channel = grpc.insecure_channel(
+            endpoint,
+            options=(
+                ("grpc.default_authority", "localhost"),
+                ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
+                ("grpc.max_reconnect_backoff_ms", 1000),
+            ),
+        )
+        self._list = self._channel.unary_unary(
+            "/runtime.v1.RuntimeService/ListContainers",
+            request_serializer=pb.ListContainersRequest.SerializeToString,
+            response_deserializer=pb.ListContainersResponse.FromString,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def containers(self) -> tuple[RuntimeContainer, ...]:
+        """Return the containers of all pods; those that the kubelet didn't make are left out.
+
+        Raises:
+            CriUnavailable: no answer in time.
+        """
+        request = pb.ListContainersRequest()
+        try:
+            answer = self._list(request, timeout=_SECONDS)
+        except grpc.RpcError as error:
+            raise CriUnavailable(f"ListContainers: {error.details()}") from error
+        return tuple(
+            RuntimeContainer(
+                id=container.id,
+                pod_uid=container.labels[_POD_UID],
+                name=container.labels[_CONTAINER_NAME],
+                running=container.state == pb.CONTAINER_RUNNING,
+                created=container.state == pb.CONTAINER_CREATED,
+                annotations=dict(container.annotations),
+            )
+            for container in answer.containers
+            if _POD_UID in container.labels and _CONTAINER_NAME in container.labels
+        )

@@ -1,0 +1,27 @@
+"""The kubelet's device plugin API v1beta1: serving it, and registering with the kubelet.
+
+Source of truth: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
+"""
+
+from gpustack.adapters.deviceplugin.messages import (
+    Bind,
+    ContainerResponse,
+    Device,
+    DeviceNode,
+    Plugin,
+    PluginRefusal,
+)
+from gpustack.adapters.deviceplugin.registration import KubeletUnavailable, register
+from gpustack.adapters.deviceplugin.server import PluginServer
+
+__all__ = [
+    "Bind",
+    "ContainerResponse",
+    "Device",
+    "DeviceNode",
+    "KubeletUnavailable",
+    "Plugin",
+    "PluginRefusal",
+    "PluginServer",
+    "register",
+]

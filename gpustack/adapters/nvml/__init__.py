@@ -1,0 +1,10 @@
+"""NVML, the driver's management library: cards, how they are joined, health, processes.
+
+The only importer of `pynvml`. Source of truth: https://docs.nvidia.com/deploy/nvml-api/
+"""
+
+from gpustack.adapters.nvml.errors import NvmlError
+from gpustack.adapters.nvml.library import CardFault, Inventory, Nvml
+from gpustack.adapters.nvml.processes import GpuProcess
+
+__all__ = ["CardFault", "GpuProcess", "Inventory", "Nvml", "NvmlError"]

@@ -1,0 +1,7 @@
+"""What NVML may refuse."""
+
+from gpustack.model.errors import GpustackError
+
+
+class NvmlError(GpustackError):
+    """The driver is missing, doesn't answer, or refused a question."""

@@ -1,0 +1,69 @@
+"""How pairs of cards are joined: NVLinks counted one by one, else the PCIe path.
+
+Tokens are those of `nvidia-smi topo -m` (`gpustack.model.topology`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pynvml
+
+from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links
+
+_TOKENS = {
+    pynvml.NVML_TOPOLOGY_INTERNAL: "PIX",  # two GPUs of one board: as near as one switch
+    pynvml.NVML_TOPOLOGY_SINGLE: "PIX",
+    pynvml.NVML_TOPOLOGY_MULTIPLE: "PXB",
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: "PHB",
+    pynvml.NVML_TOPOLOGY_NODE: "NODE",
+    pynvml.NVML_TOPOLOGY_SYSTEM: FARTHEST_TOKEN,
+}
+
+
+def read(handles: Sequence[Any]) -> Links:
+    """Return the tokens of all pairs, in the order of `handles`."""
+    bus_ids = [_bus_id(pynvml.nvmlDeviceGetPciInfo(handle)) for handle in handles]
+    remotes = [_remote_bus_ids(handle) for handle in handles]
+    size = len(handles)
+    tokens = [[SELF_TOKEN] * size for _ in range(size)]
+    for row in range(size):
+        for column in range(row + 1, size):
+            count = remotes[row].count(bus_ids[column])
+            if count == 0:
+                far = [set(remotes[end]) - set(bus_ids) for end in (row, column)]
+                if far[0] and far[1] and _nvlink_peers(handles[row], handles[column]):
+                    # Through NVSwitch: every link of a card leads to every other card.
+                    count = min(len(remotes[row]), len(remotes[column]))
+            token = f"NV{count}" if count else _path(handles[row], handles[column])
+            tokens[row][column] = tokens[column][row] = token
+    return tuple(tuple(row) for row in tokens)
+
+
+def _path(first: Any, second: Any) -> str:
+    level = pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)
+    return _TOKENS.get(level, FARTHEST_TOKEN)
+
+
+def _bus_id(info: Any) -> str:
+    bus_id = info.busId
+    return (bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)).lower()
+
+
+def _remote_bus_ids(handle: Any) -> list[str]:
+    """Return the far end of every active NVLink of a card; a switch appears by its own address."""
+    found = []
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED:
+                found.append(_bus_id(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)))
+        except pynvml.NVMLError:
+            continue  # no NVLink at all, fewer links than the largest card, or this one is down
+    return found
+
+
+def _nvlink_peers(first: Any, second: Any) -> bool:
+    try:
+        status = pynvml.nvmlDeviceGetP2PStatus(first, second, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    except pynvml.NVMLError:
+        return False
+    return bool(status == pynvml.NVML_P2P_STATUS_OK)

@@ -1,0 +1,130 @@
+"""Asking the kubelet which device IDs it gave to whom."""
+
+import pathlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+
+from gpustack.adapters.podresources import podresources_pb2 as pb
+from gpustack.model.errors import GpustackError
+
+_SERVICE = "/v1.PodResourcesLister"
+_SECONDS = 2.0  # an answer takes milliseconds; the kubelet waits for us meanwhile
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024  # every ID is an entry of its own; grpc's default is 4 MiB
+_RATE_LIMIT_RETRIES = 5
+_RATE_LIMIT_WAIT_SECONDS = 0.05  # the kubelet lets 100 calls a second through, 10 at once
+
+_T = TypeVar("_T")
+
+
+class PodResourcesUnavailable(GpustackError):
+    """The kubelet's socket does not answer, or not this method."""
+
+
+class PodResourcesUnsupported(PodResourcesUnavailable):
+    """The kubelet answers, and hasn't got this method."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDevices:
+    """The device IDs of one pod: container name, then resource name, then IDs.
+
+    Containers that hold nothing appear with an empty mapping; ordinary init containers do not
+    appear at all.
+    """
+
+    namespace: str
+    name: str
+    containers: Mapping[str, Mapping[str, frozenset[str]]]
+
+    def ids(self, container: str, resource: str) -> frozenset[str]:
+        """Return the IDs of `resource` that `container` holds."""
+        return self.containers.get(container, {}).get(resource, frozenset())
+
+
+class PodResourcesClient:
+    """One connection to the kubelet; grpc reconnects by itself after a kubelet restart."""
+
+    def __init__(self, socket: pathlib.Path) -> None:
+        self._channel = grpc.insecure_channel(
+            f"unix:{socket}",
+            options=(
+                ("grpc.default_authority", "localhost"),
+                ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
+                ("grpc.max_reconnect_backoff_ms", 1000),
+            ),
+        )
+        self._list = self._channel.unary_unary(
+            f"{_SERVICE}/List",
+            request_serializer=pb.ListPodResourcesRequest.SerializeToString,
+            response_deserializer=pb.ListPodResourcesResponse.FromString,
+        )
+        self._get = self._channel.unary_unary(
+            f"{_SERVICE}/Get",
+            request_serializer=pb.GetPodResourcesRequest.SerializeToString,
+            response_deserializer=pb.GetPodResourcesResponse.FromString,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def list(self) -> tuple[PodDevices, ...]:
+        """Return all pods that the kubelet knows.
+
+        Raises:
+            PodResourcesUnavailable: no answer, or still limited after some retries.
+        """
+        try:
+            answer = _retry_when_limited(
+                lambda: self._list(pb.ListPodResourcesRequest(), timeout=_SECONDS)
+            )
+        except grpc.RpcError as error:
+            raise PodResourcesUnavailable(f"List: {error.details()}") from error
+        return tuple(_pod_devices(pod) for pod in answer.pod_resources)
+
+    def get(self, namespace: str, name: str) -> PodDevices | None:
+        """Return one pod's devices, or None when the kubelet doesn't know the pod.
+
+        Raises:
+            PodResourcesUnavailable: no answer in time.
+            PodResourcesUnsupported: a kubelet without `Get` (before 1.34, or switched off).
+        """
+        request = pb.GetPodResourcesRequest(pod_namespace=namespace, pod_name=name)
+        try:
+            answer = _retry_when_limited(lambda: self._get(request, timeout=_SECONDS))
+        except grpc.RpcError as error:
+            # The kubelet has no status codes of its own: "pod NAME in namespace NAMESPACE not
+            # found" and "PodResources API Get method disabled" are both UNKNOWN.
+            details = error.details() or ""
+            if error.code() is grpc.StatusCode.UNKNOWN and "not found" in details:
+                return None
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED or "method disabled" in details:
+                raise PodResourcesUnsupported(f"Get: {details}") from error
+            raise PodResourcesUnavailable(f"Get: {details}") from error
+        return _pod_devices(answer.pod_resources)
+
+
+def _retry_when_limited(call: Callable[[], _T]) -> _T:
+    for _ in range(_RATE_LIMIT_RETRIES):
+        try:
+            return call()
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                raise
+            time.sleep(_RATE_LIMIT_WAIT_SECONDS)
+    return call()
+
+
+def _pod_devices(pod: pb.PodResources) -> PodDevices:
+    containers: dict[str, dict[str, frozenset[str]]] = {}
+    for container in pod.containers:
+        held = containers.setdefault(container.name, {})
+        for devices in container.devices:
+            # One entry for each ID and NUMA node: the same resource appears many times.
+            name = devices.resource_name
+            held[name] = held.get(name, frozenset()) | frozenset(devices.device_ids)
+    return PodDevices(namespace=pod.namespace, name=pod.name, containers=containers)

@@ -1,0 +1,288 @@
+"""The composition root: what the agent is made of, and the order in which it starts and ends."""
+
+import logging
+import pathlib
+
+from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
+from gpustack.adapters.cri import CriClient
+from gpustack.adapters.deviceplugin import PluginServer
+from gpustack.adapters.kube import KubeClient
+from gpustack.adapters.nvml import Nvml
+from gpustack.adapters.podresources import PodResourcesClient
+from gpustack.adapters.systemd import Notifier, watchdog_seconds
+from gpustack.agent.cluster.pods import Pod, PodView
+from gpustack.agent.cluster.writes import PodWrites
+from gpustack.agent.containers.adoption import Adoption
+from gpustack.agent.containers.allocator import Allocator
+from gpustack.agent.containers.confirmation import Confirmation
+from gpustack.agent.containers.decisions import Decisions
+from gpustack.agent.containers.finder import Finder
+from gpustack.agent.containers.folders import ContainerFolders
+from gpustack.agent.containers.pairing import Pairing
+from gpustack.agent.containers.records import CHECKPOINT_VERSION, Records
+from gpustack.agent.containers.recovery import Recovery
+from gpustack.agent.containers.runtime import KubeletView, RuntimeView
+from gpustack.agent.instance import OnlyInstance
+from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet.plugin import ResourcePlugin
+from gpustack.agent.kubelet.registrar import Registrar
+from gpustack.agent.node import driver_files, driver_volume
+from gpustack.agent.node.host_files import HostFiles
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.node.publisher import NodePublisher
+from gpustack.agent.settings import Settings
+from gpustack.agent.tasks import Tasks
+from gpustack.agent.web import numbers
+from gpustack.agent.web.metrics import registry
+from gpustack.agent.web.pages import pages
+from gpustack.agent.web.server import WebServer
+from gpustack.agent.web.usage import UsageReader
+from gpustack.wire.annotations import Keys
+
+logger = logging.getLogger(__name__)
+
+_SYNC_SECONDS = 10.0  # an API server that is away keeps the agent from starting no longer
+_RECOVERY_SECONDS = 30.0
+_BEAT_SECONDS = 1.0
+_CORE_SOCKET, _MEMORY_SOCKET = "vcore.sock", "vmemory.sock"
+
+
+class Agent:
+    """All parts of one agent, built and not started.
+
+    Args:
+        settings: the configuration.
+        nvml: the driver; closed by `close`.
+        device_dir: where device nodes stand.
+        linker_cache: what `ldconfig -p` prints; read from the system when left out.
+
+    Raises:
+        GpustackError: the driver's files or the kubeconfig can't be used.
+        OSError: the state directory or the HTTP port can't be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        nvml: Nvml,
+        device_dir: pathlib.Path = pathlib.Path("/dev"),
+        linker_cache: str | None = None,
+    ) -> None:
+        self._settings = settings
+        self._instance = OnlyInstance(settings.run_dir / "agent.lock")
+        self.keys = Keys(settings.domain)
+        self.tasks = Tasks()
+        self.nvml = nvml
+        self.inventory = CardInventory(
+            nvml=nvml,
+            node_name=settings.node_name,
+            poll_seconds=settings.health_poll_seconds,
+        )
+        self.client = KubeClient.from_kubeconfig(settings.kubeconfig)
+        self.cri = CriClient(settings.cri_endpoint)
+        self.pod_resources = PodResourcesClient(settings.pod_resources_socket)
+        self.records = _open_records(settings.state_dir)
+        self._build_views()
+        self._build_allocator(device_dir, linker_cache)
+        self._build_kubelet()
+        self._build_web()
+
+    def _build_views(self) -> None:
+        settings, keys = self._settings, self.keys
+        self.pods = PodView(
+            client=self.client, node_name=settings.node_name, on_pod=self._pod_changed
+        )
+        self.writes = PodWrites(client=self.client)
+        self.confirmation = Confirmation(keys=keys, writes=self.writes)
+        self.kubelet = KubeletView(self.pod_resources)
+        self.runtime = RuntimeView(self.cri)
+        self.folders = ContainerFolders(
+            settings.state_dir / "containers", context_bytes=settings.context_bytes
+        )
+        self.recovery = Recovery(
+            pods=self.pods,
+            records=self.records,
+            runtime=self.runtime,
+            folders=self.folders,
+            adoption=Adoption(
+                keys=keys,
+                inventory=self.inventory,
+                pods=self.pods,
+                records=self.records,
+                kubelet=self.kubelet,
+                confirmation=self.confirmation,
+            ),
+            period_seconds=_RECOVERY_SECONDS,
+        )
+
+    def _build_allocator(self, device_dir: pathlib.Path, linker_cache: str | None) -> None:
+        keys = self.keys
+        self.pairing = Pairing(keys=keys, records=self.records, kubelet=self.kubelet)
+        self.finder = Finder(
+            keys=keys,
+            pods=self.pods,
+            records=self.records,
+            kubelet=self.kubelet,
+            runtime=self.runtime,
+        )
+        self.allocator = Allocator(
+            keys=keys,
+            pods=self.pods,
+            records=self.records,
+            finder=self.finder,
+            decisions=Decisions(
+                keys=keys,
+                inventory=self.inventory,
+                pods=self.pods,
+                records=self.records,
+                writes=self.writes,
+                free_ended=self.recovery.free_ended,
+            ),
+            pairing=self.pairing,
+            folders=self.folders,
+            confirmation=self.confirmation,
+            host_files=self._host_files(device_dir, linker_cache),
+        )
+
+    def _host_files(self, device_dir: pathlib.Path, linker_cache: str | None) -> HostFiles:
+        settings, version = self._settings, self.inventory.node.driver
+        cache = driver_files.linker_cache() if linker_cache is None else linker_cache
+        volume = driver_volume.build(
+            root=settings.state_dir / "driver",
+            version=version,
+            libraries=driver_files.find_libraries(version, cache),
+            binaries=driver_files.find_binaries(),
+        )
+        return HostFiles(
+            driver_volume=volume,
+            hooks=settings.state_dir / "hooks",
+            hook_version=settings.hook_version,
+            extra_devices=settings.extra_devices,
+            device_dir=device_dir,
+        )
+
+    def _build_kubelet(self) -> None:
+        settings, keys = self._settings, self.keys
+        core = ResourcePlugin(
+            resource=keys.vcuda_core,
+            inventory=self.inventory,
+            devices=lambda node: device_ids.core_ids(keys, node),
+            allocate=self.allocator.allocate_cores,
+            pre_start=self.allocator.pre_start,
+        )
+        memory = ResourcePlugin(
+            resource=keys.vcuda_memory,
+            inventory=self.inventory,
+            devices=lambda node: device_ids.memory_ids(keys, node),
+            allocate=self.allocator.allocate_memory,
+        )
+        self.registrar = Registrar(
+            servers=(
+                PluginServer(plugin=core, socket=settings.plugin_dir / _CORE_SOCKET),
+                PluginServer(plugin=memory, socket=settings.plugin_dir / _MEMORY_SOCKET),
+            ),
+            kubelet_socket=settings.plugin_dir / "kubelet.sock",
+            on_kubelet_restart=self.finder.kubelet_restarted,
+        )
+        self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
+
+    def _build_web(self) -> None:
+        usage = UsageReader(
+            nvml=self.nvml,
+            inventory=self.inventory,
+            records=self.records,
+            runtime=self.runtime,
+        )
+        metrics = registry(
+            inventory=self.inventory,
+            records=self.records,
+            usage=usage,
+            counters=numbers.counters(
+                finder=self.finder,
+                pairing=self.pairing,
+                kubelet=self.kubelet,
+                runtime=self.runtime,
+                writes=self.writes,
+            ),
+            gauges=numbers.gauges(
+                registrar=self.registrar, writes=self.writes, records=self.records
+            ),
+        )
+        self.web = WebServer(
+            address=self._settings.http_address,
+            port=self._settings.http_port,
+            pages=pages(
+                registry=metrics,
+                inventory=self.inventory,
+                usage=usage,
+                unready=self.unready,
+                unwell=self.unwell,
+            ),
+        )
+
+    def unready(self) -> list[str]:
+        """Return what keeps the agent from taking work."""
+        problems = self.unwell()
+        if not self.registrar.ready:
+            problems.append("the kubelet does not watch both device plugins")
+        return problems
+
+    def unwell(self) -> list[str]:
+        """Return what only a restart may cure."""
+        return ["a thread has failed"] if self.tasks.failed else []
+
+    def start(self) -> None:
+        """Start every part; the plugins last, when the records agree with the world."""
+        tasks = self.tasks
+        self.pods.start()
+        tasks.start("writes", self.writes.run)
+        tasks.start("publisher", self.publisher.run)
+        tasks.start("health", self.inventory.run)
+        tasks.start("events", self.inventory.run_events)
+        tasks.start("http", self.web.run)
+        if not self.pods.wait_for_sync(_SYNC_SECONDS):
+            logger.warning("the API server is away; going on with what the checkpoint says")
+        self.recovery.restore()
+        self.recovery.free_ended()
+        tasks.start("recovery", self.recovery.run)
+        tasks.start("registrar", self.registrar.run)
+
+    def serve(self, notifier: Notifier) -> int:
+        """Tell systemd how things are until told to stop; return the exit status."""
+        pause = min(_BEAT_SECONDS, watchdog_seconds() / 3 or _BEAT_SECONDS)
+        told = False
+        while not self.tasks.stop.wait(pause):
+            notifier.watchdog()
+            if not told and self.registrar.ready:
+                node = self.inventory.node
+                notifier.ready(f"{len(node.cards)} cards, driver {node.driver}")
+                logger.info("ready cards=%d driver=%s", len(node.cards), node.driver)
+                told = True
+        notifier.stopping()
+        return 1 if self.tasks.failed else 0
+
+    def close(self) -> None:
+        """End every thread and connection."""
+        self.tasks.stop.set()
+        self.pods.stop()
+        self.tasks.join()
+        self.pod_resources.close()
+        self.cri.close()
+        self.nvml.close()
+        self._instance.release()
+
+    def _pod_changed(self, pod: Pod) -> None:
+        self.allocator.refresh_limits(pod)
+
+
+def _open_records(state_dir: pathlib.Path) -> Records:
+    """Open the checkpoint; a broken one is set aside, and recovery finds what it held."""
+    state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+    checkpoint = CheckpointFile(state_dir / "checkpoint.json", version=CHECKPOINT_VERSION)
+    try:
+        return Records(checkpoint)
+    except CheckpointError as error:
+        aside = checkpoint.set_aside()
+        logger.error("checkpoint can't be used, kept as %s: %s", aside, error)
+        return Records(checkpoint)

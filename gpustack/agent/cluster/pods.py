@@ -1,0 +1,154 @@
+"""The pods of this node, as the API server's watch shows them.
+
+Pods are the API's own JSON. A pod that was just bound may reach the kubelet before it reaches us:
+whoever misses one waits for a change, with a bound, and then asks the API server once (`refresh`).
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gpustack.adapters.kube import KubeClient, KubeError, Watcher
+
+logger = logging.getLogger(__name__)
+
+Pod = Mapping[str, Any]
+
+_LOOK_SECONDS = 0.1  # how soon a stop is noticed
+
+
+def uid_of(pod: Pod) -> str:
+    """Return the pod's UID."""
+    return str(pod["metadata"]["uid"])
+
+
+def name_of(pod: Pod) -> tuple[str, str]:
+    """Return the pod's namespace and name."""
+    return str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])
+
+
+class PodView:
+    """This node's pods by UID, kept by a watch.
+
+    Args:
+        client: the API server.
+        node_name: whose pods.
+        on_pod: called on the watch's thread with every pod that was added or changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: KubeClient,
+        node_name: str,
+        on_pod: Callable[[Pod], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._selector = f"spec.nodeName={node_name}"
+        self._on_pod = on_pod
+        self._changed = threading.Condition()  # guards what follows
+        self._pods: dict[str, Pod] = {}
+        self._version = 0
+        self._watcher = Watcher(
+            client,
+            "/api/v1/pods",
+            field_selector=self._selector,
+            on_sync=self._replace,
+            on_event=self._event,
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole list has been read at least once."""
+        return self._watcher.synced.is_set()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._watcher.start()
+
+    def stop(self) -> None:
+        """End the watch."""
+        self._watcher.stop()
+
+    def wait_for_sync(self, timeout_seconds: float) -> bool:
+        """Wait for the first list; return whether it came in time."""
+        return self._watcher.synced.wait(timeout_seconds)
+
+    def snapshot(self) -> tuple[tuple[Pod, ...], int]:
+        """Return all pods and the number of this state."""
+        with self._changed:
+            return tuple(self._pods.values()), self._version
+
+    def get(self, uid: str) -> Pod | None:
+        """Return one pod, None when it is gone or not seen yet."""
+        with self._changed:
+            return self._pods.get(uid)
+
+    def wait_for_change(self, seen: int, deadline: float) -> bool:
+        """Wait until the state isn't `seen` any more; False when `deadline` (monotonic) came."""
+        with self._changed:
+            timeout = max(0.0, deadline - time.monotonic())
+            return self._changed.wait_for(lambda: self._version != seen, timeout)
+
+    def wait_or_stop(self, seen: int, stop: threading.Event, seconds: float) -> None:
+        """Wait for a change, for `stop`, or for so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not stop.is_set() and time.monotonic() < deadline:
+            if self.wait_for_change(seen, min(deadline, time.monotonic() + _LOOK_SECONDS)):
+                return
+
+    def is_gone(self, uid: str, pod: tuple[str, str], timeout_seconds: float) -> bool:
+        """Ask the API server whether the pod (namespace, name) with this UID no longer exists.
+
+        Raises:
+            KubeError: refused.
+            KubeUnavailable: no answer in time.
+        """
+        namespace, name = pod
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        try:
+            return uid_of(self._client.get(path, timeout_seconds=timeout_seconds)) != uid
+        except KubeError as error:
+            # A node may only read its own pods: 403 is how a pod of that name elsewhere looks.
+            if error.not_found or error.status == 403:
+                return True
+            raise
+
+    def refresh(self, timeout_seconds: float) -> None:
+        """Ask the API server for the list now, and add what the watch hasn't shown yet.
+
+        Nothing is removed or replaced: the watch may already know something newer.
+
+        Raises:
+            KubeError: refused.
+            KubeUnavailable: no answer in time.
+        """
+        params = {"fieldSelector": self._selector}
+        answer = self._client.get("/api/v1/pods", params, timeout_seconds=timeout_seconds)
+        with self._changed:
+            for pod in answer.get("items") or ():
+                self._pods.setdefault(uid_of(pod), pod)
+            self._version += 1
+            self._changed.notify_all()
+
+    def _replace(self, pods: Sequence[Pod]) -> None:
+        with self._changed:
+            self._pods = {uid_of(pod): pod for pod in pods}
+            self._version += 1
+            self._changed.notify_all()
+        logger.info("pods of this node listed count=%d", len(pods))
+        for pod in pods:
+            self._on_pod(pod)
+
+    def _event(self, kind: str, pod: Pod) -> None:
+        with self._changed:
+            if kind == "DELETED":
+                self._pods.pop(uid_of(pod), None)
+            else:
+                self._pods[uid_of(pod)] = pod
+            self._version += 1
+            self._changed.notify_all()
+        if kind != "DELETED":
+            self._on_pod(pod)

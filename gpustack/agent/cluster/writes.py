@@ -1,0 +1,126 @@
+"""A queue of patches to pods' annotations, so that no call of the kubelet waits for the API server.
+
+One pending patch a pod: a newer one is merged into it. A patch is tried again with growing pauses
+while the server is away or overloaded, and dropped when the pod is gone, is another one by now, or
+when the server refuses it for good.
+"""
+
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS = 0.1
+_LAST_PAUSE_SECONDS = 30.0
+_ATTEMPTS = 40  # about 20 minutes: longer than a control plane's restart
+_CALL_SECONDS = 5.0
+_LOOK_SECONDS = 0.1  # how soon a stop is noticed
+_GONE = (404, 422)  # no such pod; another pod of that name (the UID in the patch differs)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Patch:
+    namespace: str
+    name: str
+    annotations: dict[str, str]
+    attempts: int = 0
+    due: float = 0.0
+
+
+class PodWrites:
+    """Writes annotations through `pods/status`, the one way that a node's identity may."""
+
+    def __init__(self, *, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._wake = threading.Condition()  # guards what follows
+        self._patches: dict[str, _Patch] = {}
+        self._dropped = 0
+
+    @property
+    def pending(self) -> int:
+        """How many pods have a patch waiting."""
+        with self._wake:
+            return len(self._patches)
+
+    @property
+    def dropped(self) -> int:
+        """How many patches were given up."""
+        with self._wake:
+            return self._dropped
+
+    def annotate(
+        self, *, uid: str, namespace: str, name: str, annotations: Mapping[str, str]
+    ) -> None:
+        """Queue a patch of a pod's annotations; returns at once."""
+        with self._wake:
+            patch = self._patches.setdefault(
+                uid, _Patch(namespace=namespace, name=name, annotations={})
+            )
+            patch.annotations.update(annotations)
+            patch.due = self._clock()
+            self._wake.notify_all()
+
+    def run(self, stop: threading.Event) -> None:
+        """Send what is due, until `stop` is set."""
+        while not stop.is_set():
+            uid, patch = self._next()
+            if patch is not None:
+                self._send(uid, patch)
+
+    def _next(self) -> tuple[str, _Patch | None]:
+        """Take the patch that is due; wait a moment for one."""
+        with self._wake:
+            if not self._patches:
+                self._wake.wait(_LOOK_SECONDS)
+                return "", None
+            uid, patch = min(self._patches.items(), key=lambda each: each[1].due)
+            wait = patch.due - self._clock()
+            if wait > 0:
+                self._wake.wait(min(wait, _LOOK_SECONDS))
+                return "", None
+            return uid, self._patches.pop(uid)
+
+    def _send(self, uid: str, patch: _Patch) -> None:
+        path = f"/api/v1/namespaces/{patch.namespace}/pods/{patch.name}/status"
+        body = {"metadata": {"uid": uid, "annotations": patch.annotations}}
+        try:
+            self._client.patch(path, body, timeout_seconds=_CALL_SECONDS)
+        except KubeUnavailable as error:
+            self._again(uid, patch, error)
+        except KubeError as error:
+            if error.status in _GONE:
+                logger.info("pod is gone, patch dropped pod=%s/%s", patch.namespace, patch.name)
+            elif error.retryable or error.conflict:
+                self._again(uid, patch, error)
+            else:
+                self._give_up(patch, error)
+        else:
+            logger.info("annotated pod=%s/%s %s", patch.namespace, patch.name, patch.annotations)
+
+    def _again(self, uid: str, patch: _Patch, error: KubeError | KubeUnavailable) -> None:
+        patch.attempts += 1
+        if patch.attempts >= _ATTEMPTS:
+            self._give_up(patch, error)
+            return
+        pause = min(_LAST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(patch.attempts, 10))
+        patch.due = self._clock() + pause
+        logger.warning("pod not annotated yet pod=%s/%s: %s", patch.namespace, patch.name, error)
+        with self._wake:
+            newer = self._patches.get(uid)
+            if newer is not None:
+                # Queued while this one was under way: its values win, its time stands.
+                newer.annotations = {**patch.annotations, **newer.annotations}
+                newer.attempts = patch.attempts
+            else:
+                self._patches[uid] = patch
+
+    def _give_up(self, patch: _Patch, error: KubeError | KubeUnavailable) -> None:
+        logger.error("pod not annotated pod=%s/%s: %s", patch.namespace, patch.name, error)
+        with self._wake:
+            self._dropped += 1

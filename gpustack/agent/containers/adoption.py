@@ -1,0 +1,167 @@
+"""Taking up containers that hold cards and have no record: the checkpoint was lost or is older.
+
+What a running container holds stands in the runtime, in the annotations that its Allocate response
+carried; which device IDs, the kubelet knows; the rest is the pod's decision.
+"""
+
+import dataclasses
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+
+from gpustack.adapters.checkpoint import CheckpointError
+from gpustack.adapters.cri import RuntimeContainer
+from gpustack.adapters.podresources import PodDevices
+from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
+from gpustack.agent.containers.confirmation import Confirmation
+from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
+from gpustack.agent.containers.runtime import KubeletView
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.holding import ContainerPlacement
+from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
+from gpustack.wire.annotations import BadAnnotation, Decision, Keys, decode_decision
+from gpustack.wire.pods import finished, parse_request
+
+logger = logging.getLogger(__name__)
+
+_CARD = re.compile(r"/dev/nvidia([0-9]{1,3})")
+
+
+class Adoption:
+    """Makes records for what is there without one."""
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        inventory: CardInventory,
+        pods: PodView,
+        records: Records,
+        kubelet: KubeletView,
+        confirmation: Confirmation,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._keys = keys
+        self._inventory = inventory
+        self._pods = pods
+        self._records = records
+        self._kubelet = kubelet
+        self._confirmation = confirmation
+        self._now_ns = now_ns
+
+    def adopt(self, living: tuple[RuntimeContainer, ...]) -> None:
+        """Go through this node's pods once; also finish what the last agent left unsaid.
+
+        Args:
+            living: the containers that run.
+        """
+        for pod in self._pods.snapshot()[0]:
+            record = self._records.get(uid_of(pod))
+            if record is None:
+                record = self._adopted(pod, living)
+            if record is not None:
+                self._finish(pod, record)
+
+    def _finish(self, pod: Pod, record: PodRecord) -> None:
+        annotations = pod["metadata"].get("annotations") or {}
+        if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
+            self._confirmation.queue(record)
+
+    def _adopted(self, pod: Pod, living: tuple[RuntimeContainer, ...]) -> PodRecord | None:
+        try:
+            request = None if finished(pod) else parse_request(self._keys, pod)
+        except BadRequest:
+            return None  # the agent never gave it anything
+        if request is None:
+            return None
+        here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
+        held = (self._kubelet.devices((pod,)) or {}).get(uid_of(pod))
+        if not here and (held is None or not any(held.containers.values())):
+            return None  # has nothing yet: its Allocate is still to come
+        record = self._record(pod, request, here, held)
+        if record is None:
+            return None
+        try:
+            self._records.put(record)
+        except CheckpointError as error:
+            logger.warning("pod not taken up pod=%s/%s: %s", *name_of(pod), error)
+            return None
+        logger.info("took up a pod that has no record pod=%s/%s", *name_of(pod))
+        return record
+
+    def _record(
+        self,
+        pod: Pod,
+        request: PodRequest,
+        here: Mapping[str, RuntimeContainer],
+        held: PodDevices | None,
+    ) -> PodRecord | None:
+        decision = self._decision(pod, request)
+        containers = []
+        for asked in request.containers:
+            placement = self._running(asked, here.get(asked.name)) or _decided(asked, decision)
+            if placement is not None:
+                containers.append(self._container(placement, held))
+        if not containers:
+            logger.error("a pod holds devices and nobody knows which pod=%s/%s", *name_of(pod))
+            return None
+        namespace, name = name_of(pod)
+        return PodRecord(
+            uid=uid_of(pod),
+            namespace=namespace,
+            name=name,
+            node=self._inventory.node.name,
+            decided_ns=decision.time_ns if decision else self._now_ns(),
+            source=Source.RECOVERED,
+            containers=tuple(containers),
+        )
+
+    def _container(self, placement: ContainerPlacement, held: PodDevices | None) -> ContainerRecord:
+        record = ContainerRecord(placement=placement)
+        if held is None:
+            return record
+        return dataclasses.replace(
+            record,
+            core_ids=tuple(sorted(held.ids(placement.name, self._keys.vcuda_core))),
+            memory_ids=tuple(sorted(held.ids(placement.name, self._keys.vcuda_memory))),
+        )
+
+    def _decision(self, pod: Pod, request: PodRequest) -> Decision | None:
+        try:
+            return decode_decision(self._keys, pod, request)
+        except BadAnnotation as error:
+            logger.warning("decision unreadable pod=%s/%s: %s", *name_of(pod), error)
+            return None
+
+    def _running(
+        self, asked: ContainerRequest, container: RuntimeContainer | None
+    ) -> ContainerPlacement | None:
+        """Return what a living container was given, as its own annotations say."""
+        text = container.annotations.get(self._keys.vcuda_device, "") if container else ""
+        minors = tuple(sorted(int(minor) for minor in _CARD.findall(text)))
+        if not minors:
+            return None
+        known = {card.minor: card.uuid for card in self._inventory.node.cards}
+        return ContainerPlacement(
+            name=asked.name,
+            kind=asked.kind,
+            index=asked.index,
+            minors=minors,
+            uuids=tuple(known.get(minor, "") for minor in minors),
+            cores=asked.cores,
+            memory_units=asked.memory_units,
+        )
+
+
+def _decided(asked: ContainerRequest, decision: Decision | None) -> ContainerPlacement | None:
+    if decision is None:
+        return None
+    return next(
+        (
+            each
+            for each in decision.placement.containers
+            if (each.kind, each.index) == (asked.kind, asked.index)
+        ),
+        None,
+    )

@@ -1,0 +1,194 @@
+"""Answering the kubelet: Allocate of both resources, and PreStartContainer.
+
+One call at a time, as the kubelet makes them. No call waits for a write to the API server, and
+every wait has a bound. The `vcuda-core` call carries the whole response; `vcuda-memory` is checked
+and recorded, whichever comes first.
+"""
+
+import dataclasses
+import logging
+import pathlib
+import threading
+from collections.abc import Sequence
+
+from gpustack.adapters.checkpoint import CheckpointError
+from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
+from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
+from gpustack.agent.containers import response
+from gpustack.agent.containers.confirmation import Confirmation
+from gpustack.agent.containers.decisions import Decisions
+from gpustack.agent.containers.finder import Finder
+from gpustack.agent.containers.folders import ContainerFolders, FolderError
+from gpustack.agent.containers.identity import Match, Resource
+from gpustack.agent.containers.pairing import Pairing
+from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records
+from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
+from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.pods import core_limit
+
+logger = logging.getLogger(__name__)
+
+
+class Allocator:
+    """Carries decisions out, container by container.
+
+    Args:
+        host_files: where driver files, hook and device nodes are at the moment.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        pods: PodView,
+        records: Records,
+        finder: Finder,
+        decisions: Decisions,
+        pairing: Pairing,
+        folders: ContainerFolders,
+        confirmation: Confirmation,
+        host_files: HostFiles,
+    ) -> None:
+        self._keys = keys
+        self._pods = pods
+        self._records = records
+        self._finder = finder
+        self._decisions = decisions
+        self._pairing = pairing
+        self._folders = folders
+        self._confirmation = confirmation
+        self._host_files = host_files
+        self._lock = threading.Lock()  # one call of the kubelet at a time
+
+    def allocate_cores(self, ids: Sequence[str]) -> ContainerResponse:
+        """Answer Allocate of `vcuda-core`: the container's devices, mounts and environment.
+
+        Raises:
+            PluginRefusal: the kubelet fails the pod with this reason.
+        """
+        with self._lock:
+            found = self._finder.find(Resource.CORE, len(ids))
+            try:
+                return self._give_cores(found, ids)
+            except PluginRefusal:
+                self._finder.refused(found.pod)
+                raise
+
+    def allocate_memory(self, ids: Sequence[str]) -> ContainerResponse:
+        """Answer Allocate of `vcuda-memory`: recorded, and nothing is added to the container.
+
+        Raises:
+            PluginRefusal: the kubelet fails the pod with this reason.
+        """
+        with self._lock:
+            found = self._finder.find(Resource.MEMORY, len(ids))
+            try:
+                record, container = self._placed(found)
+                epoch = self._finder.epoch
+                changed = dataclasses.replace(container, memory_ids=tuple(ids), epoch=epoch)
+                self._put(record.with_container(changed))
+            except PluginRefusal:
+                self._finder.refused(found.pod)
+                raise
+        return ContainerResponse()
+
+    def pre_start(self, ids: Sequence[str]) -> None:
+        """Answer PreStartContainer of `vcuda-core`: verify, write the limits again, tell the pod.
+
+        Raises:
+            PluginRefusal: the container must not start; the kubelet will try again.
+        """
+        with self._lock:
+            for record, container in self._pairing.of(ids):
+                pod = self._pods.get(record.uid)
+                if container.placement.is_share:
+                    self._prepare(record, container, pod)
+                current = self._records.get(record.uid) or record
+                verified = current.with_container(dataclasses.replace(container, verified=True))
+                self._put(verified)
+                if verified.verified:
+                    self._confirmation.queue(verified)
+                _log("verified", verified, container)
+
+    def refresh_limits(self, pod: Pod) -> None:
+        """Bring a changed burst ceiling into the limits of the pod's running containers."""
+        record = self._records.get(uid_of(pod))
+        if record is None:
+            return
+        for container in record.containers:
+            if container.placement.is_share and container.core_ids:
+                try:
+                    self._prepare(record, container, pod)
+                except PluginRefusal as error:
+                    logger.warning("limits not refreshed pod=%s/%s: %s", *name_of(pod), error)
+
+    def _give_cores(self, found: Match, ids: Sequence[str]) -> ContainerResponse:
+        record, container = self._placed(found)
+        paths = self._paths(container)
+        folder = None
+        if container.placement.is_share:
+            folder = self._prepare(record, container, found.pod)
+        answer = response.build(self._keys, container.placement, paths, folder)
+        epoch = self._finder.epoch
+        changed = dataclasses.replace(container, core_ids=tuple(ids), epoch=epoch, verified=False)
+        self._put(record.with_container(changed))
+        _log("allocated", record, container)
+        return answer
+
+    def _placed(self, found: Match) -> tuple[PodRecord, ContainerRecord]:
+        hidden = response.hidden_path(found.pod, found.container.name)
+        if hidden is not None:
+            where = f"container {found.container.name!r}, volumeMounts {hidden}"
+            raise PluginRefusal("HiddenPath", f"{where}: this path belongs to the GPU stack")
+        record = self._records.get(uid_of(found.pod))
+        if record is None:
+            record = self._decisions.record(found.pod, found.request)
+        container = record.container(found.container.name)
+        if container is None:
+            name = found.container.name
+            raise PluginRefusal(
+                "UnjustifiedDecision", f"nothing was decided for container {name!r}"
+            )
+        return record, container
+
+    def _paths(self, container: ContainerRecord) -> HostPaths:
+        try:
+            return self._host_files.paths(
+                container.placement.minors, with_hook=container.placement.is_share
+            )
+        except HostFilesError as error:
+            raise PluginRefusal("HostIncomplete", str(error)) from error
+
+    def _prepare(
+        self, record: PodRecord, container: ContainerRecord, pod: Pod | None
+    ) -> pathlib.Path:
+        burst = None
+        try:
+            burst = core_limit(self._keys, pod) if pod is not None else None
+        except BadAnnotation as error:
+            # The user's ceiling can't be read: the guaranteed share holds, which is the safe side.
+            logger.warning("no burst pod=%s/%s: %s", record.namespace, record.name, error)
+        try:
+            return self._folders.prepare(record.uid, container.placement, burst)
+        except FolderError as error:
+            raise PluginRefusal("LimitsNotWritten", str(error)) from error
+
+    def _put(self, record: PodRecord) -> None:
+        try:
+            self._records.put(record)
+        except CheckpointError as error:
+            raise PluginRefusal("CheckpointFailed", str(error)) from error
+
+
+def _log(what: str, record: PodRecord, container: ContainerRecord) -> None:
+    placement = container.placement
+    logger.info(
+        "%s pod=%s/%s container=%s cards=%s cores=%d memory_units=%d",
+        what,
+        record.namespace,
+        record.name,
+        container.name,
+        ",".join(map(str, placement.minors)),
+        placement.cores,
+        placement.memory_units,
+    )

@@ -1,0 +1,24 @@
+"""Telling a pod that its cards are verified: `gpu-assigned`, and the cards that it really has."""
+
+from gpustack.agent.cluster.writes import PodWrites
+from gpustack.agent.containers.records import PodRecord
+from gpustack.wire.annotations import Keys, encode_decision
+
+
+class Confirmation:
+    """Queues the annotations of verified pods; whoever calls doesn't wait."""
+
+    def __init__(self, *, keys: Keys, writes: PodWrites) -> None:
+        self._keys = keys
+        self._writes = writes
+
+    def queue(self, record: PodRecord) -> None:
+        """Queue the annotations of one pod; the time of the decision stays what it was."""
+        self._writes.annotate(
+            uid=record.uid,
+            namespace=record.namespace,
+            name=record.name,
+            annotations=encode_decision(
+                self._keys, record.placement, record.decided_ns, assigned=True
+            ),
+        )

@@ -1,0 +1,155 @@
+"""From a pod to the record of its cards: the extender's decision verified, or one of our own.
+
+A decision that can't be verified is refused by its name; the agent never decides in its stead. Only
+a pod that nobody decided is placed here, and then the decision is written on the pod.
+"""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from gpustack.adapters.deviceplugin import PluginRefusal
+from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
+from gpustack.agent.cluster.writes import PodWrites
+from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.device import Node
+from gpustack.model.explanation import Reason, Refusal
+from gpustack.model.holding import Placement
+from gpustack.model.placement import place
+from gpustack.model.request import PodRequest
+from gpustack.model.verification import verify
+from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision, encode_decision
+from gpustack.wire.pods import usage
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_WANT_OF_ROOM = frozenset(
+    {
+        Reason.INSUFFICIENT_CORE,
+        Reason.INSUFFICIENT_MEMORY,
+        Reason.NO_WHOLE_CARD,
+        Reason.TOPOLOGY_UNMET,
+    }
+)
+_WAIT_SECONDS = 2.0  # how long cards may still be held by a pod that has just ended
+
+
+class Decisions:
+    """Makes the record of a pod whose first container is being admitted.
+
+    Args:
+        free_ended: frees what ended pods still hold; called before anything is refused for want
+            of room, because the extender may have seen a pod end before we did.
+        now_ns: Unix nanoseconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        inventory: CardInventory,
+        pods: PodView,
+        records: Records,
+        writes: PodWrites,
+        free_ended: Callable[[], None],
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._keys = keys
+        self._inventory = inventory
+        self._pods = pods
+        self._records = records
+        self._writes = writes
+        self._free_ended = free_ended
+        self._now_ns = now_ns
+
+    def record(self, pod: Pod, request: PodRequest) -> PodRecord:
+        """Return the pod's record, not saved yet.
+
+        Raises:
+            PluginRefusal: `BadAnnotation` for a decision that can't be read, else a code of
+                `gpustack.model.explanation.Reason`.
+        """
+        try:
+            decision = decode_decision(self._keys, pod, request)
+        except BadAnnotation as error:
+            raise PluginRefusal("BadAnnotation", str(error)) from error
+        if decision is None:
+            return self._decide(pod, request)
+        placement = self._with_uuids(decision.placement)
+        refusal = self._until_room(pod, lambda node: verify(node, placement, request))
+        if isinstance(refusal, Refusal):
+            raise _refused(refusal)
+        return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
+
+    def _decide(self, pod: Pod, request: PodRequest) -> PodRecord:
+        def attempt(node: Node) -> Placement | Refusal:
+            return place(self._with_reserved(node, uid_of(pod)), request)
+
+        answer = self._until_room(pod, attempt)
+        if isinstance(answer, Placement):
+            decided_ns = self._now_ns()
+            namespace, name = name_of(pod)
+            logger.info("nobody decided this pod, placed here pod=%s/%s", namespace, name)
+            self._writes.annotate(
+                uid=uid_of(pod),
+                namespace=namespace,
+                name=name,
+                annotations=encode_decision(self._keys, answer, decided_ns),
+            )
+            return self._new(pod, answer, decided_ns, Source.AGENT)
+        raise _refused(answer)
+
+    def _until_room(self, pod: Pod, attempt: Callable[[Node], _T | Refusal]) -> _T | Refusal:
+        """Try, and for want of room try again while pods end, for a bounded time."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            _, version = self._pods.snapshot()
+            self._free_ended()
+            answer = attempt(self._records.taken(self._inventory.node, without=uid_of(pod)))
+            if not isinstance(answer, Refusal) or answer.reason not in _WANT_OF_ROOM:
+                return answer
+            if not self._pods.wait_for_change(version, deadline):
+                return answer
+
+    def _with_reserved(self, node: Node, uid: str) -> Node:
+        """Take the cards of pods that were decided for this node and haven't come yet."""
+        recorded = {record.uid for record in self._records.all()} | {uid}
+        coming = [pod for pod in self._pods.snapshot()[0] if uid_of(pod) not in recorded]
+        return usage(self._keys, node, coming)
+
+    def _with_uuids(self, placement: Placement) -> Placement:
+        """Fill in the UUIDs that an extender of the original leaves out."""
+        known = {card.minor: card.uuid for card in self._inventory.node.cards}
+        containers = tuple(
+            dataclasses.replace(
+                each,
+                uuids=tuple(
+                    uuid or known.get(minor, "")
+                    for minor, uuid in zip(each.minors, each.uuids, strict=True)
+                ),
+            )
+            for each in placement.containers
+        )
+        return dataclasses.replace(placement, containers=containers)
+
+    def _new(self, pod: Pod, placement: Placement, decided_ns: int, source: Source) -> PodRecord:
+        namespace, name = name_of(pod)
+        return PodRecord(
+            uid=uid_of(pod),
+            namespace=namespace,
+            name=name,
+            node=placement.node,
+            decided_ns=decided_ns,
+            source=source,
+            containers=tuple(ContainerRecord(placement=each) for each in placement.containers),
+        )
+
+
+def _refused(refusal: Refusal) -> PluginRefusal:
+    text = refusal.message + (f" ({refusal.detail})" if refusal.detail else "")
+    return PluginRefusal(refusal.reason.value, text)

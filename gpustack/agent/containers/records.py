@@ -1,0 +1,206 @@
+"""Who holds what on this host: one record a pod, from its first Allocate until it is gone.
+
+A record carries the whole placement of its pod, so that the second container finds what was decided
+for it when the first one came, and what the kubelet has asked for so far. Every change is on
+disk before it counts: an agent that dies in between has promised nothing.
+"""
+
+import dataclasses
+import enum
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from gpustack.adapters.checkpoint import CheckpointFile
+from gpustack.model.device import Node
+from gpustack.model.holding import ContainerPlacement, Placement, apply
+from gpustack.model.request import ContainerKind
+
+CHECKPOINT_VERSION = 1
+
+
+class Source(enum.Enum):
+    """Who decided a pod's cards."""
+
+    EXTENDER = "extender"
+    AGENT = "agent"
+    RECOVERED = "recovered"  # read from a running container, the checkpoint being lost
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRecord:
+    """One container: its cards, and the device IDs that the kubelet took for it.
+
+    Attributes:
+        placement: the cards.
+        core_ids: IDs of `vcuda-core`, empty until its Allocate came.
+        memory_ids: IDs of `vcuda-memory`, likewise.
+        epoch: which kubelet, counted from the agent's start, allocated it; 0 for an earlier one.
+        verified: whether PreStartContainer has found that the kubelet's view agrees.
+    """
+
+    placement: ContainerPlacement
+    core_ids: tuple[str, ...] = ()
+    memory_ids: tuple[str, ...] = ()
+    epoch: int = 0
+    verified: bool = False
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return self.placement.name
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecord:
+    """One pod and all of its containers that ask for a GPU.
+
+    Attributes:
+        decided_ns: when its cards were decided, Unix nanoseconds.
+        source: who decided.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    decided_ns: int
+    source: Source
+    containers: tuple[ContainerRecord, ...]
+
+    @property
+    def placement(self) -> Placement:
+        """The cards as the model speaks of them."""
+        placed = tuple(container.placement for container in self.containers)
+        return Placement(node=self.node, containers=placed)
+
+    @property
+    def verified(self) -> bool:
+        """Whether every container that keeps a card has been verified."""
+        return all(
+            container.verified
+            for container in self.containers
+            if container.placement.kind is not ContainerKind.INIT
+        )
+
+    def container(self, name: str) -> ContainerRecord | None:
+        """Return the container of this name; names are unique within a pod."""
+        return next((each for each in self.containers if each.name == name), None)
+
+    def with_container(self, changed: ContainerRecord) -> "PodRecord":
+        """Return the record with one container replaced by its changed self."""
+        containers = tuple(
+            changed if each.name == changed.name else each for each in self.containers
+        )
+        return dataclasses.replace(self, containers=containers)
+
+
+class Records:
+    """All records, in memory and on disk. Safe to share between threads.
+
+    Raises:
+        CheckpointError: the file is broken.
+    """
+
+    def __init__(self, checkpoint: CheckpointFile) -> None:
+        self._checkpoint = checkpoint
+        self._lock = threading.Lock()  # guards _pods and the file
+        data = checkpoint.read()
+        self._pods = {} if data is None else {pod["uid"]: _decode(pod) for pod in data["pods"]}
+
+    def all(self) -> tuple[PodRecord, ...]:
+        """Return every record."""
+        with self._lock:
+            return tuple(self._pods.values())
+
+    def get(self, uid: str) -> PodRecord | None:
+        """Return the record of a pod, None when it holds nothing."""
+        with self._lock:
+            return self._pods.get(uid)
+
+    def put(self, record: PodRecord) -> None:
+        """Add or replace a record.
+
+        Raises:
+            CheckpointError: it can't be written; the old state stands.
+        """
+        with self._lock:
+            self._write({**self._pods, record.uid: record})
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod.
+
+        Raises:
+            CheckpointError: it can't be written; the old state stands.
+        """
+        with self._lock:
+            self._write({key: pod for key, pod in self._pods.items() if key != uid})
+
+    def taken(self, node: Node, *, without: str = "") -> Node:
+        """Return the node with the cards taken that every pod holds, but for the pod `without`."""
+        for record in self.all():
+            if record.uid != without:
+                node = apply(node, record.placement)
+        return node
+
+    def _write(self, pods: dict[str, PodRecord]) -> None:
+        self._checkpoint.write({"pods": [_encode(pod) for pod in pods.values()]})
+        self._pods = pods
+
+
+def _encode(record: PodRecord) -> dict[str, Any]:
+    return {
+        "uid": record.uid,
+        "namespace": record.namespace,
+        "name": record.name,
+        "node": record.node,
+        "decided_ns": record.decided_ns,
+        "source": record.source.value,
+        "containers": [_encode_container(each) for each in record.containers],
+    }
+
+
+def _encode_container(container: ContainerRecord) -> dict[str, Any]:
+    placement = container.placement
+    return {
+        "name": placement.name,
+        "kind": placement.kind.value,
+        "index": placement.index,
+        "minors": placement.minors,
+        "uuids": placement.uuids,
+        "cores": placement.cores,
+        "memory_units": placement.memory_units,
+        "core_ids": container.core_ids,
+        "memory_ids": container.memory_ids,
+        "verified": container.verified,
+    }
+
+
+def _decode(pod: Mapping[str, Any]) -> PodRecord:
+    return PodRecord(
+        uid=pod["uid"],
+        namespace=pod["namespace"],
+        name=pod["name"],
+        node=pod["node"],
+        decided_ns=pod["decided_ns"],
+        source=Source(pod["source"]),
+        containers=tuple(_decode_container(each) for each in pod["containers"]),
+    )
+
+
+def _decode_container(container: Mapping[str, Any]) -> ContainerRecord:
+    placement = ContainerPlacement(
+        name=container["name"],
+        kind=ContainerKind(container["kind"]),
+        index=container["index"],
+        minors=tuple(container["minors"]),
+        uuids=tuple(container["uuids"]),
+        cores=container["cores"],
+        memory_units=container["memory_units"],
+    )
+    return ContainerRecord(
+        placement=placement,
+        core_ids=tuple(container["core_ids"]),
+        memory_ids=tuple(container["memory_ids"]),
+        verified=container["verified"],
+    )

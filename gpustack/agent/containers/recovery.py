@@ -1,0 +1,112 @@
+"""Agreement between our records and the world: after a restart, and when pods end.
+
+A pod's cards are free once the API server says that it has ended or is gone *and* no container of
+it runs. That the kubelet lists no devices for it frees nothing: it forgets more easily than a card
+can be taken back. What runs without a record is taken up again from what the runtime and the API
+server know of it.
+"""
+
+import logging
+import threading
+
+from gpustack.adapters.checkpoint import CheckpointError
+from gpustack.adapters.cri import RuntimeContainer
+from gpustack.adapters.kube import KubeError, KubeUnavailable
+from gpustack.agent.cluster.pods import PodView
+from gpustack.agent.containers.adoption import Adoption
+from gpustack.agent.containers.folders import ContainerFolders, FolderError
+from gpustack.agent.containers.records import PodRecord, Records
+from gpustack.agent.containers.runtime import RuntimeView
+from gpustack.wire.pods import finished
+
+logger = logging.getLogger(__name__)
+
+_ASK_SECONDS = 2.0
+
+
+class Recovery:
+    """Frees what has ended and adopts what runs.
+
+    Args:
+        period_seconds: how often to look when nothing happens.
+    """
+
+    def __init__(
+        self,
+        *,
+        pods: PodView,
+        records: Records,
+        runtime: RuntimeView,
+        folders: ContainerFolders,
+        adoption: Adoption,
+        period_seconds: float,
+    ) -> None:
+        self._pods = pods
+        self._records = records
+        self._runtime = runtime
+        self._folders = folders
+        self._adoption = adoption
+        self._period_seconds = period_seconds
+        self._restored = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Look again and again; soon after a pod changed, and every `period_seconds`."""
+        while not stop.is_set():
+            _, version = self._pods.snapshot()
+            self.restore()
+            self.free_ended()
+            self._pods.wait_or_stop(version, stop, self._period_seconds)
+
+    def restore(self) -> None:
+        """Adopt running containers without a record, once, as soon as the API server was read."""
+        if self._restored or not self._pods.synced:
+            return
+        living = self._runtime.containers()
+        if living is None:
+            return
+        self._adoption.adopt(living)
+        self._restored = True
+
+    def free_ended(self) -> None:
+        """Free the cards and folders of pods that have ended."""
+        if not self._pods.synced:
+            return
+        ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
+        orphans = [uid for uid in self._folders.pods() if self._may_have_ended(uid)]
+        if not ended and not orphans:
+            return
+        living = self._runtime.containers()
+        if living is None:
+            return
+        try:
+            for record in ended:
+                if self._has_ended(record, living):
+                    self._free(record)
+            for uid in orphans:
+                if self._records.get(uid) is None and not _runs(uid, living):
+                    self._folders.remove(uid)
+        except (KubeError, KubeUnavailable, CheckpointError, FolderError) as error:
+            logger.warning("ended pods keep their cards for now: %s", error)
+
+    def _may_have_ended(self, uid: str) -> bool:
+        pod = self._pods.get(uid)
+        return pod is None or finished(pod)
+
+    def _has_ended(self, record: PodRecord, living: tuple[RuntimeContainer, ...]) -> bool:
+        if _runs(record.uid, living):
+            return False
+        if self._pods.get(record.uid) is not None:
+            return True
+        # Absent from the watch may also mean: not shown yet. Only the API server can tell.
+        pod = (record.namespace, record.name)
+        return self._pods.is_gone(record.uid, pod, _ASK_SECONDS)
+
+    def _free(self, record: PodRecord) -> None:
+        self._records.remove(record.uid)
+        self._folders.remove(record.uid)
+        logger.info("cards are free again pod=%s/%s", record.namespace, record.name)
+
+
+def _runs(uid: str, living: tuple[RuntimeContainer, ...]) -> bool:
+    """Say whether a container of the pod runs; of an ended pod, a created one never will."""
+    return any(container.pod_uid == uid and container.running for container in living)

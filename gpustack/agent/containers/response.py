@@ -1,0 +1,89 @@
+"""What a container gets besides its cards: driver files, hook, limits; and what may not be there.
+
+Pure: paths in, response out. The paths inside the container are contracts.md, "In a container".
+"""
+
+import pathlib
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpustack.adapters.deviceplugin import Bind, ContainerResponse, DeviceNode
+from gpustack.agent.node.host_files import HostPaths
+from gpustack.model.holding import ContainerPlacement
+from gpustack.model.units import MEMORY_UNIT_BYTES
+from gpustack.wire.annotations import Keys
+
+DRIVER_PATH: Final = "/usr/local/nvidia"
+PRELOAD_PATH: Final = "/etc/ld.so.preload"
+HOOK_PATH: Final = "/usr/local/vcuda"
+LIMITS_PATH: Final = "/etc/vcuda/limits"
+ACTIVITY_PATH: Final = "/etc/vcuda/activity"
+LEDGER_PATH: Final = "/run/vcuda/ledger"
+
+# A pod's own mount at or below one of these comes after ours and would hide it. /var/run is a link
+# to /run in most images.
+PROTECTED_PATHS: Final = (
+    DRIVER_PATH,
+    PRELOAD_PATH,
+    HOOK_PATH,
+    "/etc/vcuda",
+    "/run/vcuda",
+    "/var/run/vcuda",
+)
+
+
+def build(
+    keys: Keys,
+    placement: ContainerPlacement,
+    paths: HostPaths,
+    container_folder: pathlib.Path | None,
+) -> ContainerResponse:
+    """Return the response for one container; `container_folder` is None for whole cards."""
+    cards = [f"/dev/nvidia{minor}" for minor in placement.minors]
+    mounts = [Bind(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
+    if container_folder is not None and paths.hook is not None:
+        mounts += _share_mounts(paths.hook, container_folder)
+    return ContainerResponse(
+        envs={
+            "LD_LIBRARY_PATH": f"{DRIVER_PATH}/lib64",
+            "NVIDIA_VISIBLE_DEVICES": ",".join(placement.uuids),
+        },
+        mounts=tuple(mounts),
+        devices=tuple(DeviceNode(path=path) for path in (*cards, *paths.device_nodes)),
+        annotations={
+            keys.vcuda_core: str(placement.cores),
+            keys.vcuda_memory: str(placement.memory_units * MEMORY_UNIT_BYTES),
+            keys.vcuda_device: ",".join(cards),
+        },
+    )
+
+
+def hidden_path(pod: Mapping[str, Any], container: str) -> str | None:
+    """Return a mount of this container that would hide one of ours, None when none does."""
+    spec = pod.get("spec") or {}
+    for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if each.get("name") != container:
+            continue
+        paths = [mount.get("mountPath", "") for mount in each.get("volumeMounts") or ()]
+        paths += [device.get("devicePath", "") for device in each.get("volumeDevices") or ()]
+        for path in paths:
+            if _is_protected(path):
+                return str(path)
+    return None
+
+
+def _is_protected(path: str) -> bool:
+    # Two leading slashes are kept by normpath and mean one to the kernel.
+    normal = posixpath.normpath("/" + path.lstrip("/"))
+    return any(normal == each or normal.startswith(each + "/") for each in PROTECTED_PATHS)
+
+
+def _share_mounts(hook: pathlib.Path, folder: pathlib.Path) -> list[Bind]:
+    return [
+        Bind(container_path=PRELOAD_PATH, host_path=str(hook / "ld.so.preload")),
+        Bind(container_path=HOOK_PATH, host_path=str(hook)),
+        Bind(container_path=LIMITS_PATH, host_path=str(folder / "limits")),
+        Bind(container_path=ACTIVITY_PATH, host_path=str(folder / "activity")),
+        Bind(container_path=LEDGER_PATH, host_path=str(folder / "ledger"), read_only=False),
+    ]

@@ -1,0 +1,1 @@
+"""The two device plugins, and keeping them registered with the kubelet."""

@@ -1,0 +1,137 @@
+"""Keeping both plugins known to the kubelet, whatever it does.
+
+A kubelet that starts deletes every socket in its plugin folder, then listens on a new kubelet.sock.
+So the folder is looked at twice a second: a missing socket of ours is made again, and a plugin is
+registered whenever no ListAndWatch stream is open on it. While one is open nothing is registered:
+the kubelet would drop the new connection when it cleans up after the old one.
+"""
+
+import logging
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from gpustack.adapters.deviceplugin import KubeletUnavailable, PluginServer, register
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+# After a registration the kubelet opens the stream at once; after a stream has ended it needs a
+# moment to forget the old connection. Both are far below the 5 s in which we promise to be back.
+_SETTLE_SECONDS = 1.0
+
+
+class _Endpoint:
+    """One plugin server and when something last happened to it."""
+
+    def __init__(self, server: PluginServer) -> None:
+        self.server = server
+        self.kubelet: tuple[int, int] | None = None  # the kubelet.sock it was registered with
+        self.had_stream = False
+        self.quiet_since = float("-inf")
+
+    @property
+    def ready(self) -> bool:
+        return self.kubelet is not None and self.server.streams > 0
+
+
+class Registrar:
+    """Serves and registers plugins until told to stop.
+
+    Args:
+        servers: the plugins, not started.
+        kubelet_socket: the kubelet's registration socket.
+        on_kubelet_restart: called when a kubelet other than the last one took a registration.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        servers: Sequence[PluginServer],
+        kubelet_socket: pathlib.Path,
+        on_kubelet_restart: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoints = tuple(_Endpoint(server) for server in servers)
+        self._kubelet_socket = kubelet_socket
+        self._on_kubelet_restart = on_kubelet_restart
+        self._clock = clock
+        self._kubelet: tuple[int, int] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """True while the kubelet watches every plugin."""
+        return all(endpoint.ready for endpoint in self._endpoints)
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve, register, and repair, until `stop` is set; then take the sockets away."""
+        for endpoint in self._endpoints:
+            endpoint.server.start()
+        try:
+            while not stop.is_set():
+                self.look()
+                stop.wait(_LOOK_SECONDS)
+        finally:
+            for endpoint in self._endpoints:
+                endpoint.server.stop()
+
+    def look(self) -> None:
+        """Compare what is there with what should be, and repair it."""
+        kubelet = _identity(self._kubelet_socket)
+        for endpoint in self._endpoints:
+            self._repair_socket(endpoint)
+            self._repair_registration(endpoint, kubelet)
+
+    def _repair_socket(self, endpoint: _Endpoint) -> None:
+        if endpoint.server.socket.exists():
+            return
+        logger.info("plugin socket is gone, making it again socket=%s", endpoint.server.socket)
+        endpoint.server.stop()
+        endpoint.server.start()
+        endpoint.kubelet = None
+        endpoint.had_stream = False
+        endpoint.quiet_since = float("-inf")
+
+    def _repair_registration(self, endpoint: _Endpoint, kubelet: tuple[int, int] | None) -> None:
+        if endpoint.server.streams > 0:
+            endpoint.had_stream = True
+            return
+        now = self._clock()
+        if endpoint.had_stream:
+            logger.info("kubelet hung up resource=%s", endpoint.server.plugin.resource)
+            endpoint.had_stream = False
+            endpoint.kubelet = None
+            endpoint.quiet_since = now
+        if kubelet is None or now - endpoint.quiet_since < _SETTLE_SECONDS:
+            return
+        self._register(endpoint, kubelet)
+
+    def _register(self, endpoint: _Endpoint, kubelet: tuple[int, int]) -> None:
+        plugin = endpoint.server.plugin
+        if self._kubelet != kubelet:
+            self._kubelet = kubelet
+            self._on_kubelet_restart()
+        try:
+            register(
+                kubelet_socket=self._kubelet_socket,
+                endpoint=endpoint.server.socket.name,
+                plugin=plugin,
+            )
+        except KubeletUnavailable as error:
+            endpoint.kubelet = None
+            logger.warning("not registered resource=%s error=%s", plugin.resource, error)
+        else:
+            endpoint.kubelet = kubelet
+            logger.info("registered with kubelet resource=%s", plugin.resource)
+        endpoint.quiet_since = self._clock()
+
+
+def _identity(path: pathlib.Path) -> tuple[int, int] | None:
+    """Return what tells one socket file from the next at the same path; inodes are reused."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_ctime_ns

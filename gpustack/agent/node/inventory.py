@@ -1,0 +1,118 @@
+"""The host's cards and their health, as everybody in the agent sees them.
+
+Cards are read once, at start: a card doesn't appear or disappear under a running driver. What
+changes is health: a card that doesn't answer, or that a critical XID blames, takes no new work.
+"""
+
+import dataclasses
+import datetime
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from gpustack.adapters.nvml import CardFault, Nvml, NvmlError
+from gpustack.model.device import Card, Node
+
+logger = logging.getLogger(__name__)
+
+_EVENT_WAIT_MS = 1000  # how long one wait for an XID lasts; a stop is noticed after it
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class CardInventory:
+    """Holds the node as the model sees it, without uses, and says when it changes.
+
+    Args:
+        nvml: the open library.
+        node_name: the host's name in Kubernetes.
+        poll_seconds: how often every card is asked whether it is there.
+        now: the time as RFC 3339, UTC.
+
+    Raises:
+        NvmlError: the cards can't be read, or there are none.
+    """
+
+    def __init__(
+        self,
+        *,
+        nvml: Nvml,
+        node_name: str,
+        poll_seconds: float,
+        now: Callable[[], str] = _now,
+    ) -> None:
+        self._nvml = nvml
+        self._poll_seconds = poll_seconds
+        self._now = now
+        self._changed = threading.Condition()  # guards what follows
+        self._xids: dict[str, str] = {}
+        self._generation = 0
+        found = nvml.inventory()
+        if not found.cards:
+            raise NvmlError("the driver answers, but the host has no card")
+        start = now()
+        self._node = Node(
+            name=node_name,
+            cards=tuple(dataclasses.replace(card, since=start) for card in found.cards),
+            links=found.links,
+            driver=found.driver,
+            cuda=found.cuda,
+        )
+
+    @property
+    def node(self) -> Node:
+        """The node with its cards as they are now; nothing is taken of them."""
+        with self._changed:
+            return self._node
+
+    def wait_for_change(self, seen: int, timeout_seconds: float) -> tuple[Node, int]:
+        """Return the node and its generation, at once when it isn't `seen`, else when it changes.
+
+        Generations count from 0; after `timeout_seconds` the unchanged node is returned.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._generation != seen, timeout_seconds)
+            return self._node, self._generation
+
+    def run(self, stop: threading.Event) -> None:
+        """Ask the cards how they are, again and again."""
+        while not stop.wait(self._poll_seconds):
+            self.observe(self._nvml.faults())
+
+    def run_events(self, stop: threading.Event) -> None:
+        """Listen for XIDs; where the driver offers no events, the polling has to do."""
+        while not stop.is_set():
+            try:
+                fault = self._nvml.next_fault(_EVENT_WAIT_MS)
+            except NvmlError as error:
+                logger.warning("no XID events, health is polled only: %s", error)
+                return
+            if fault is not None:
+                with self._changed:
+                    # Stays until the agent restarts: only an operator knows that a reset helped.
+                    self._xids[fault.uuid] = fault.reason
+                self.observe(self._nvml.faults())
+
+    def observe(self, faults: tuple[CardFault, ...]) -> None:
+        """Take note of which cards are at fault now; all others are healthy."""
+        with self._changed:
+            reasons = {**self._xids, **{fault.uuid: fault.reason for fault in faults}}
+            cards = tuple(self._judged(card, reasons) for card in self._node.cards)
+            if cards == self._node.cards:
+                return
+            self._node = dataclasses.replace(self._node, cards=cards)
+            self._generation += 1
+            self._changed.notify_all()
+
+    def _judged(self, card: Card, reasons: Mapping[str, str]) -> Card:
+        reason = reasons.get(card.uuid, "")
+        if card.reason == reason and card.healthy == (not reason):
+            return card
+        logger.warning("card health changed uuid=%s minor=%d reason=%r", *_name(card), reason)
+        return dataclasses.replace(card, healthy=not reason, reason=reason, since=self._now())
+
+
+def _name(card: Card) -> tuple[str, int]:
+    return card.uuid, card.minor

@@ -1,0 +1,74 @@
+"""The node's annotation and label: its cards, links and health, for the extender to read.
+
+Written at start, whenever the inventory changes, and every ten minutes, so that whoever edits or
+removes them is corrected.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.device import Node, label_safe_model
+from gpustack.wire.annotations import Keys
+from gpustack.wire.nodes import encode_devices
+
+logger = logging.getLogger(__name__)
+
+MODEL_LABEL = "gaia.tencent.com/gpu-model"
+
+_REPEAT_SECONDS = 600.0
+_RETRY_SECONDS = 5.0
+_LOOK_SECONDS = 0.1  # how soon a stop is noticed
+
+
+class NodePublisher:
+    """Keeps the node object up to date, with the node's own identity."""
+
+    def __init__(
+        self,
+        *,
+        client: KubeClient,
+        keys: Keys,
+        inventory: CardInventory,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._inventory = inventory
+        self._clock = clock
+        self.published = threading.Event()
+        self.failures = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Publish until `stop` is set."""
+        written, due = -1, self._clock()
+        while not stop.is_set():
+            node, generation = self._inventory.wait_for_change(written, _LOOK_SECONDS)
+            now = self._clock()
+            if generation == written and now < due:
+                continue
+            if self.publish(node):
+                written, due = generation, now + _REPEAT_SECONDS
+            else:
+                stop.wait(_RETRY_SECONDS)
+
+    def publish(self, node: Node) -> bool:
+        """Write annotation and label once; return whether the API server took them."""
+        body = {
+            "metadata": {
+                "annotations": {self._keys.gpu_devices: encode_devices(node)},
+                "labels": {MODEL_LABEL: label_safe_model(node.cards[0].model)},
+            }
+        }
+        try:
+            self._client.patch(f"/api/v1/nodes/{node.name}", body)
+        except (KubeError, KubeUnavailable) as error:
+            self.failures += 1
+            logger.warning("node not published yet node=%s: %s", node.name, error)
+            return False
+        self.published.set()
+        logger.info("node published node=%s cards=%d", node.name, len(node.cards))
+        return True

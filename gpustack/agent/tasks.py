@@ -1,0 +1,44 @@
+"""The agent's threads: all end with one stop event, and none ends alone."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+_JOIN_SECONDS = 10.0  # longer than any single call of a thread
+
+
+class Tasks:
+    """Runs functions in threads until told to stop; one that fails stops all.
+
+    A thread that died in silence would leave an agent that looks alive and does half its work;
+    systemd restarts a whole one.
+    """
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.failed = False
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, function: Callable[[threading.Event], None]) -> None:
+        """Run `function` in a thread of its own."""
+        thread = threading.Thread(target=self._run, args=(name, function), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        """Wait for all threads, after `stop` was set, for a bounded time."""
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
+            if thread.is_alive():
+                logger.warning("thread does not end name=%s", thread.name)
+
+    def _run(self, name: str, function: Callable[[threading.Event], None]) -> None:
+        try:
+            function(self.stop)
+        except Exception:
+            # The boundary of a thread: whatever it was, the process must not go on without it.
+            logger.exception("thread failed name=%s", name)
+            self.failed = True
+            self.stop.set()

@@ -1,0 +1,1 @@
+"""Metrics, health and usage over HTTP."""

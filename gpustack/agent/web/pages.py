@@ -1,0 +1,98 @@
+"""What each path of the agent's HTTP server answers."""
+
+import http
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import prometheus_client
+from prometheus_client import CollectorRegistry
+
+from gpustack import __version__
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.web.server import Answer
+from gpustack.agent.web.usage import ContainerUse, UsageReader
+from gpustack.model.device import Node
+from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
+
+_MIB = 1024 * 1024
+
+
+def pages(
+    *,
+    registry: CollectorRegistry,
+    inventory: CardInventory,
+    usage: UsageReader,
+    unready: Callable[[], list[str]],
+    unwell: Callable[[], list[str]],
+) -> Mapping[str, Callable[[], Answer]]:
+    """Return the table of paths.
+
+    Args:
+        registry: the metrics.
+        inventory: the cards.
+        usage: who uses them.
+        unready: what keeps the agent from taking work, one phrase each; empty when nothing does.
+        unwell: likewise, what a restart may cure.
+    """
+
+    def metrics() -> Answer:
+        text = prometheus_client.generate_latest(registry).decode()
+        return Answer(content_type=prometheus_client.CONTENT_TYPE_LATEST, body=text)
+
+    return {
+        "/metrics": metrics,
+        "/metric": metrics,
+        "/healthz": lambda: _probe(unwell()),
+        "/readyz": lambda: _probe(unready()),
+        "/version": lambda: _json({"version": __version__}),
+        "/usage": lambda: _json({"usage": _usage(inventory.node, usage.read())}),
+        "/graph": lambda: _json({"graph": graph(inventory.node)}),
+    }
+
+
+def graph(node: Node) -> str:
+    """Return the cards and how they are joined, as a table like `nvidia-smi topo -m`."""
+    names = [f"GPU{card.minor}" for card in node.cards]
+    lines = ["\t".join(["", *names])]
+    for row, name in enumerate(names):
+        tokens = [node.link(row, column).token for column in range(len(names))]
+        lines.append("\t".join([name, *tokens]))
+    return "\n".join(lines) + "\n"
+
+
+def _probe(problems: list[str]) -> Answer:
+    if not problems:
+        return Answer(body="ok\n")
+    body = "".join(f"{problem}\n" for problem in problems)
+    return Answer(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=body)
+
+
+def _json(value: Mapping[str, object]) -> Answer:
+    return Answer(content_type="application/json", body=json.dumps(value) + "\n")
+
+
+def _usage(node: Node, used: tuple[ContainerUse, ...]) -> dict[str, dict[str, Any]]:
+    """Return the original's `/usage`: pod UID, then containers, with what they ask and use."""
+    cards = {card.minor: (position, card) for position, card in enumerate(node.cards)}
+    pods: dict[str, dict[str, Any]] = {}
+    for each in used:
+        pod = pods.setdefault(each.pod_uid, {"project": each.namespace, "stat": {}, "spec": {}})
+        dev = [
+            {
+                "id": cards[card.minor][1].bus,
+                "card_idx": str(cards[card.minor][0]),
+                "gpu": card.sm_percent,
+                "mem": card.memory_bytes / _MIB,
+                "pids": list(card.pids),
+                "device_mem": cards[card.minor][1].memory_bytes / _MIB,
+            }
+            for card in each.cards
+            if card.minor in cards
+        ]
+        pod["stat"][each.container] = {"dev": dev}
+        pod["spec"][each.container] = {
+            "gpu": each.cores / CORES_PER_CARD,
+            "mem": each.memory_units * MEMORY_UNIT_BYTES / _MIB,
+        }
+    return pods

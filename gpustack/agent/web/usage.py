@@ -1,0 +1,104 @@
+"""Who uses the cards now: NVML's processes, traced to containers by their cgroups."""
+
+import dataclasses
+import logging
+import pathlib
+
+from gpustack.adapters import cgroup
+from gpustack.adapters.nvml import GpuProcess, Nvml, NvmlError
+from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.runtime import RuntimeView
+from gpustack.agent.node.inventory import CardInventory
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CardUse:
+    """What one container does on one card, as the driver sees it."""
+
+    minor: int
+    sm_percent: int = 0
+    memory_bytes: int = 0
+    pids: tuple[int, ...] = ()
+
+    def plus(self, process: GpuProcess) -> "CardUse":
+        """Return the sum with one more process."""
+        return CardUse(
+            minor=self.minor,
+            sm_percent=self.sm_percent + process.sm_percent,
+            memory_bytes=self.memory_bytes + process.memory_bytes,
+            pids=(*self.pids, process.pid),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerUse:
+    """One container that holds cards: what it asked, and what it does on each of them."""
+
+    pod_uid: str
+    namespace: str
+    pod: str
+    container: str
+    cores: int
+    memory_units: int
+    cards: tuple[CardUse, ...]
+
+
+class UsageReader:
+    """Reads usage when asked; nothing is kept."""
+
+    def __init__(
+        self,
+        *,
+        nvml: Nvml,
+        inventory: CardInventory,
+        records: Records,
+        runtime: RuntimeView,
+        proc: pathlib.Path = pathlib.Path("/proc"),
+    ) -> None:
+        self._nvml = nvml
+        self._inventory = inventory
+        self._records = records
+        self._runtime = runtime
+        self._proc = proc
+
+    def read(self) -> tuple[ContainerUse, ...]:
+        """Return every container that holds cards."""
+        used = self._by_owner()
+        return tuple(
+            ContainerUse(
+                pod_uid=record.uid,
+                namespace=record.namespace,
+                pod=record.name,
+                container=container.name,
+                cores=container.placement.cores,
+                memory_units=container.placement.memory_units,
+                cards=tuple(
+                    used.get((record.uid, container.name, minor), CardUse(minor=minor))
+                    for minor in container.placement.minors
+                ),
+            )
+            for record in self._records.all()
+            for container in record.containers
+            if container.core_ids
+        )
+
+    def _by_owner(self) -> dict[tuple[str, str, int], CardUse]:
+        """Return use by pod UID, container name and card."""
+        names = {each.id: (each.pod_uid, each.name) for each in self._runtime.containers() or ()}
+        used: dict[tuple[str, str, int], CardUse] = {}
+        for card in self._inventory.node.cards:
+            for process in self._processes(card.uuid):
+                owner = names.get(cgroup.container_of(process.pid, proc=self._proc) or "")
+                if owner is not None:
+                    key = (*owner, card.minor)
+                    used[key] = used.get(key, CardUse(minor=card.minor)).plus(process)
+        return used
+
+    def _processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+        try:
+            return self._nvml.processes(uuid)
+        except NvmlError as error:
+            logger.debug("no processes of card uuid=%s: %s", uuid, error)
+            return ()

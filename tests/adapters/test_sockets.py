@@ -1,0 +1,94 @@
+"""The clients of the kubelet's and the runtime's sockets."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from gpustack.adapters.cri import CriClient, CriUnavailable
+from gpustack.adapters.podresources import (
+    PodResourcesClient,
+    PodResourcesUnavailable,
+    PodResourcesUnsupported,
+)
+from tests.fakes.cri import FakeCri
+from tests.fakes.kubelet import FakeKubelet
+
+POD = {
+    "metadata": {"namespace": "default", "name": "p", "uid": "u"},
+    "spec": {"containers": [{"name": "c"}]},
+}
+
+
+@pytest.fixture
+def kubelet(tmp_path: pathlib.Path) -> Iterator[FakeKubelet]:
+    with FakeKubelet(tmp_path) as kubelet:
+        yield kubelet
+
+
+@pytest.fixture
+def resources(kubelet: FakeKubelet) -> Iterator[PodResourcesClient]:
+    client = PodResourcesClient(kubelet.root / "pod-resources" / "kubelet.sock")
+    yield client
+    client.close()
+
+
+def test_ids_that_are_listed_one_by_one_are_put_together(
+    kubelet: FakeKubelet, resources: PodResourcesClient
+) -> None:
+    kubelet.give(POD, "c", "example.com/x", ["1", "2", "3"])
+    expected = frozenset({"1", "2", "3"})
+    assert resources.list()[0].ids("c", "example.com/x") == expected
+    found = resources.get("default", "p")
+    assert found is not None
+    assert found.ids("c", "example.com/x") == expected
+    assert found.ids("c", "example.com/y") == frozenset()
+
+
+def test_a_pod_that_the_kubelet_does_not_know_is_none(resources: PodResourcesClient) -> None:
+    assert resources.get("default", "nobody") is None
+
+
+def test_a_kubelet_without_get_says_so(kubelet: FakeKubelet, resources: PodResourcesClient) -> None:
+    kubelet.has_get = False
+    with pytest.raises(PodResourcesUnsupported, match="disabled"):
+        resources.get("default", "p")
+
+
+def test_a_limited_kubelet_is_asked_again(
+    kubelet: FakeKubelet, resources: PodResourcesClient
+) -> None:
+    kubelet.limited = 3
+    assert resources.list() == ()
+    assert kubelet.limited == 0
+
+
+def test_a_missing_kubelet_is_unavailable(tmp_path: pathlib.Path) -> None:
+    client = PodResourcesClient(tmp_path / "nothing.sock")
+    with pytest.raises(PodResourcesUnavailable):
+        client.list()
+    client.close()
+
+
+def test_containers_carry_pod_name_and_state(tmp_path: pathlib.Path) -> None:
+    with FakeCri(tmp_path) as runtime:
+        first = runtime.run("u1", "a", annotations={"k": "v"})
+        runtime.run("u2", "b")
+        runtime.create_foreign()
+        client = CriClient(runtime.endpoint)
+        assert {(each.pod_uid, each.name) for each in client.containers()} == {
+            ("u1", "a"),
+            ("u2", "b"),
+        }
+        [one] = [each for each in client.containers() if each.pod_uid == "u1"]
+        assert (one.id, one.running, dict(one.annotations)) == (first, True, {"k": "v"})
+        runtime.exit(first)
+        assert [each.running for each in client.containers()] == [False, True]
+        client.close()
+
+
+def test_a_missing_runtime_is_unavailable(tmp_path: pathlib.Path) -> None:
+    client = CriClient(f"unix://{tmp_path}/nothing.sock")
+    with pytest.raises(CriUnavailable):
+        client.containers()
+    client.close()

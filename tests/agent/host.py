@@ -1,0 +1,202 @@
+"""One GPU host around the agent: its neighbours on real sockets, its cards in memory."""
+
+import pathlib
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from gpustack.adapters.systemd import Notifier
+from gpustack.agent import settings
+from gpustack.agent.app import Agent
+from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.request import ContainerKind
+from gpustack.wire.annotations import Keys, encode_decision
+from tests.fakes.cri import FakeCri
+from tests.fakes.kube_api import FakeKubeApi
+from tests.fakes.kubelet import FakeKubelet
+from tests.fakes.nvml import FakeNvml, card
+
+NODE = "gpu1"
+KEYS = Keys()
+CORE, MEMORY = KEYS.vcuda_core, KEYS.vcuda_memory
+DRIVER = "535.261.03"
+
+_SECONDS = 10.0  # how long anything may take before a test counts as hung
+
+Pod = dict[str, Any]
+
+
+def container(name: str, cores: int = 0, memory: int = 0, **fields: Any) -> dict[str, Any]:
+    limits = {CORE: str(cores), MEMORY: str(memory)}
+    asked = {name: amount for name, amount in limits.items() if amount != "0"}
+    return {"name": name, "image": "busybox", "resources": {"limits": asked}, **fields}
+
+
+def make_pod(
+    name: str,
+    *containers: Mapping[str, Any],
+    init: tuple[Mapping[str, Any], ...] = (),
+    annotations: Mapping[str, str] | None = None,
+) -> Pod:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": dict(annotations or {}),
+        },
+        "spec": {
+            "nodeName": NODE,
+            "containers": list(containers),
+            "initContainers": list(init),
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def decision(*cards: tuple[int, ...], cores: int, memory: int, now_ns: int = 1) -> dict[str, str]:
+    """Return the extender's annotations for containers 0.. that get these minors."""
+    placed = tuple(
+        ContainerPlacement(
+            name=f"c{index}",
+            kind=ContainerKind.APP,
+            index=index,
+            minors=minors,
+            uuids=tuple(card(minor).uuid for minor in minors),
+            cores=cores,
+            memory_units=memory,
+        )
+        for index, minors in enumerate(cards)
+    )
+    return encode_decision(KEYS, Placement(node=NODE, containers=placed), now_ns)
+
+
+class Host:
+    """Everything that stands around one agent, and the agent."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+        self.api = FakeKubeApi()
+        self.kubelet = FakeKubelet(root / "kubelet")
+        self.cri = FakeCri(root)
+        self.nvml = FakeNvml(card(0), card(1))
+        self.state = root / "state"
+        self._agent: Agent | None = None
+        self._install_files()
+
+    def __enter__(self) -> "Host":
+        self.api.__enter__()
+        self.kubelet.start()
+        self.cri.start()
+        self.api.create("nodes", {"metadata": {"name": NODE}})
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop_agent()
+        self.cri.stop()
+        self.kubelet.stop()
+        self.api.stop()
+
+    @property
+    def agent(self) -> Agent:
+        assert self._agent is not None, "the agent does not run"
+        return self._agent
+
+    def start_agent(self, *, registered: bool = True) -> Agent:
+        """Start the agent and, unless told otherwise, wait until the kubelet knows it."""
+        self._agent = Agent(
+            self.settings(),
+            nvml=self.nvml,
+            device_dir=self.root / "dev",
+            linker_cache=self.linker_cache,
+        )
+        self._agent.start()
+        if registered:
+            self.kubelet.wait_for_plugins(CORE, MEMORY)
+        return self._agent
+
+    def stop_agent(self) -> None:
+        if self._agent is not None:
+            self._agent.close()
+            self._agent = None
+            for plugin in self.kubelet.plugins.values():
+                plugin.close()
+            self.kubelet.plugins.clear()
+
+    def serve(self, notifier: Notifier) -> Callable[[], int]:
+        """Run the agent's main loop aside; the function that is returned waits for its status."""
+        status: list[int] = []
+        thread = threading.Thread(target=lambda: status.append(self.agent.serve(notifier)))
+        thread.start()
+
+        def join() -> int:
+            thread.join(_SECONDS)
+            return status[0]
+
+        return join
+
+    def settings(self) -> settings.Settings:
+        file = self.root / "agent.yml"
+        file.write_text(f"""
+            node_name: {NODE}
+            kubeconfig: {self.api.write_kubeconfig(self.root / "kubeconfig")}
+            kubelet_root: {self.kubelet.root}
+            cri_endpoint: {self.cri.endpoint}
+            state_dir: {self.state}
+            run_dir: {self.root / "run"}
+            http: {{port: 0}}
+            health: {{poll_seconds: 0.1}}
+        """)
+        return settings.load(file)
+
+    def create(self, pod: Pod) -> Pod:
+        """Give the pod to the API server, bound to this node; return it with the server's UID."""
+        created = self.api.create("pods", pod)
+        return dict(created)
+
+    def end(self, pod: Pod, phase: str = "Succeeded") -> None:
+        name = pod["metadata"]["name"]
+        self.api.edit("pods", name, {"status": {"phase": phase}})
+
+    def annotations(self, pod: Pod) -> dict[str, str]:
+        found = self.api.get("pods", pod["metadata"]["name"])["metadata"]
+        return dict(found.get("annotations") or {})
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that the agent's own threads do."""
+        done = threading.Event()
+        for _ in range(int(_SECONDS / 0.02)):
+            if condition():
+                return
+            done.wait(0.02)
+        raise AssertionError("waited in vain")
+
+    def folder(self, pod: Pod, name: str) -> pathlib.Path:
+        return self.state / "containers" / str(pod["metadata"]["uid"]) / name
+
+    def _install_files(self) -> None:
+        devices = self.root / "dev"
+        devices.mkdir()
+        for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+            (devices / name).touch()
+        hook = self.state / "hooks" / "0.1.0"
+        hook.mkdir(parents=True)
+        for name in ("libvcuda.so", "ld.so.preload", "gpustack-hook-selftest"):
+            (hook / name).touch()
+        libraries = self.root / "lib"
+        libraries.mkdir()
+        lines = []
+        for stem in ("libcuda.so", "libnvidia-ml.so"):
+            (libraries / f"{stem}.{DRIVER}").write_text(stem)
+            (libraries / f"{stem}.1").symlink_to(f"{stem}.{DRIVER}")
+            lines.append(f"\t{stem}.1 (libc6,x86-64) => {libraries}/{stem}.1")
+        self.linker_cache = "\n".join(lines)

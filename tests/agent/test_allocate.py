@@ -1,0 +1,211 @@
+"""Allocate: the container gets what was decided, and everything that must be refused is."""
+
+import pytest
+
+from gpustack.adapters import mapped
+from tests.agent.host import CORE, KEYS, MEMORY, Host, container, decision, make_pod
+from tests.fakes.kubelet import AdmissionError
+from tests.fakes.nvml import card
+
+GIB = 1024**3
+
+
+@pytest.mark.parametrize("memory_first", [False, True])
+def test_a_share_gets_its_card_the_driver_and_its_limits(host: Host, memory_first: bool) -> None:
+    host.start_agent()
+    pod = host.create(
+        make_pod("p", container("c0", 50, 32), annotations=decision((1,), cores=50, memory=32))
+    )
+    response = host.kubelet.admit(pod, memory_first=memory_first)["c0"]
+    assert [(node.host_path, node.permissions) for node in response.devices] == [
+        ("/dev/nvidia1", "rw"),
+        ("/dev/nvidiactl", "rw"),
+        ("/dev/nvidia-uvm", "rw"),
+    ]
+    assert dict(response.envs) == {
+        "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64",
+        "NVIDIA_VISIBLE_DEVICES": card(1).uuid,
+    }
+    mounts = {mount.container_path: (mount.host_path, mount.read_only) for mount in response.mounts}
+    folder, hook = host.folder(pod, "c0"), host.state / "hooks" / "0.1.0"
+    assert mounts == {
+        "/usr/local/nvidia": (str(host.state / "driver" / "535.261.03"), True),
+        "/etc/ld.so.preload": (str(hook / "ld.so.preload"), True),
+        "/usr/local/vcuda": (str(hook), True),
+        "/etc/vcuda/limits": (str(folder / "limits"), True),
+        "/etc/vcuda/activity": (str(folder / "activity"), True),
+        "/run/vcuda/ledger": (str(folder / "ledger"), False),
+    }
+    assert dict(response.annotations) == {
+        KEYS.vcuda_core: "50",
+        KEYS.vcuda_memory: str(8 * GIB),
+        KEYS.vcuda_device: "/dev/nvidia1",
+    }
+    limit = mapped.read_limits(folder / "limits").devices[0]
+    assert (limit.uuid, limit.memory_bytes, limit.compute_percent) == (card(1).uuid, 8 * GIB, 50)
+    assert limit.burst_percent == 50
+    assert (folder / "ledger").stat().st_mode & 0o777 == 0o666
+
+
+def test_whole_cards_get_devices_and_driver_and_nothing_else(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(
+        make_pod("p", container("c0", 200), annotations=decision((0, 1), cores=200, memory=0))
+    )
+    response = host.kubelet.admit(pod)["c0"]
+    assert [node.host_path for node in response.devices][:2] == ["/dev/nvidia0", "/dev/nvidia1"]
+    assert [mount.container_path for mount in response.mounts] == ["/usr/local/nvidia"]
+    assert not host.folder(pod, "c0").exists()
+
+
+def test_profilers_get_uvm_tools_where_the_host_has_them(host: Host) -> None:
+    (host.root / "dev" / "nvidia-uvm-tools").touch()
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 100)))
+    devices = host.kubelet.admit(pod)["c0"].devices
+    assert devices[-1].host_path == "/dev/nvidia-uvm-tools"
+
+
+def test_a_pod_that_nobody_decided_is_placed_and_told(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    response = host.kubelet.admit(pod)["c0"]
+    assert response.devices[0].host_path == "/dev/nvidia0"
+    host.wait_until(lambda: KEYS.predicate_time in host.annotations(pod))
+    told = host.annotations(pod)
+    assert told["tencent.com/predicate-gpu-idx-0"] == "0"
+    assert told[KEYS.gpu_assigned] == "false"
+
+
+def test_a_pod_that_nobody_decided_leaves_reserved_cards_alone(host: Host) -> None:
+    host.start_agent()
+    host.create(
+        make_pod("later", container("c0", 100), annotations=decision((0,), cores=100, memory=0))
+    )
+    pod = host.create(make_pod("now", container("c0", 50, 32)))
+    assert host.kubelet.admit(pod)["c0"].devices[0].host_path == "/dev/nvidia1"
+
+
+def test_a_decision_for_a_card_that_is_taken_is_refused_by_name(host: Host) -> None:
+    host.start_agent()
+    for name in ("a", "b"):
+        host.create(
+            make_pod(name, container("c0", 60, 32), annotations=decision((0,), cores=60, memory=32))
+        )
+    host.kubelet.admit(host.api.get("pods", "a"))
+    with pytest.raises(AdmissionError, match=r"InsufficientCore: .*card 0 has 40 cores"):
+        host.kubelet.admit(host.api.get("pods", "b"))
+
+
+def test_a_decision_for_a_renumbered_card_is_refused_by_name(host: Host) -> None:
+    host.start_agent()
+    written = decision((0,), cores=50, memory=32)
+    written["tencent.com/predicate-gpu-uuid-0"] = card(1).uuid
+    pod = host.create(make_pod("p", container("c0", 50, 32), annotations=written))
+    with pytest.raises(AdmissionError, match="CardRenumbered"):
+        host.kubelet.admit(pod)
+
+
+def test_a_decision_that_a_user_wrote_by_halves_is_refused_by_name(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(
+        make_pod("p", container("c0", 50, 32), annotations={"tencent.com/predicate-gpu-idx-0": "0"})
+    )
+    with pytest.raises(AdmissionError, match=r"BadAnnotation: .*predicate-time: is missing"):
+        host.kubelet.admit(pod)
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "text"),
+    [(150, 32, "neither a share"), (50, 0, "needs memory"), (0, 32, "without compute")],
+)
+def test_a_request_that_does_not_exist_is_refused_with_its_field(
+    host: Host, cores: int, memory: int, text: str
+) -> None:
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", cores, memory)))
+    with pytest.raises(AdmissionError, match=rf"BadRequest: pod default/p: .*limits.*{text}"):
+        host.kubelet.admit(pod)
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/vcuda", "/run/vcuda/ledger", "/etc/../usr/local/nvidia/lib64", "//etc/vcuda/"]
+)
+def test_a_mount_that_would_hide_ours_is_refused(host: Host, path: str) -> None:
+    host.start_agent()
+    mounts = [{"name": "v", "mountPath": path}]
+    pod = host.create(make_pod("p", container("c0", 50, 32, volumeMounts=mounts)))
+    with pytest.raises(AdmissionError, match="HiddenPath: container 'c0', volumeMounts"):
+        host.kubelet.admit(pod)
+
+
+def test_a_share_without_an_installed_hook_is_refused(host: Host) -> None:
+    host.start_agent()
+    (host.state / "hooks" / "0.1.0" / "libvcuda.so").unlink()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    with pytest.raises(AdmissionError, match="HostIncomplete: no hook"):
+        host.kubelet.admit(pod)
+
+
+def test_a_missing_device_node_is_named(host: Host) -> None:
+    host.start_agent()
+    (host.root / "dev" / "nvidia-uvm").unlink()
+    pod = host.create(make_pod("p", container("c0", 100)))
+    with pytest.raises(AdmissionError, match="HostIncomplete: /dev/nvidia-uvm missing"):
+        host.kubelet.admit(pod)
+
+
+def test_every_container_of_a_pod_gets_its_own_card(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(
+        make_pod(
+            "p",
+            container("c0", 50, 32),
+            container("c1", 50, 32),
+            annotations=decision((1,), (0,), cores=50, memory=32),
+        )
+    )
+    responses = host.kubelet.admit(pod, memory_first=True)
+    assert responses["c0"].devices[0].host_path == "/dev/nvidia1"
+    assert responses["c1"].devices[0].host_path == "/dev/nvidia0"
+
+
+def test_an_init_container_uses_the_cards_of_its_pod(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(
+        make_pod(
+            "p",
+            container("c0", 50, 32),
+            init=(container("prepare", 50, 32),),
+            annotations=decision((1,), cores=50, memory=32),
+        )
+    )
+    responses = host.kubelet.admit(pod)
+    assert responses["prepare"].devices[0].host_path == "/dev/nvidia1"
+    assert responses["c0"].devices[0].host_path == "/dev/nvidia1"
+    for name in ("prepare", "c0"):
+        host.kubelet.start_container(pod, name, CORE)
+        assert (host.folder(pod, name) / "limits").exists()
+
+
+def test_the_burst_ceiling_reaches_a_running_container(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 50, 32), annotations={KEYS.core_limit: "70"}))
+    host.kubelet.admit(pod)
+    limits = host.folder(pod, "c0") / "limits"
+    inode = limits.stat().st_ino
+    assert mapped.read_limits(limits).devices[0].burst_percent == 70
+    host.api.edit("pods", "p", {"metadata": {"annotations": {KEYS.core_limit: "90"}}})
+    host.wait_until(lambda: mapped.read_limits(limits).devices[0].burst_percent == 90)
+    assert limits.stat().st_ino == inode, "a mounted file does not follow a rename"
+
+
+def test_device_ids_count_cores_and_whole_memory_units_with_their_numa_nodes(host: Host) -> None:
+    host.start_agent()
+    cores = host.kubelet.plugins[CORE].lists[-1]
+    memory = host.kubelet.plugins[MEMORY].lists[-1]
+    assert [device.ID for device in cores[:2]] == [f"{CORE}-0", f"{CORE}-1"]
+    assert len(cores) == 200
+    assert f"{MEMORY}-268435456-0" == memory[0].ID
+    assert len(memory) == 2 * 80 * 4
+    assert {node.ID for device in memory for node in device.topology.nodes} == {0}

@@ -1,0 +1,155 @@
+"""Allocate does not name the pod: the agent finds it, also when its neighbours are slow or mute."""
+
+import threading
+
+import pytest
+
+from gpustack.wire.pods import finished
+from tests.agent.host import CORE, MEMORY, Host, Pod, container, decision, make_pod
+from tests.fakes.kubelet import AdmissionError
+from tests.fakes.nvml import card
+
+
+def _two_pods(host: Host) -> tuple[Pod, Pod]:
+    """Two pods that ask for the same; the one that was decided later is admitted first."""
+    early = make_pod(
+        "early", container("c0", 50, 32), annotations=decision((0,), cores=50, memory=32, now_ns=1)
+    )
+    late = make_pod(
+        "late", container("c0", 50, 32), annotations=decision((1,), cores=50, memory=32, now_ns=2)
+    )
+    return host.create(early), host.create(late)
+
+
+def test_the_pod_that_the_kubelet_admits_is_meant_not_the_one_decided_first(host: Host) -> None:
+    host.start_agent()
+    early, late = _two_pods(host)
+    assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
+    assert host.kubelet.admit(early)["c0"].devices[0].host_path == "/dev/nvidia0"
+
+
+def test_a_kubelet_without_get_is_asked_for_its_list(host: Host) -> None:
+    host.kubelet.has_get = False
+    host.start_agent()
+    early, late = _two_pods(host)
+    assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
+    assert host.kubelet.admit(early)["c0"].devices[0].host_path == "/dev/nvidia0"
+    assert host.agent.finder.guesses == 0
+
+
+def test_a_mute_kubelet_leaves_the_oldest_decision_and_is_counted(host: Host) -> None:
+    host.kubelet.answers = False
+    host.start_agent()
+    early, _ = _two_pods(host)
+    assert host.kubelet.admit(early)["c0"].devices[0].host_path == "/dev/nvidia0"
+    assert host.agent.finder.guesses > 0
+    assert host.agent.finder.ambiguities > 0
+
+
+def test_a_pod_that_the_watch_shows_late_is_waited_for(host: Host) -> None:
+    host.start_agent()
+    host.api.hold_watches()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    release = threading.Timer(0.3, host.api.release_watches)
+    release.start()
+    assert host.kubelet.admit(pod)["c0"].devices
+    release.join()
+
+
+def test_a_pod_that_the_watch_never_shows_is_asked_for_once(host: Host) -> None:
+    host.start_agent()
+    host.api.hold_watches()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    assert host.kubelet.admit(pod)["c0"].devices
+
+
+def test_an_api_server_that_is_away_is_named_after_a_bounded_wait(host: Host) -> None:
+    host.start_agent()
+    host.api.hold_watches()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    host.api.faults.fail("GET", "/api/v1/pods", status=503, times=10)
+    with pytest.raises(AdmissionError, match="ApiServerAway: no waiting pod is known"):
+        host.kubelet.admit(pod)
+
+
+def test_a_kubelet_that_was_mute_for_a_moment_is_asked_by_get_again(host: Host) -> None:
+    host.start_agent()
+    host.kubelet.answers = False
+    host.kubelet.admit(host.create(make_pod("p", container("c0", 50, 32))))
+    host.kubelet.answers = True
+    guesses = host.agent.finder.guesses
+    host.kubelet.admit(host.create(make_pod("q", container("c0", 50, 32))))
+    assert host.agent.finder.guesses == guesses
+    assert host.kubelet.lists == 0
+
+
+def test_a_call_that_nobody_waits_for_fails_with_a_reason(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    pod["spec"]["containers"][0]["resources"]["limits"][CORE] = "49"
+    with pytest.raises(AdmissionError, match="NoCandidate: no pod of this node waits for 49"):
+        host.kubelet.allocate_resource(pod, "c0", CORE)
+
+
+def test_a_kubelet_that_died_during_admission_asks_again_and_gets_the_same(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 50, 32)))
+    first = host.kubelet.admit(pod)["c0"]
+    host.kubelet.forget(pod)
+    host.kubelet.restart()
+    host.kubelet.wait_for_plugins(CORE, MEMORY)
+    assert host.kubelet.admit(pod, memory_first=True)["c0"] == first
+    assert len(host.agent.records.all()) == 1
+
+
+def test_a_pod_that_runs_is_no_candidate_although_the_kubelet_forgot_its_devices(
+    host: Host,
+) -> None:
+    host.start_agent()
+    early, late = _two_pods(host)
+    host.kubelet.admit(early)
+    host.cri.run(early["metadata"]["uid"], "c0")
+    host.kubelet.forget(early)
+    host.kubelet.know(early)
+    assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
+
+
+def test_a_finished_pod_is_no_candidate(host: Host) -> None:
+    host.start_agent()
+    early, late = _two_pods(host)
+    host.kubelet.know(early)
+    host.end(early, "Failed")
+    host.wait_until(lambda: finished(host.agent.pods.get(early["metadata"]["uid"]) or {}))
+    assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
+
+
+def test_a_refused_pod_is_not_taken_for_the_next_one(host: Host) -> None:
+    host.start_agent()
+    written = decision((0,), cores=50, memory=32)
+    written["tencent.com/predicate-gpu-uuid-0"] = card(1).uuid
+    wrong = host.create(make_pod("wrong", container("c0", 50, 32), annotations=written))
+    with pytest.raises(AdmissionError, match="CardRenumbered"):
+        host.kubelet.admit(wrong)
+    right = decision((1,), cores=50, memory=32, now_ns=2)
+    pod = host.create(make_pod("right", container("c0", 50, 32), annotations=right))
+    # The kubelet goes on at once, and the API server still calls the refused pod pending.
+    assert host.kubelet.admit(pod)["c0"].devices[0].host_path == "/dev/nvidia1"
+
+
+def test_a_second_container_waits_for_the_first_ones_memory(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(
+        make_pod(
+            "p",
+            container("c0", 50, 32),
+            container("c1", 50, 16),
+        )
+    )
+    host.kubelet.allocate_resource(pod, "c0", CORE)
+    host.kubelet.allocate_resource(pod, "c0", MEMORY)
+    host.kubelet.allocate_resource(pod, "c1", MEMORY)
+    host.kubelet.allocate_resource(pod, "c1", CORE)
+    record = host.agent.records.get(pod["metadata"]["uid"])
+    assert record is not None
+    assert [len(each.memory_ids) for each in record.containers] == [32, 16]
+    assert [len(each.core_ids) for each in record.containers] == [50, 50]
