@@ -9,6 +9,8 @@ export GPUSTACK_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpustack
 VENV := $(GPUSTACK_CACHE)/venv-$(shell sha256sum requirements.lock | cut -c1-12)
 PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
+COMPILE := uv pip compile -q pyproject.toml --generate-hashes --no-annotate --python-version 3.11 \
+  --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
 export PYTHONDONTWRITEBYTECODE := 1
 export PYTHONUNBUFFERED := 1
@@ -28,12 +30,9 @@ setup: $(VENV)/.complete ## Install the tools that the other targets use
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml again
-	uv pip compile -q pyproject.toml --all-extras --group ansible --group lint --group test \
-	  --group bench --generate-hashes --no-annotate --python-version 3.11 \
-	  --custom-compile-command "make lock" -o requirements.lock
-	uv pip compile -q pyproject.toml --extra agent --extra extender --extra cli --generate-hashes \
-	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" \
-	  -o requirements-hosts.lock
+	$(COMPILE) --all-extras --group ansible --group lint --group test --group hosts --group bench \
+	  -o requirements.lock
+	$(COMPILE) --extra agent --extra extender --extra cli --group hosts -o requirements-hosts.lock
 
 .PHONY: native
 native: setup ## Build the hook and the simulated driver

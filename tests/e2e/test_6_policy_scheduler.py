@@ -20,7 +20,7 @@ SEED_POLICY = pathlib.Path(__file__).parent / "data" / "seed-policy.json"
 def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
     """Let 1.22 schedule while this module runs."""
     site.playbook(
-        "control_plane",
+        "site",
         "--extra-vars=kube_scheduler_form=policy",
         "--extra-vars=kube_scheduler_unit=kube-scheduler-1.22.service",
     )
