@@ -1,0 +1,218 @@
+"""Builds the one folder that `site.yml` carries to hosts which have no internet.
+
+The bundle holds the wheels of the daemons (ours, their dependencies from requirements-hosts.lock,
+and pip itself, because Debian's Python lacks ensurepip), the hook for each architecture, and a
+manifest with a SHA-256 of every file. Roles compare these sums with what a host has, so the same
+sources must give the same bytes: archives carry no times, owners or build paths.
+
+    bundle.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
+
+Layout: manifest.json, wheels.tar (flat: *.whl and requirements.txt), hook/ARCH/{libvcuda.so,
+gpustack-hook-selftest,ld.so.preload}.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOCK = ROOT / "requirements-hosts.lock"
+FORMAT = 1
+HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest")
+# Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload.
+PRELOAD = "/usr/local/vcuda/libvcuda.so\n"
+# What a wheel's build reads; nothing else of the tree may change its bytes.
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "gpustack", "extender")
+# 1980-01-01, the earliest time that a zip member can carry: wheels then have no build time.
+EPOCH_SECONDS = 315_532_800
+# Wheels for glibc 2.17, 2.28 and 2.34 hosts, best first as pip ranks them.
+MANYLINUX = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
+
+
+class BundleError(Exception):
+    """Something that the bundle needs is missing; the message says what to run."""
+
+
+def sha256(path: pathlib.Path) -> str:
+    """Return the SHA-256 of a file in lower-case hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def pip(verb: str, *arguments: str) -> None:
+    """Run one pip command for exactly the packages named, and show its words only if it failed.
+
+    Raises:
+        BundleError: the program's exit status was not 0.
+    """
+    command = [sys.executable, "-m", "pip", verb, "--quiet", "--no-deps", *arguments]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH_SECONDS)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BundleError(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}")
+
+
+def build_wheel(into: pathlib.Path) -> pathlib.Path:
+    """Build our own wheel from a copy of its sources and return its path.
+
+    The copy matters: setuptools builds in the tree, and a stale build folder there would bring back
+    modules that no longer exist.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpustack-wheel-") as scratch:
+        tree = pathlib.Path(scratch, "tree")
+        tree.mkdir()
+        for name in SOURCES:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(
+                    source, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+                )
+            elif source.exists():
+                shutil.copy2(source, tree / name)
+            else:
+                raise BundleError(f"{source} is missing: the wheel can't be built")
+        pip("wheel", "--no-build-isolation", f"--wheel-dir={into}", str(tree))
+    (wheel,) = into.glob("gpustack_vcuda-*.whl")
+    return wheel
+
+
+def cache_folder() -> pathlib.Path:
+    """Return the project's cache folder, outside the repository."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(os.environ.get("GPUSTACK_CACHE") or pathlib.Path(base, "gpustack"))
+
+
+def download_wheels(pythons: Sequence[str], architectures: Sequence[str]) -> pathlib.Path:
+    """Return a cached folder with every locked wheel for the given targets.
+
+    pip checks each file against the lock's hashes. The folder's name depends on all inputs, and it
+    gets that name only when it is complete: an interrupted download is never taken for a whole one.
+    """
+    wanted = json.dumps([LOCK.read_text("utf-8"), sorted(pythons), sorted(architectures)])
+    key = hashlib.sha256(wanted.encode()).hexdigest()[:16]
+    complete = cache_folder() / "host-wheels" / key
+    if complete.is_dir():
+        return complete
+    complete.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=complete.parent) as scratch:
+        fresh = pathlib.Path(scratch, "wheels")
+        for python in pythons:
+            for architecture in architectures:
+                pip(
+                    "download",
+                    "--require-hashes",
+                    "--only-binary=:all:",
+                    f"--python-version={python}",
+                    *(f"--platform={name}_{architecture}" for name in MANYLINUX),
+                    f"--dest={fresh}",
+                    f"--requirement={LOCK}",
+                )
+        fresh.rename(complete)
+    return complete
+
+
+def write_tar(archive: pathlib.Path, members: Iterable[pathlib.Path]) -> None:
+    """Write a flat, uncompressed tar (wheels are compressed already) without times and owners."""
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        for member in sorted(members, key=lambda path: path.name):
+            information = tarfile.TarInfo(member.name)
+            information.size = member.stat().st_size
+            information.mtime = EPOCH_SECONDS
+            information.mode = 0o644
+            with member.open("rb") as stream:
+                tar.addfile(information, stream)
+
+
+def pack_wheels(
+    bundle: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]
+) -> tuple[str, dict[str, str]]:
+    """Write wheels.tar and return our version and the manifest's entry for the archive."""
+    dependencies = download_wheels(pythons, architectures)
+    with tempfile.TemporaryDirectory(prefix="gpustack-bundle-") as scratch:
+        own = build_wheel(pathlib.Path(scratch))
+        version = own.name.split("-")[1]  # NAME-VERSION-PYTHON-ABI-PLATFORM.whl
+        requirements = pathlib.Path(scratch, "requirements.txt")
+        requirements.write_text(
+            f"{LOCK.read_text('utf-8')}gpustack-vcuda=={version} --hash=sha256:{sha256(own)}\n",
+            "utf-8",
+        )
+        members = [own, requirements, *dependencies.glob("*.whl")]
+        (installer,) = (path.name for path in members if path.name.startswith("pip-"))
+        archive = bundle / "wheels.tar"
+        write_tar(archive, members)
+    return version, {"archive": archive.name, "sha256": sha256(archive), "pip": installer}
+
+
+def copy_hook(bundle: pathlib.Path, architectures: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Copy the hook's files of each architecture and return their sums by architecture and name.
+
+    Raises:
+        BundleError: an architecture's hook has not been built.
+    """
+    sums: dict[str, dict[str, str]] = {}
+    for architecture in architectures:
+        target = bundle / "hook" / architecture
+        target.mkdir(parents=True)
+        for name in HOOK_FILES:
+            source = ROOT / "hook" / "out" / architecture / name
+            if not source.is_file():
+                raise BundleError(f"{source} is missing: run `make -C hook` first")
+            shutil.copyfile(source, target / name)
+        (target / "ld.so.preload").write_text(PRELOAD, "utf-8")
+        sums[architecture] = {path.name: sha256(path) for path in sorted(target.iterdir())}
+    return sums
+
+
+def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]) -> None:
+    """Build the bundle beside its place and move it there when it is whole."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as scratch:
+        bundle = pathlib.Path(scratch, "bundle")
+        bundle.mkdir()
+        hook = copy_hook(bundle, architectures)
+        version, wheels = pack_wheels(bundle, pythons, architectures)
+        manifest = {
+            "format": FORMAT,
+            "version": version,
+            "pythons": sorted(pythons),
+            "architectures": sorted(architectures),
+            "hook": hook,
+            "wheels": wheels,
+        }
+        (bundle / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+        if output.exists():
+            shutil.rmtree(output)
+        bundle.rename(output)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, build, and return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "dist" / "gpustack-bundle")
+    parser.add_argument("--arch", action="append", help="as `uname -m` says; default x86_64")
+    parser.add_argument("--python", action="append", help="hosts' Python, 3.N; default 3.11")
+    options = parser.parse_args(arguments)
+    try:
+        build(options.output.resolve(), options.python or ["3.11"], options.arch or ["x86_64"])
+    except BundleError as error:
+        sys.stderr.write(f"bundle: {error}\n")
+        return 1
+    sys.stdout.write(f"{options.output}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

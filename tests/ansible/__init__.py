@@ -1,0 +1,1 @@
+"""Tests of roles, playbooks, inventories and the bundle that need no host."""

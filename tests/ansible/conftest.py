@@ -1,0 +1,55 @@
+"""What the render tests share: Ansible as the product runs it, and its output."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.ansible import layout
+
+
+def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of Ansible's programs as a user would: our ansible.cfg, a clean environment."""
+    found = shutil.which(
+        program, path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    )
+    assert found, f"{program} is not installed: pip install --requirement requirements.lock"
+    environment = {
+        "PATH": f"{pathlib.Path(found).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": os.environ["HOME"],
+        "LANG": "C.UTF-8",
+    }
+    return subprocess.run(
+        [found, *arguments],
+        cwd=layout.ROOT,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a folder with every unit and configuration, rendered with the roles' defaults."""
+    output = tmp_path_factory.mktemp("rendered")
+    bundle = tmp_path_factory.mktemp("bundle")
+    (bundle / "manifest.json").write_text(json.dumps({"wheels": {"sha256": "0" * 64}}))
+    extra = {
+        "output": str(output),
+        "roles": str(layout.ROOT / "roles"),
+        "gpustack_agent_bundle": str(bundle),
+        "gpustack_extender_bundle": str(bundle),
+    }
+    done = ansible(
+        "ansible-playbook",
+        "--inventory=localhost,",
+        f"--extra-vars={json.dumps(extra)}",
+        str(layout.ROOT / "tests" / "ansible" / "render.yml"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return output

@@ -1,0 +1,81 @@
+"""The bundle is the same for the same sources, and says what to run when a part is missing."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import tarfile
+import types
+
+import pytest
+
+from tests.ansible import layout
+
+
+@pytest.fixture(scope="module")
+def bundle() -> types.ModuleType:
+    """Load the script that `make bundle` runs."""
+    path = layout.ROOT / "playbooks" / "scripts" / "bundle.py"
+    spec = importlib.util.spec_from_file_location("gpustack_bundle", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pins(name: str) -> dict[str, str]:
+    """Return the versions that a lock file names."""
+    text = (layout.ROOT / name).read_text("utf-8")
+    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", text, re.MULTILINE))
+
+
+def test_an_archive_does_not_depend_on_times_owners_or_order(
+    bundle: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    members = [tmp_path / name for name in ("b.whl", "a.whl")]
+    for member in members:
+        member.write_bytes(member.name.encode())
+    bundle.write_tar(tmp_path / "one.tar", members)
+    os.utime(members[0], (1, 1))
+    members[1].chmod(0o600)
+    bundle.write_tar(tmp_path / "two.tar", reversed(members))
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    with tarfile.open(tmp_path / "one.tar") as tar:
+        assert tar.getnames() == ["a.whl", "b.whl"]
+
+
+def test_our_wheel_is_the_same_when_it_is_built_again(
+    bundle: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    sums = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        sums.append(bundle.sha256(bundle.build_wheel(tmp_path / name)))
+    assert sums[0] == sums[1]
+
+
+def test_a_hook_that_was_not_built_is_named_with_the_command_that_builds_it(
+    bundle: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    with pytest.raises(bundle.BundleError, match=r"hook/out/mips/libvcuda\.so.*make -C hook"):
+        bundle.copy_hook(tmp_path, ["mips"])
+
+
+def test_a_failing_pip_is_quoted(bundle: types.ModuleType) -> None:
+    with pytest.raises(bundle.BundleError, match="no such option: --nonsense"):
+        bundle.pip("download", "--nonsense")
+
+
+def test_hosts_get_the_versions_that_were_tested() -> None:
+    tested = pins("requirements.lock")
+    # pip itself goes to hosts, whose Python may lack it; here it comes with Python.
+    for name, version in pins("requirements-hosts.lock").items():
+        assert name == "pip" or tested[name] == version, name
+
+
+def test_every_package_for_hosts_has_a_checksum() -> None:
+    text = (layout.ROOT / "requirements-hosts.lock").read_text("utf-8")
+    for entry in re.split(r"\n(?=[a-z0-9])", text):
+        if "==" in entry:
+            assert "--hash=sha256:" in entry, entry

@@ -1,0 +1,103 @@
+"""What the roles render is what the daemons' schemas accept, and sets every value they have."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+
+from gpustack.wire import config, schemas
+
+# Named by the role itself, not by a variable.
+FIXED = {"agent": {"node_name"}, "extender": set()}
+
+
+@pytest.mark.parametrize("daemon", ["agent", "extender"])
+def test_the_daemon_accepts_its_rendered_configuration(rendered: pathlib.Path, daemon: str) -> None:
+    loaded = config.load_config(rendered / f"{daemon}.yml", daemon)
+    assert loaded["domain"] == "tencent.com"
+
+
+@pytest.mark.parametrize("daemon", ["agent", "extender"])
+def test_the_rendered_configuration_sets_every_value_to_the_schemas_default(
+    rendered: pathlib.Path, daemon: str
+) -> None:
+    written = yaml.safe_load((rendered / f"{daemon}.yml").read_text("utf-8"))
+    for name in FIXED[daemon]:
+        assert written.pop(name)
+    assert written == {
+        name: value for name, value in defaults(daemon).items() if name not in FIXED[daemon]
+    }
+
+
+def defaults(daemon: str) -> dict[str, Any]:
+    empty = pathlib.Path("empty.yml")
+    return config.parse_config("", schemas.load(daemon), empty)
+
+
+def test_the_policy_is_the_one_that_the_original_documents(rendered: pathlib.Path) -> None:
+    policy = json.loads((rendered / "policy.json").read_text("utf-8"))
+    assert policy == {
+        "kind": "Policy",
+        "apiVersion": "v1",
+        "predicates": [
+            {"name": name}
+            for name in (
+                "PodFitsHostPorts", "PodFitsResources", "NoDiskConflict", "MatchNodeSelector",
+                "HostName",
+            )
+        ],
+        "priorities": [
+            {"name": "BalancedResourceAllocation", "weight": 1},
+            {"name": "ServiceSpreadingPriority", "weight": 1},
+        ],
+        "extenders": [
+            {
+                "urlPrefix": "http://127.0.0.1:3456/scheduler",
+                "apiVersion": "v1beta1",
+                "filterVerb": "predicates",
+                "enableHttps": False,
+                "nodeCacheCapable": False,
+            }
+        ],
+        "hardPodAffinitySymmetricWeight": 10,
+        "alwaysCheckAllPredicates": False,
+    }  # fmt: skip
+
+
+def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Path) -> None:
+    objects = list(yaml.safe_load_all((rendered / "rbac.yml").read_text("utf-8")))
+    rights = {
+        (one["kind"], resource, verb)
+        for one in objects
+        if one["kind"] in ("Role", "ClusterRole")
+        for rule in one["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    reading = ("get", "list", "watch")
+    assert rights == {
+        *(("ClusterRole", "nodes", verb) for verb in reading),
+        *(("ClusterRole", "pods", verb) for verb in (*reading, "patch")),
+        ("ClusterRole", "pods/binding", "create"),
+        ("ClusterRole", "events", "create"),
+        ("ClusterRole", "events", "patch"),
+        *(("Role", "configmaps", verb) for verb in reading),
+    }
+    (role,) = (one for one in objects if one["kind"] == "Role")
+    assert role["rules"][0]["resourceNames"] == ["gpuquota"]
+
+
+@pytest.mark.parametrize("name", ["gpustack-decisions", "gpustack-requests"])
+def test_each_policy_is_bound_and_fails_closed(rendered: pathlib.Path, name: str) -> None:
+    policy, binding = yaml.safe_load_all((rendered / f"{name}.yml").read_text("utf-8"))
+    assert policy["spec"]["failurePolicy"] == "Fail"
+    assert binding["spec"] == {"policyName": name, "validationActions": ["Deny"]}
+
+
+def test_decisions_are_guarded_on_every_way_to_write_them(rendered: pathlib.Path) -> None:
+    policy, _ = yaml.safe_load_all((rendered / "gpustack-decisions.yml").read_text("utf-8"))
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert rule["operations"] == ["CREATE", "UPDATE"]
+    assert rule["resources"] == ["pods", "pods/status", "pods/binding", "bindings"]

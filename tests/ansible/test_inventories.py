@@ -1,0 +1,51 @@
+"""The shipped inventories parse, and every playbook is valid with them."""
+
+import json
+
+import pytest
+
+from tests.ansible import layout
+from tests.ansible.conftest import ansible
+
+INVENTORIES = ("example", "demo")
+# site.yml imports preflight, cluster, control_plane and gpu_nodes.
+PLAYBOOKS = ("site.yml", "playbooks/verify.yml", "playbooks/uninstall.yml")
+
+
+@pytest.mark.parametrize("name", INVENTORIES)
+def test_the_inventory_has_both_groups(name: str) -> None:
+    done = ansible("ansible-inventory", f"--inventory=inventories/{name}", "--list")
+    assert done.returncode == 0, done.stderr
+    groups = json.loads(done.stdout)
+    assert groups["kube_control_plane"]["hosts"] == ["cp1"]
+    assert groups["gpu_nodes"]["hosts"] == ["gpu1", "gpu2"]
+
+
+@pytest.mark.parametrize("name", INVENTORIES)
+def test_the_inventory_sets_only_variables_that_a_role_has(name: str) -> None:
+    known = {option for role in layout.ROLES for option in layout.options(role)}
+    done = ansible("ansible-inventory", f"--inventory=inventories/{name}", "--list")
+    for host, variables in json.loads(done.stdout)["_meta"]["hostvars"].items():
+        ours = {
+            key for key in variables if key.startswith(tuple(f"{role}_" for role in layout.ROLES))
+        }
+        assert ours <= known, host
+
+
+def test_the_demo_asks_for_the_simulated_driver_by_name() -> None:
+    done = ansible("ansible-inventory", "--inventory=inventories/demo", "--host=gpu1")
+    variables = json.loads(done.stdout)
+    assert variables["nvidia_driver_packages"] == ["simgpu-driver"]
+    assert variables["nvidia_driver_repository_uris"] == ["file:/opt/simgpu-repository"]
+
+
+def test_every_playbook_is_valid() -> None:
+    done = ansible(
+        "ansible-playbook", "--inventory=inventories/example", "--syntax-check", *PLAYBOOKS
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_playbook_is_short_enough_to_be_read_at_once() -> None:
+    for playbook in (layout.ROOT / "playbooks").glob("*.yml"):
+        assert len(playbook.read_text("utf-8").splitlines()) <= 80, playbook.name

@@ -1,0 +1,74 @@
+"""The units are valid for systemd and as hardened as they were."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+# What `systemd-analyze security` may count, in tenths (0 is best); a number here may only sink.
+# The device unit loads modules and makes device nodes, the agent reads every process as root.
+THRESHOLDS = {
+    "gpustack-device.service": 33,
+    "gpustack-agent.service": 32,
+    "gpustack-extender.service": 12,
+}
+
+
+@pytest.fixture(scope="module")
+def units(rendered: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return a folder with the units, their programs replaced by one that is there."""
+    folder = tmp_path_factory.mktemp("units")
+    for name in THRESHOLDS:
+        text = (rendered / name).read_text("utf-8")
+        (folder / name).write_text(
+            re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.M)
+        )
+    return folder
+
+
+def analyze(*arguments: str, units: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    assert shutil.which("systemd-analyze"), "systemd-analyze is missing: apt-get install systemd"
+    return subprocess.run(
+        ["systemd-analyze", *arguments],
+        env={"SYSTEMD_UNIT_PATH": f"{units}:", "PATH": "/usr/bin:/bin"},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_systemd_accepts_the_unit_without_a_word(units: pathlib.Path, name: str) -> None:
+    done = analyze("verify", "--man=no", str(units / name), units=units)
+    # Other units of this machine may have faults of their own.
+    about_us = [line for line in done.stderr.splitlines() if "gpustack" in line]
+    assert about_us == []
+
+
+@pytest.mark.parametrize(("name", "tenths"), THRESHOLDS.items())
+def test_the_unit_exposes_no_more_than_it_did(units: pathlib.Path, name: str, tenths: int) -> None:
+    done = analyze(
+        "security", "--offline=true", f"--threshold={tenths}", "--no-pager", str(units / name),
+        units=units,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout.splitlines()[-1] + done.stderr
+
+
+def test_the_agent_waits_for_the_device_nodes_and_comes_back_after_any_failure(
+    rendered: pathlib.Path,
+) -> None:
+    lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
+    assert "Requires=gpustack-device.service" in lines
+    assert "Type=notify" in lines
+    assert "Restart=always" in lines
+    assert any(line.startswith("WatchdogSec=") for line in lines)
+
+
+def test_the_device_script_is_valid_shell(rendered: pathlib.Path) -> None:
+    done = subprocess.run(
+        ["sh", "-n", str(rendered / "gpustack-device.sh")],
+        text=True, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
