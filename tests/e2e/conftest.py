@@ -33,8 +33,11 @@ def site() -> collections.abc.Iterator[Site]:
 
 
 @pytest.fixture(autouse=True)
-def empty_cluster(site: Site) -> collections.abc.Iterator[None]:
+def empty_cluster(request: pytest.FixtureRequest) -> collections.abc.Iterator[None]:
     """Leave no pod and no Deployment to the next test."""
     yield
+    if "site" not in request.fixturenames:
+        return
+    site: Site = request.getfixturevalue("site")
     site.kubectl.delete("deployments", "--all")
     site.kubectl.delete("pods", "--all")

@@ -1,5 +1,8 @@
 """Whole cards: no hook, all memory, and what the host sees of them."""
 
+import functools
+import json
+
 import pytest
 
 from tests.cluster import workloads
@@ -35,6 +38,12 @@ def test_the_seeds_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site
     site.kubectl.apply(workloads.pod("load-two", share, kernels, **pinned))
     site.running("load-one")
     site.running("load-two")
+
+    for name in ("load-one", "load-two"):
+        report = wait_for(f"{name} to report", functools.partial(site.kubectl.run, "logs", name))
+        (allocation,) = json.loads(report.splitlines()[0])["allocations"]
+        assert allocation["result"] == "CUDA_SUCCESS"
+        assert allocation["total"] == workloads.SHARE_BYTES
 
     def loads() -> list[str]:
         table = site.on("gpu1", "nvidia-smi", "pmon", "-s", "u", "-d", "1", "-c", "1")

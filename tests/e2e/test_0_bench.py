@@ -1,0 +1,63 @@
+"""The bench itself: it comes up at once and goes without a trace, also after a killed run."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.bench import paths
+from tests.cluster import opening, rollout
+
+pytestmark = pytest.mark.bench
+
+NAME = "trace"
+
+
+def traces() -> list[str]:
+    """Return what of this bench is on the machine: containers, volumes, networks, mounts, files."""
+    found = []
+    for kind in (
+        ["ps", "--all", "--external", "--format={{.Names}}"],
+        ["volume", "ls", "--format={{.Name}}"],
+        ["network", "ls", "--format={{.Name}}"],
+    ):
+        done = subprocess.run(["podman", *kind], capture_output=True, text=True, check=True)
+        found += [name for name in done.stdout.split() if NAME in name]
+    mounts = pathlib.Path("/proc/self/mounts").read_text().splitlines()
+    found += [line for line in mounts if f"{NAME}-" in line]
+    found += [str(path) for path in paths.state_root().glob(NAME)]
+    return found
+
+
+def interfaces() -> set[str]:
+    return {path.name for path in pathlib.Path("/sys/class/net").iterdir()}
+
+
+def test_a_bench_that_was_killed_while_it_started_is_removed_whole() -> None:
+    before = interfaces()
+    starting = subprocess.Popen(
+        [sys.executable, "-m", "tests.bench", "up", "--name", NAME, "--gpu-hosts", "1"],
+        cwd=rollout.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert starting.stdout is not None
+    for line in starting.stdout:
+        if "waiting for the cluster" in line:
+            break
+    os.killpg(starting.pid, signal.SIGKILL)
+    starting.wait()
+    starting.stdout.close()
+    assert traces(), "nothing was started, so there is nothing to show"
+    opening.close_site(NAME)
+    assert traces() == []
+    assert interfaces() <= before
+
+
+def test_what_is_not_there_is_removed_without_complaint() -> None:
+    opening.close_site(NAME)
+    assert traces() == []
