@@ -1,15 +1,32 @@
 """``gpustack explain POD``: what the model says of a pod on every node, as things stand."""
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpustack.cli import options, printing
 from gpustack.cli.source import Snapshot, SourceError
 from gpustack.model.explanation import Refusal
 from gpustack.model.placement import Placement, place
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import holding, parse_request, usage
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the command line."""
+    parser = commands.add_parser("explain", help="why a pod waits, or where it is")
+    parser.add_argument("pod", metavar="[NAMESPACE/]POD")
+    options.add_reading(parser)
+    return parser
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the model's answer for one pod; 1 when no node has room for it."""
+    answer = explain(Keys(chosen.domain), options.read(chosen), chosen.pod)
+    printing.show(chosen.output, rows(answer), as_json(answer))
+    return 0 if answer.fits else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

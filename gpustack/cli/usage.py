@@ -1,14 +1,30 @@
 """``gpustack usage``: every card, what is free of it, and who holds the rest."""
 
+import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpustack.cli import options, printing
 from gpustack.cli.source import Snapshot
 from gpustack.model.device import Node
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import Holding, holding, usage
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the command line."""
+    parser = commands.add_parser("usage", help="every card and who holds it")
+    options.add_reading(parser)
+    return parser
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print every card."""
+    cards = measure(Keys(chosen.domain), options.read(chosen))
+    printing.show(chosen.output, rows(cards), as_json(cards))
+    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

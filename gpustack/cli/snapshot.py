@@ -1,0 +1,20 @@
+"""``gpustack snapshot``: write what the other commands read."""
+
+import argparse
+import json
+import sys
+
+from gpustack.cli import options, source
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the command line."""
+    parser = commands.add_parser("snapshot", help="write what the others read")
+    options.add_kubeconfig(parser)
+    return parser
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the cluster's nodes and pods as one List."""
+    json.dump(source.read_cluster(source.kubeconfig_path(chosen.kubeconfig)), sys.stdout)
+    return 0
