@@ -121,9 +121,11 @@ struct vcuda_activity_file {
 /* ---- ledger: what the container's processes hold ------------------------------------------- */
 
 /*
- * A process owns a slot while it holds an OFD write lock on the slot's first byte. The kernel drops
- * the lock with the process, however it ends; no PID is trusted. What a slot without a lock holds
- * is void, and whoever takes that lock next returns it to the sums.
+ * A process owns a slot while it holds a write lock on the slot's first byte: an OFD lock, or, where
+ * the filesystem drops that with the descriptor (overlayfs), one of the process. The kernel drops
+ * either with the process, however it ends; F_OFD_GETLK shows both. No PID is trusted. What a slot
+ * without a lock holds is void, and whoever takes that lock next returns it to the sums. The byte
+ * after the first is the owner's, to try what the filesystem does.
  *
  * Memory is charged by compare-and-swap on one word a card, `sum`, which also names the slot and
  * the number of the operation that set it last:
@@ -174,7 +176,7 @@ struct vcuda_ledger_entry {
 };
 
 struct vcuda_ledger_slot {
-    uint32_t lock_word; /* never written: its first byte carries the OFD lock */
+    uint32_t lock_word; /* never written: its first byte carries the owner's lock */
     uint32_t pid;       /* in the container's PID namespace; for display, decides nothing */
     uint8_t reserved[56];
     struct vcuda_ledger_entry cards[VCUDA_MAX_CARDS];

@@ -46,9 +46,7 @@ void context_charge(struct process *process, struct context *context, uint64_t u
 
 void context_remove(struct process *process, struct context *context) {
     terms_return(process, context->card, context->charged_units);
-    if (process->ledger.file != NULL) {
-        ledger_count_contexts(&process->ledger, context->card, -1);
-    }
+    ledger_count_contexts(&process->ledger, context->card, -1);
     records_drop_context(&process->records, context->number);
     context->number = 0;
 }

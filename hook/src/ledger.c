@@ -88,22 +88,27 @@ static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t 
     }
 }
 
-/* What a slot that nobody owns still holds goes back, and its counters start anew. */
-static void return_slot(struct ledger *ledger, unsigned slot, int card) {
-    struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
+/* Makes a slot whose lock the caller holds say `units` of a card, and the sum with it. */
+static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t units) {
     complete(ledger, card, atomic_load(sum_word(ledger, card)));
-    uint64_t units = atomic_load((word *)&entry->used) & UNITS_MASK;
-    if (units != 0) {
-        add_to_slot(ledger, slot, card, -(int64_t)units, 0);
+    uint64_t used = ledger_used(ledger, slot, card);
+    if (used != units) {
+        add_to_slot(ledger, slot, card, (int64_t)units - (int64_t)used, UINT64_MAX);
     }
-    atomic_store((word *)&entry->contexts, 0);
+}
+
+/* What a slot that nobody owns still holds goes back. */
+static void return_slot(struct ledger *ledger, unsigned slot, int card) {
+    settle_slot(ledger, slot, card, 0);
+    atomic_store((word *)&entry_of(ledger, slot, card)->contexts, 0);
 }
 
 static void ledger_close(struct ledger *ledger) {
+    hold_drop(&ledger->hold);
     if (ledger->file != NULL) {
         munmap(ledger->file, sizeof *ledger->file); /* drops the slot's lock with the last map */
     }
-    *ledger = (struct ledger){.file = NULL};
+    ledger->file = NULL;
 }
 
 static bool header_fits(const struct ledger *ledger) {
@@ -113,35 +118,23 @@ static bool header_fits(const struct ledger *ledger) {
            header.version == VCUDA_LAYOUT_VERSION && header.file_bytes == sizeof *ledger->file;
 }
 
-static size_t slot_offset(unsigned slot) {
-    return offsetof(struct vcuda_ledger_file, slots) + slot * sizeof(struct vcuda_ledger_slot);
-}
-
-static bool claim_slot(struct ledger *ledger, int fd) {
-    for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
-        if (!sys_lock_byte(fd, slot_offset(slot))) {
-            continue;
-        }
-        ledger->slot = slot;
-        ledger->owner = true;
-        for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
-            return_slot(ledger, slot, card);
-            struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
-            memset(&entry->busy_ns, 0,
-                   sizeof *entry - offsetof(struct vcuda_ledger_entry, busy_ns));
-        }
-        ledger->file->slots[slot].pid = sys_pid();
-        return true;
+/* A slot just taken: it says what this process holds, mostly nothing, and its counters start anew.
+ * It isn't asked whether that still fits: the memory is taken, and what is asked for next won't be
+ * given. */
+static void settle_own(struct ledger *ledger) {
+    unsigned slot = ledger->hold.slot;
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
+        settle_slot(ledger, slot, card, ledger->units[card]);
+        atomic_store((word *)&entry->contexts, ledger->contexts[card]);
+        memset(&entry->busy_ns, 0, sizeof *entry - offsetof(struct vcuda_ledger_entry, busy_ns));
     }
-    return false;
+    ledger->file->slots[slot].pid = sys_pid();
 }
 
-/*
- * The lock belongs to the open file, and the mapping keeps that file open: no descriptor stays that
- * the program could close, and none is inherited. A child must not inherit the mapping either, or
- * its parent's memory would stay charged while the child lives.
- */
-static bool map_and_claim(struct ledger *ledger, int fd, bool own) {
+/* A child must not inherit the mapping, or its parent's memory would stay charged while the child
+ * lives. */
+static bool map_file(struct ledger *ledger, int fd) {
     if (lseek(fd, 0, SEEK_END) != (off_t)sizeof *ledger->file) {
         return false;
     }
@@ -150,10 +143,7 @@ static bool map_and_claim(struct ledger *ledger, int fd, bool own) {
         return false;
     }
     ledger->file = mapping;
-    if (madvise(mapping, sizeof *ledger->file, MADV_DONTFORK) != 0 || !header_fits(ledger)) {
-        return false;
-    }
-    return !own || claim_slot(ledger, fd);
+    return madvise(mapping, sizeof *ledger->file, MADV_DONTFORK) == 0 && header_fits(ledger);
 }
 
 /* A file that was cut ends before its last page. */
@@ -161,8 +151,19 @@ static bool is_whole(const struct ledger *ledger) {
     return sys_page_is_backed((const char *)(ledger->file + 1) - sizeof(uint32_t));
 }
 
+static bool holds_something(const struct ledger *ledger) {
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        if (ledger->units[card] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool ledger_open(struct ledger *ledger, const char *path, bool own) {
-    if (ledger->file != NULL && is_whole(ledger) && (ledger->owner || !own)) {
+    own = own || holds_something(ledger);
+    if (ledger->file != NULL && is_whole(ledger) &&
+        (ledger->hold.held ? hold_stands(&ledger->hold) : !own)) {
         return true;
     }
     ledger_close(ledger);
@@ -170,12 +171,17 @@ bool ledger_open(struct ledger *ledger, const char *path, bool own) {
     if (fd < 0) {
         return false;
     }
-    bool opened = map_and_claim(ledger, fd, own);
-    if (!opened) {
-        ledger_close(ledger);
+    if (!map_file(ledger, fd)) {
+        sys_close(fd);
+    } else if (!own) {
+        sys_close(fd);
+        return true;
+    } else if (hold_take(&ledger->hold, path, fd)) {
+        settle_own(ledger);
+        return true;
     }
-    sys_close(fd);
-    return opened;
+    ledger_close(ledger);
+    return false;
 }
 
 int ledger_card(const struct ledger *ledger, const uint8_t *uuid) {
@@ -188,7 +194,12 @@ int ledger_card(const struct ledger *ledger, const uint8_t *uuid) {
 }
 
 bool ledger_add(struct ledger *ledger, int card, int64_t units, uint64_t limit) {
-    return add_to_slot(ledger, ledger->slot, card, units, limit);
+    bool done =
+        ledger->hold.held ? add_to_slot(ledger, ledger->hold.slot, card, units, limit) : units <= 0;
+    if (done) {
+        ledger->units[card] = add_units(ledger->units[card], units);
+    }
+    return done;
 }
 
 uint64_t ledger_sum(const struct ledger *ledger, int card) {
@@ -196,20 +207,21 @@ uint64_t ledger_sum(const struct ledger *ledger, int card) {
 }
 
 void ledger_reclaim(struct ledger *ledger, const char *path, int card) {
-    int fd = sys_open(path, O_RDWR);
+    int fd = hold_borrow(&ledger->hold, path);
     if (fd < 0) {
         return;
     }
     complete(ledger, card, atomic_load(sum_word(ledger, card)));
     for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
-        bool own = ledger->owner && slot == ledger->slot;
-        if (own || ledger_used(ledger, slot, card) == 0 || !sys_lock_byte(fd, slot_offset(slot))) {
+        bool own = ledger->hold.held && slot == ledger->hold.slot;
+        if (own || ledger_used(ledger, slot, card) == 0 ||
+            !hold_lock_other(&ledger->hold, fd, slot)) {
             continue;
         }
         return_slot(ledger, slot, card);
-        sys_unlock_byte(fd, slot_offset(slot));
+        hold_unlock_other(fd, slot);
     }
-    sys_close(fd);
+    hold_give_back(&ledger->hold, fd);
 }
 
 uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card) {
@@ -221,9 +233,13 @@ uint32_t ledger_pid(const struct ledger *ledger, unsigned slot) {
 }
 
 void ledger_count_contexts(struct ledger *ledger, int card, int64_t change) {
-    atomic_fetch_add((word *)&entry_of(ledger, ledger->slot, card)->contexts, (uint64_t)change);
+    ledger->contexts[card] += (uint64_t)change;
+    if (ledger->hold.held) {
+        atomic_store((word *)&entry_of(ledger, ledger->hold.slot, card)->contexts,
+                     ledger->contexts[card]);
+    }
 }
 
 void ledger_count_denial(struct ledger *ledger, int card) {
-    atomic_fetch_add((word *)&entry_of(ledger, ledger->slot, card)->denied, 1);
+    atomic_fetch_add((word *)&entry_of(ledger, ledger->hold.slot, card)->denied, 1);
 }

@@ -6,25 +6,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hold.h"
 #include "vcuda_layout.h"
 
 enum { LEDGER_NO_CARD = -1 };
 
 struct ledger {
     struct vcuda_ledger_file *file; /* NULL: not mapped */
-    unsigned slot;
-    bool owner; /* of `slot`; false: mapped for reading the sums only */
+    struct hold hold;               /* of this process's slot; none: mapped for reading the sums */
+    /* What this process holds, by card: its slot may be lost and its file noise, and then these are
+     * charged again. */
+    uint64_t units[VCUDA_MAX_CARDS], contexts[VCUDA_MAX_CARDS];
 };
 
-/* Maps the ledger, and claims a slot where `own` asks for one. False where that isn't possible:
- * missing, truncated or foreign file, no slot free. Cheap when it was done before. */
+/* Maps the ledger, and takes a slot where `own` asks for one or the process holds something. False
+ * where that isn't possible: missing, truncated or foreign file, no slot free. Cheap when it was
+ * done before. A slot that was lost is taken anew, charged with what the process holds. */
 bool ledger_open(struct ledger *ledger, const char *path, bool own);
 
 /* The card's place in the ledger, or LEDGER_NO_CARD. */
 int ledger_card(const struct ledger *ledger, const uint8_t *uuid);
 
 /* Adds `units` (negative: returns them) to the sum of a card, if it then doesn't exceed `limit`
- * units. False when it would; nothing is changed then. A negative amount always succeeds. */
+ * units. False when it would; nothing is changed then. A negative amount always succeeds, also
+ * while there is no slot: the next one is charged less. */
 bool ledger_add(struct ledger *ledger, int card, int64_t units, uint64_t limit);
 uint64_t ledger_sum(const struct ledger *ledger, int card); /* units */
 

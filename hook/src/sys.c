@@ -7,6 +7,7 @@
 
 /* Of Linux 3.15; the libc that we build for is older. */
 #ifndef F_OFD_SETLK
+#define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
 #endif
 
@@ -23,15 +24,41 @@ int sys_open(const char *path, int flags) {
 
 void sys_close(int fd) { syscall(SYS_close, fd); }
 
-static bool set_lock(int fd, size_t offset, int16_t type) {
+int sys_duplicate(int fd, int least) { return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least); }
+
+bool sys_stat(int fd, struct stat *found) { return syscall(SYS_fstat, fd, found) == 0; }
+
+static bool set_lock(int fd, int command, size_t offset, int16_t type) {
     struct byte_lock lock = {
         .type = type, .whence = SEEK_SET, .start = (int64_t)offset, .length = 1};
-    return syscall(SYS_fcntl, fd, F_OFD_SETLK, &lock) == 0;
+    return syscall(SYS_fcntl, fd, command, &lock) == 0;
 }
 
-bool sys_lock_byte(int fd, size_t offset) { return set_lock(fd, offset, F_WRLCK); }
+bool sys_lock_byte(int fd, size_t offset) { return set_lock(fd, F_OFD_SETLK, offset, F_WRLCK); }
 
-void sys_unlock_byte(int fd, size_t offset) { set_lock(fd, offset, F_UNLCK); }
+bool sys_lock_byte_of_process(int fd, size_t offset) {
+    return set_lock(fd, F_SETLK, offset, F_WRLCK);
+}
+
+void sys_unlock_byte(int fd, size_t offset) { set_lock(fd, F_OFD_SETLK, offset, F_UNLCK); }
+
+/* The lock that keeps `fd` from an OFD lock on the byte; of type F_UNLCK where none does. */
+static struct byte_lock find_lock(int fd, size_t offset) {
+    struct byte_lock lock = {
+        .type = F_WRLCK, .whence = SEEK_SET, .start = (int64_t)offset, .length = 1};
+    if (syscall(SYS_fcntl, fd, F_OFD_GETLK, &lock) != 0) {
+        lock.type = F_UNLCK;
+    }
+    return lock;
+}
+
+bool sys_byte_is_locked(int fd, size_t offset) { return find_lock(fd, offset).type != F_UNLCK; }
+
+bool sys_byte_is_ours(int fd, size_t offset) {
+    struct byte_lock lock = find_lock(fd, offset);
+    /* The kernel names a living holder, translated to our PID namespace: not a PID to distrust. */
+    return lock.type != F_UNLCK && (uint32_t)lock.pid == sys_pid();
+}
 
 uint32_t sys_pid(void) { return (uint32_t)syscall(SYS_getpid); }
 

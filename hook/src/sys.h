@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 /* Restores errno at the end of the block that it stands in. */
 #define ERRNO_KEPT __attribute__((cleanup(sys_restore_errno), unused)) int saved_errno = errno
@@ -19,9 +20,17 @@ static inline void sys_restore_errno(const int *saved) { errno = *saved; }
 
 int sys_open(const char *path, int flags);
 void sys_close(int fd);
-/* Whether an OFD write lock on one byte could be taken at once. */
+/* The lowest free number from `least` on, closed by exec; negative where there is none. */
+int sys_duplicate(int fd, int least);
+bool sys_stat(int fd, struct stat *found);
+/* Whether an OFD write lock on one byte could be taken at once; and one of the process (POSIX). */
 bool sys_lock_byte(int fd, size_t offset);
-void sys_unlock_byte(int fd, size_t offset);
+bool sys_lock_byte_of_process(int fd, size_t offset);
+void sys_unlock_byte(int fd, size_t offset); /* an OFD lock */
+/* Whether another open file, or any process, has locked the byte; and whether this process has, by
+ * sys_lock_byte_of_process. False where `fd` is no open file. */
+bool sys_byte_is_locked(int fd, size_t offset);
+bool sys_byte_is_ours(int fd, size_t offset);
 uint32_t sys_pid(void);
 /* Whether a page of a shared mapping still has a file behind it: false where access would raise
  * SIGBUS because somebody has truncated the file. */

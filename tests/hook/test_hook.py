@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 
@@ -160,6 +161,35 @@ def test_program(build: pathlib.Path, program: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.fixture
+def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder on overlayfs, which has the root of live systems and immutable distributions.
+
+    A mapping there doesn't hold the file that was opened, but the one of the layer below.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("mounting an overlayfs needs root")
+    layers = {name: tmp_path / "overlay" / name for name in ("lower", "upper", "work", "merged")}
+    for folder in layers.values():
+        folder.mkdir(parents=True)
+    options = "lowerdir={lower},upperdir={upper},workdir={work}".format(**layers)
+    command = ["mount", "-t", "overlay", "overlay", "-o", options, str(layers["merged"])]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    if result.returncode != 0:
+        pytest.skip(f"this machine mounts no overlayfs on {tmp_path}: {result.stderr.strip()}")
+    yield layers["merged"]
+    # Lazily: a program that failed may have left a child behind.
+    subprocess.run(["umount", "--lazy", str(layers["merged"])], check=True)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program_on_overlayfs(build: pathlib.Path, overlay: pathlib.Path, program: str) -> None:
+    command = [str(HOOK / "tests" / "run.sh"), str(build / "test"), program]
+    environment = os.environ | {"TMPDIR": str(overlay)}
+    result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
 def test_file_needs_libc_alone_and_exports_the_list(build: pathlib.Path, arch: str) -> None:
     command = [
@@ -262,6 +292,33 @@ def test_the_agent_reads_who_uses_what_until_it_is_killed(container: Container) 
         tenant.send_signal(signal.SIGKILL)
         tenant.wait(timeout=30)
         assert container.use() == ledger.CardUse(uuid=CARD)
+
+
+def test_the_agent_reads_a_ledger_on_overlayfs_that_is_bound_into_a_container(
+    container: Container, overlay: pathlib.Path
+) -> None:
+    mapped.create_ledger(overlay / "ledger", [CARD])
+    source = "enter(); check(allocate(100 << 20)[0]); print(flush=True); input()"
+    command = [sys.executable, "-c", CLIENT + source]
+    namespaces = ["unshare", "--mount", "--pid", "--fork"]
+    bound = ["sh", "-c", 'mount --bind "$0" ledger && exec "$@"', str(overlay / "ledger")]
+    with subprocess.Popen(
+        [*namespaces, *bound, *command],
+        cwd=container.folder,
+        env=container.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as tenant:
+        assert tenant.stdout is not None
+        assert tenant.stdout.readline() == "\n"
+        reading = mapped.read_ledger(overlay / "ledger")
+        assert [slot.pid for slot in reading.slots] == [1]  # as the container's namespace has it
+        assert reading.cards[0].used_bytes == CONTEXT_BYTES + 100 * MIB
+        assert container.use() == ledger.CardUse(uuid=CARD)  # what the mount covers
+        tenant.communicate("\n", timeout=30)
+    assert tenant.returncode == 0
+    assert mapped.read_ledger(overlay / "ledger").cards == (ledger.CardUse(uuid=CARD),)
 
 
 def test_a_limit_that_the_agent_changes_holds_at_once(container: Container) -> None:
