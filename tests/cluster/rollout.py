@@ -56,7 +56,7 @@ def run_playbook(bench: str, playbook: str, *extra: str) -> dict[str, Recap]:
     """
     environment = {
         "PATH": os.environ["PATH"],
-        "HOME": os.environ.get("HOME", "/root"),
+        "HOME": str(pathlib.Path.home()),
         "LANG": "C.UTF-8",
         "GPUSTACK_BENCH_STATE": str(paths.state_root()),
         "GPUSTACK_BENCH_NAME": bench,

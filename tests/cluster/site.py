@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.bench import description
 from tests.cluster import kubectl, rollout
 
 # what the product may leave on a host; nothing of it may exist before the first real run
@@ -64,13 +65,13 @@ class Site:
             )
         return done.stdout
 
-    def traces(self, hosts: list[str]) -> list[str]:
-        """Return ``host:path`` for each of the product's paths that exists."""
+    def traces(self) -> list[str]:
+        """Return ``host:path`` for each of the product's paths that exists on a host."""
         script = "; ".join(f"test -e {path} && echo {path}" for path in PRODUCT_PATHS) + "; true"
         return [
-            f"{host}:{path}"
-            for host in hosts
-            for path in self.on(host, "sh", "-c", script).splitlines()
+            f"{host.name}:{path}"
+            for host in description.load(self.name).hosts
+            for path in self.on(host.name, "sh", "-c", script).splitlines()
         ]
 
     def running(self, pod: str, *, seconds: float = 90) -> dict[str, Any]:
