@@ -24,9 +24,18 @@ if [ "${#missing[@]}" -gt 0 ]; then
         -o Dpkg::Use-Pty=0 "${missing[@]}" >/dev/null
 fi
 
+# two checkouts may want the same environment at the same time
+mkdir -p "$(dirname "$venv")"
+exec 9>"$venv.lock"
+flock 9
+if [ -e "$venv/.complete" ]; then
+    echo "setup: another run has made $venv"
+    exit 0
+fi
 rm -rf "$venv"
 python3 -m venv "$venv"
 # uv resolves nothing here: it only installs the locked files, in seconds instead of minutes
 "$venv/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.5'
 VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --quiet --require-hashes -r "$root/requirements.lock"
 echo "setup: $("$venv/bin/python" --version), $(grep -c '^[a-z0-9]' "$root/requirements.lock") locked packages"
+touch "$venv/.complete"
