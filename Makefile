@@ -12,6 +12,8 @@ STEP := python3 tests/step.py
 COMPILE := uv pip compile -q pyproject.toml --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
+# ansible refuses to start under LC_ALL=C
+export LC_ALL := C.UTF-8
 export PYTHONDONTWRITEBYTECODE := 1
 export PYTHONUNBUFFERED := 1
 
@@ -57,8 +59,8 @@ lint: setup ## Style, types, layers, playbooks
 	@$(STEP) layers -- lint-imports
 	@$(STEP) yamllint -- yamllint --strict .
 	@$(STEP) ansible-lint -- ansible-lint --offline
-	@$(STEP) shellcheck -- bash -c 'git ls-files -z -- "*.sh" .ci/run | xargs -0 shellcheck'
-	@$(STEP) clang-format -- bash -c 'git ls-files -z -- "*.c" "*.h" | xargs -0 clang-format --dry-run --Werror'
+	@$(STEP) shellcheck -- bash -o pipefail -c 'git ls-files -z -- "*.sh" .ci/run | xargs -0r shellcheck'
+	@$(STEP) clang-format -- bash -o pipefail -c 'git ls-files -z -- "*.c" "*.h" | xargs -0r clang-format --dry-run --Werror'
 	@$(STEP) codespell -- codespell
 
 .PHONY: unit

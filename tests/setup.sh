@@ -13,7 +13,8 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 }
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v git >/dev/null || missing+=(git)
-command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+command -v gcc >/dev/null || missing+=(gcc)
+[ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 # what unit tests look with: ps, and systemd's judgement of our units
 command -v ps >/dev/null || missing+=(procps)
 command -v systemd-analyze >/dev/null || missing+=(systemd)

@@ -7,11 +7,12 @@ from typing import Any
 
 from gpustack.cli import options, printing
 from gpustack.cli.source import Snapshot, SourceError
-from gpustack.model.explanation import Refusal
+from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.placement import Placement, place
-from gpustack.wire.annotations import Keys
+from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire.annotations import BadAnnotation, Keys
 from gpustack.wire.nodes import decode_node
-from gpustack.wire.pods import holding, parse_request, usage
+from gpustack.wire.pods import finished, holding, parse_request, usage
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -60,28 +61,49 @@ def explain(keys: Keys, snapshot: Snapshot, name: str) -> Explanation:
         name: ``namespace/name``, or a name in ``default``.
 
     Raises:
-        SourceError: no such pod, or it asks for no GPU.
-        BadRequest: its limits don't exist; names the field.
-        BadAnnotation: a node describes no machine.
+        SourceError: no such pod, it has ended, or it asks for no GPU.
     """
     pod = _find(snapshot, name)
-    full = "{namespace}/{name}".format_map(pod["metadata"])
-    request = parse_request(keys, pod)
+    full = f"{_namespace(pod)}/{pod['metadata']['name']}"
+    if finished(pod):
+        raise SourceError(f"pod {full} has ended: it holds no card and wants none")
+    try:
+        request = parse_request(keys, pod)
+    except BadRequest as error:
+        no = Refusal(reason=Reason.BAD_REQUEST, detail=error.message)
+        nodes = (node["metadata"]["name"] for node in snapshot.nodes)
+        return Explanation(pod=full, held=None, answers=dict.fromkeys(nodes, no))
     if request is None:
         raise SourceError(f"pod {full} asks for no GPU: no limit names {keys.vcuda_core}")
     held = holding(keys, pod)
     if held is not None:
         return Explanation(pod=full, held=held.decision.placement, answers={})
-    nodes = (usage(keys, decode_node(keys, each), snapshot.pods) for each in snapshot.nodes)
-    return Explanation(pod=full, held=None, answers={n.name: place(n, request) for n in nodes})
+    answers = {
+        node["metadata"]["name"]: _answer(keys, node, snapshot, request) for node in snapshot.nodes
+    }
+    return Explanation(pod=full, held=None, answers=answers)
+
+
+def _answer(
+    keys: Keys, node: Mapping[str, Any], snapshot: Snapshot, request: PodRequest
+) -> Placement | Refusal:
+    try:
+        cards = decode_node(keys, node)
+    except BadAnnotation as error:
+        # as the extender takes it: a node without cards
+        return Refusal(reason=Reason.NO_CARDS, detail=error.message)
+    return place(usage(keys, cards, snapshot.pods), request)
+
+
+def _namespace(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("namespace") or "default")
 
 
 def _find(snapshot: Snapshot, name: str) -> Mapping[str, Any]:
     namespace, slash, short = name.rpartition("/")
     wanted = (namespace if slash else "default", short)
     for pod in snapshot.pods:
-        metadata = pod["metadata"]
-        if (metadata.get("namespace", "default"), metadata.get("name")) == wanted:
+        if (_namespace(pod), pod["metadata"]["name"]) == wanted:
             return pod
     raise SourceError(f"no pod {wanted[0]}/{wanted[1]}; write NAMESPACE/NAME")
 

@@ -5,6 +5,7 @@ Exit status: 0 yes, 1 no (with a reason), 2 wrong use or unreadable input. Error
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -31,6 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser().parse_args(arguments)
     try:
         status: int = chosen.run(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `gpustack usage | head -1`: nobody reads on, and the last flush at exit must not say so
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except GpustackError as error:
         print(f"gpustack: {error}", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient
+from gpustack.cli import shape
 from gpustack.model.errors import GpustackError
 
 DEFAULT_KUBECONFIG: Final = "/etc/kubernetes/admin.conf"
@@ -63,6 +64,8 @@ def read_file(path: str) -> dict[str, Any]:
         raise SourceError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise SourceError(f"{path}: is not JSON: {error}") from error
+    except RecursionError as error:
+        raise SourceError(f"{path}: is nested too deeply") from error
     if not isinstance(value, dict) or value.get("kind") != "List":
         raise SourceError(f'{path}: kind: must be "List", as gpustack snapshot writes it')
     return value
@@ -72,14 +75,15 @@ def parse(path: str, value: Mapping[str, Any]) -> Snapshot:
     """Sort a List's items by kind; other kinds are passed over.
 
     Raises:
-        SourceError: the items are no objects; names the place.
+        SourceError: an item isn't what the API gives; names the place.
     """
     items = value.get("items")
     if not isinstance(items, list):
         raise SourceError(f"{path}: items: must be an array of nodes and pods")
     by_kind: dict[str, list[Mapping[str, Any]]] = {"Node": [], "Pod": []}
     for index, item in enumerate(items):
-        if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict):
-            raise SourceError(f"{path}: items[{index}].metadata: must be an object")
+        problem = shape.problem(item)
+        if problem:
+            raise SourceError(f"{path}: items[{index}]{problem}")
         by_kind.get(str(item.get("kind")), []).append(item)
     return Snapshot(nodes=tuple(by_kind["Node"]), pods=tuple(by_kind["Pod"]))

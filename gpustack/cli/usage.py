@@ -1,6 +1,7 @@
 """``gpustack usage``: every card, what is free of it, and who holds the rest."""
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from gpustack.cli import options, printing
 from gpustack.cli.source import Snapshot
 from gpustack.model.device import Node
-from gpustack.wire.annotations import Keys
+from gpustack.wire.annotations import BadAnnotation, Keys
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import Holding, holding, usage
 
@@ -21,10 +22,12 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print every card."""
-    cards = measure(Keys(chosen.domain), options.read(chosen))
+    """Print every card; 1 when a node could not be read, which stderr then names."""
+    cards, unread = measure(Keys(chosen.domain), options.read(chosen))
     printing.show(chosen.output, rows(cards), as_json(cards))
-    return 0
+    for problem in unread:
+        print(f"gpustack: {problem}", file=sys.stderr)
+    return 1 if unread else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +55,19 @@ class CardUsage:
     tenants: tuple[Tenant, ...]
 
 
-def measure(keys: Keys, snapshot: Snapshot) -> list[CardUsage]:
-    """Return the cards of all nodes, by node name and minor.
-
-    Raises:
-        BadAnnotation: a node describes no machine; names the place.
-    """
+def measure(keys: Keys, snapshot: Snapshot) -> tuple[list[CardUsage], list[str]]:
+    """Return the cards of all nodes, by node name and minor, and what couldn't be read, by node."""
     held = [each for each in (holding(keys, pod) for pod in snapshot.pods) if each is not None]
     cards: list[CardUsage] = []
-    for item in sorted(snapshot.nodes, key=lambda item: str(item["metadata"].get("name"))):
-        node = usage(keys, decode_node(keys, item), snapshot.pods)
-        cards.extend(_cards(node, held))
-    return cards
+    unread: list[str] = []
+    for item in sorted(snapshot.nodes, key=lambda item: str(item["metadata"]["name"])):
+        try:
+            node = usage(keys, decode_node(keys, item), snapshot.pods)
+        except BadAnnotation as error:
+            unread.append(f"node {item['metadata']['name']}: {error.message}")
+        else:
+            cards.extend(_cards(node, held))
+    return cards, unread
 
 
 def _cards(node: Node, held: Iterable[Holding]) -> Iterable[CardUsage]:

@@ -20,7 +20,7 @@ def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     assert found, f"{program} is not installed: pip install --requirement requirements.lock"
     environment = {
         "PATH": f"{pathlib.Path(found).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": os.environ["HOME"],
+        "HOME": str(pathlib.Path.home()),
         "LANG": "C.UTF-8",
     }
     return subprocess.run(

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpustack.agent.containers import response
 from gpustack.wire import config, schemas
+from gpustack.wire.keys import Keys
+from gpustack.wire.nodes import MODEL_LABEL
+from tests.ansible import layout
 
 # Named by the role itself, not by a variable.
 FIXED = {"agent": {"node_name"}, "extender": set()}
@@ -101,3 +105,18 @@ def test_decisions_are_guarded_on_every_way_to_write_them(rendered: pathlib.Path
     (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
     assert rule["operations"] == ["CREATE", "UPDATE"]
     assert rule["resources"] == ["pods", "pods/status", "pods/binding", "bindings"]
+
+
+def test_the_policy_protects_the_paths_that_the_agent_protects() -> None:
+    variables = layout.load(layout.ROOT / "roles/cluster_objects/vars/main.yml")
+    reserved = {f"/{path}" for path in variables["__cluster_objects_reserved_paths"]}
+    assert reserved == set(response.PROTECTED_PATHS)
+
+
+def test_the_roles_write_the_names_that_the_programs_read() -> None:
+    variables = layout.load(layout.ROOT / "roles/cluster_objects/vars/main.yml")
+    keys = Keys("{{ cluster_objects_domain }}")
+    assert variables["__cluster_objects_core_name"] == keys.vcuda_core
+    assert variables["__cluster_objects_memory_name"] == keys.vcuda_memory
+    assert variables["__cluster_objects_devices_name"] == keys.gpu_devices
+    assert variables["__cluster_objects_model_label"] == MODEL_LABEL

@@ -6,7 +6,7 @@ import pytest
 
 from tests.ansible import layout, readmes
 
-ENTRY_POINTS = ("main", "uninstall", "verify", "clean")
+ENTRY_POINTS = ("main", "preflight", "uninstall", "verify", "clean")
 # A role of checks installs nothing.
 INSTALLS_NOTHING = {"preflight"}
 

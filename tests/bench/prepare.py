@@ -16,6 +16,8 @@ NEEDED = (
     # mmdebstrap checks Debian's signatures with it, on Ubuntu as well
     ("/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring"),
     ("dpkg-scanpackages", "dpkg-dev"),
+    # Go trusts the system's authorities alone, and fetches modules over TLS
+    ("/etc/ssl/certs/ca-certificates.crt", "ca-certificates"),
     ("ip", "iproute2"),
     ("make", "make"),
     ("gcc", "gcc"),

@@ -92,7 +92,9 @@ def test_explain_of_a_holder_says_where(snapshot: str, capsys: pytest.CaptureFix
         ("{", "is not JSON"),
         ('{"kind": "Pod"}', 'kind: must be "List"'),
         ('{"kind": "List"}', "items: must be an array"),
-        ('{"kind": "List", "items": [{}]}', "items[0].metadata"),
+        ('{"kind": "List", "items": [{}]}', "items[0].metadata.name: is missing"),
+        ('{"kind": "List", "items": [7]}', "items[0]: must be an object"),
+        ("[" * 100_000, "is nested too deeply"),
     ],
 )
 def test_a_snapshot_that_is_none_is_refused_by_place(

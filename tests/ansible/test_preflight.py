@@ -1,0 +1,156 @@
+"""Preflight's words about an inventory: each host below has one fault, and its message names it."""
+
+import json
+import pathlib
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible import layout
+from tests.ansible.conftest import ansible
+
+# host name: its group's kind, its variables, and what the message must contain
+FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "misspelt": (
+        "gpu_node",
+        {"gpustack_agent_domian": "x.test"},
+        "Role gpustack_agent has no variable gpustack_agent_domian",
+    ),
+    "stranger": (
+        "gpu_node",
+        {"gpustack_agnet_domain": "x.test"},
+        "Nothing of gpustack has a variable gpustack_agnet_domain",
+    ),
+    "serial": ("gpu_node", {"gpu_node_serial": 1}, "gpu_nodes_serial"),
+    "states": (
+        "gpu_node",
+        {"gpustack_agent_state_path": "/srv/state"},
+        "gpustack_hook_state_path and gpustack_agent_state_path must say the same",
+    ),
+    "bundles": (
+        "control_plane",
+        {"gpustack_extender_bundle": "/srv/bundle"},
+        "preflight_bundle and gpustack_extender_bundle must say the same",
+    ),
+    "ports": (
+        "control_plane",
+        {"gpustack_extender_listen": "127.0.0.1:4567"},
+        "kube_scheduler_extender_url is http://127.0.0.1:3456/scheduler, but",
+    ),
+}
+# what a site may write without a word of ours
+SOUND: dict[str, tuple[str, dict[str, Any]]] = {
+    "sound-gpu": ("gpu_node", {"gpu_nodes_serial": 1, "gpustack_agent_domain": "tencent.com"}),
+    "sound-plane": ("control_plane", {"kube_scheduler_form": "policy"}),
+}
+
+
+def check(
+    folder: pathlib.Path, hosts: dict[str, tuple[str, dict[str, Any]]]
+) -> subprocess.CompletedProcess[str]:
+    """Run what preflight says of variables alone, for hosts that are all this machine."""
+    groups: dict[str, Any] = {"kube_control_plane": {"hosts": {}}, "gpu_nodes": {"hosts": {}}}
+    for name, (kind, variables) in hosts.items():
+        group = "gpu_nodes" if kind == "gpu_node" else "kube_control_plane"
+        said = {"preflight_kind": kind, "ansible_connection": "local", **variables}
+        groups[group]["hosts"][name] = said
+    (folder / "hosts.yml").write_text(yaml.safe_dump(groups))
+    tasks = [
+        {"import_role": {"name": "preflight", "tasks_from": part}}
+        for part in ("removed_variables", "agreement")
+    ]
+    play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    # ansible.cfg's roles_path is the repository's
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    return ansible("ansible-playbook", "--inventory", f"{folder}/hosts.yml", f"{folder}/play.yml")
+
+
+def failures(output: str) -> dict[str, str]:
+    """Return each failed host's own lines; one element of a loop fails by the word `failed`."""
+    said: dict[str, str] = {}
+    for part in re.split(r"^(?:fatal|failed): \[", output, flags=re.MULTILINE)[1:]:
+        host = part.partition("]")[0]
+        said[host] = said.get(host, "") + " ".join(part.split())
+    return said
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    hosts: dict[str, tuple[str, dict[str, Any]]] = {
+        name: (kind, variables) for name, (kind, variables, _) in FAULTS.items()
+    }
+    done = check(tmp_path_factory.mktemp("preflight"), {**hosts, **SOUND})
+    return failures(done.stdout)
+
+
+@pytest.mark.parametrize("host", FAULTS)
+def test_a_fault_in_the_inventory_is_named(said: dict[str, str], host: str) -> None:
+    assert FAULTS[host][2] in said.get(host, "it was accepted")
+
+
+@pytest.mark.parametrize("host", SOUND)
+def test_a_sound_host_is_not_held_up_by_others(said: dict[str, str], host: str) -> None:
+    assert host not in said
+
+
+def test_a_domain_that_one_role_was_not_told_is_named(tmp_path: pathlib.Path) -> None:
+    told = {f"{role}_domain": "x.test" for role in ("gpustack_extender", "kube_scheduler")}
+    hosts: dict[str, tuple[str, dict[str, Any]]] = {
+        "plane": ("control_plane", told),
+        "gpu": ("gpu_node", {"gpustack_agent_domain": "x.test"}),
+    }
+    done = check(tmp_path, hosts)
+    assert done.returncode != 0
+    assert "say x.test and tencent.com" in " ".join(done.stdout.split())
+
+
+def test_a_domain_that_all_roles_were_told_is_accepted(tmp_path: pathlib.Path) -> None:
+    roles = ("gpustack_extender", "kube_scheduler", "cluster_objects")
+    done = check(
+        tmp_path,
+        {
+            "plane": ("control_plane", {f"{role}_domain": "x.test" for role in roles}),
+            "gpu": ("gpu_node", {"gpustack_agent_domain": "x.test"}),
+        },
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("version", "served"), [("v1.29.9", 0), ("v1.30.0-rc.1+k3s1", 2)])
+def test_the_extender_gets_the_current_contexts_server_and_old_api_servers_no_policy(
+    tmp_path: pathlib.Path, version: str, served: int
+) -> None:
+    clusters = [
+        {"name": name, "cluster": {"server": f"https://{name}.test"}} for name in ("one", "two")
+    ]
+    contexts = [
+        {"name": f"to-{name}", "context": {"cluster": name, "user": "me"}}
+        for name in ("one", "two")
+    ]
+    kubeconfig = {"clusters": clusters, "contexts": contexts, "current-context": "to-two"}
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    conditions = [
+        "__cluster_objects_server == 'https://two.test'",
+        f"__cluster_objects_served_policies | length == {served}",
+    ]
+    tasks = [
+        {"include_vars": str(layout.ROOT / "roles/cluster_objects/defaults/main.yml")},
+        {"include_vars": str(layout.ROOT / "roles/cluster_objects/vars/main.yml")},
+        {"assert": {"that": conditions}},
+    ]
+    variables = {
+        "cluster_objects_kubeconfig": str(tmp_path / "kubeconfig"),
+        "__cluster_objects_cluster": {
+            "version": {"server": {"kubernetes": {"gitVersion": version}}}
+        },
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local",
+        f"--extra-vars={json.dumps(variables)}", f"{tmp_path}/play.yml",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

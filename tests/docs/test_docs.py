@@ -1,0 +1,54 @@
+"""What the documents name is there, and what is there is named."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+)
+# files of which a folder of the project holds at least one
+SOURCES = (".py", ".c", ".mod", ".yml", ".sh")
+
+
+def folders(below: str) -> list[str]:
+    """Return the folders one level down that hold sources, as paths from the root."""
+    return [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / below).iterdir())
+        if path.is_dir() and any(found.suffix in SOURCES for found in path.rglob("*"))
+    ]
+
+
+def text(document: str) -> str:
+    return (ROOT / document).read_text("utf-8")
+
+
+@pytest.mark.parametrize("folder", [*folders("gpustack"), *folders("tests"), "extender", "hook"])
+def test_the_architecture_names_every_package(folder: str) -> None:
+    assert f"`{folder}`" in text("docs/architecture.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_that_a_document_names_exists(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", text(document), re.MULTILINE))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_path_that_a_document_names_exists(document: str) -> None:
+    tops = "docs|playbooks|roles|inventories|hook|gpustack|extender|tests|molecule"
+    named = re.findall(rf"(?:`|\s)((?:{tops})/[A-Za-z0-9_./-]*[A-Za-z0-9_])", text(document))
+    yours = {"inventories/mysite"}  # the reader's own
+    assert [path for path in named if path not in yours and not (ROOT / path).exists()] == []
+
+
+def test_operations_lists_every_playbook_that_an_operator_runs() -> None:
+    parts = set(re.findall(r"import_playbook: (\S+)", text("playbooks/site.yml")))
+    for playbook in (ROOT / "playbooks").glob("*.yml"):
+        if playbook.name not in parts - {"preflight.yml"} and playbook.name != "site.yml":
+            assert f"`playbooks/{playbook.name}`" in text("docs/operations.md")
