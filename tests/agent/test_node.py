@@ -15,8 +15,7 @@ from gpustack.adapters.systemd import Notifier
 from gpustack.agent.app import Agent
 from gpustack.agent.instance import InstanceError
 from gpustack.agent.main import main
-from gpustack.agent.node.publisher import MODEL_LABEL
-from gpustack.wire.nodes import decode_node
+from gpustack.wire.nodes import MODEL_LABEL, decode_node
 from tests.agent.host import CORE, KEYS, MEMORY, NODE, Host, container, decision, make_pod
 from tests.fakes.nvml import card
 

@@ -13,11 +13,9 @@ from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.device import Node, label_safe_model
 from gpustack.wire.annotations import Keys
-from gpustack.wire.nodes import encode_devices
+from gpustack.wire.nodes import MODEL_LABEL, encode_devices
 
 logger = logging.getLogger(__name__)
-
-MODEL_LABEL = "gaia.tencent.com/gpu-model"
 
 _REPEAT_SECONDS = 600.0
 _RETRY_SECONDS = 5.0

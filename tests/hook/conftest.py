@@ -1,0 +1,68 @@
+"""Builds the hook and the simulated driver once, and makes containers and overlays of them."""
+
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hook.container import (
+    CARD,
+    CARD_BYTES,
+    HOOK,
+    SIMGPU,
+    Container,
+    make,
+)
+
+
+@pytest.fixture(scope="session")
+def build() -> pathlib.Path:
+    """The hook's build folder, with the product's files and the tests' variant."""
+    make(HOOK, "all", "tests")
+    return HOOK / "out"
+
+
+@pytest.fixture(scope="session")
+def driver() -> pathlib.Path:
+    """The simulated driver's build folder."""
+    make(SIMGPU)
+    return SIMGPU / "out"
+
+
+@pytest.fixture
+def container(tmp_path: pathlib.Path, build: pathlib.Path, driver: pathlib.Path) -> Container:
+    """A container with a quarter of an 8 GiB card."""
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (devices / name).touch()
+    card = {"minor": 0, "uuid": CARD, "memory": CARD_BYTES}
+    (tmp_path / "cards.json").write_text(json.dumps({"cards": [card]}))
+    made = Container(tmp_path / "container", build, driver)
+    environment = made.environment | {"LD_PRELOAD": ""}
+    subprocess.run([made.simgpu, "init"], check=True, env=environment)
+    return made
+
+
+@pytest.fixture
+def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder on overlayfs, which has the root of live systems and immutable distributions.
+
+    A mapping there doesn't hold the file that was opened, but the one of the layer below.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("mounting an overlayfs needs root")
+    layers = {name: tmp_path / "overlay" / name for name in ("lower", "upper", "work", "merged")}
+    for folder in layers.values():
+        folder.mkdir(parents=True)
+    options = "lowerdir={lower},upperdir={upper},workdir={work}".format(**layers)
+    command = ["mount", "-t", "overlay", "overlay", "-o", options, str(layers["merged"])]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    if result.returncode != 0:
+        pytest.skip(f"this machine mounts no overlayfs on {tmp_path}: {result.stderr.strip()}")
+    yield layers["merged"]
+    # Lazily: a program that failed may have left a child behind.
+    subprocess.run(["umount", "--lazy", str(layers["merged"])], check=True)
