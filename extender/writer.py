@@ -14,6 +14,7 @@ from gpustack.wire.extender_bodies import PodName
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 5.0  # gpu-retry waits for nobody
+_DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
 
 
 class PodWriter:
@@ -29,6 +30,8 @@ class PodWriter:
         Raises:
             CannotDecide: the API server gave no answer in time, or refused.
         """
+        if not {pod.namespace, pod.name}.isdisjoint(_DOTS):
+            return None  # no pod is called so, and the path would lead elsewhere
         path = _path(pod.namespace, pod.name)
         try:
             value = self._client.get(path, timeout_seconds=timeout_seconds)

@@ -35,7 +35,7 @@ class CheckpointFile:
             document = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{self.path}: {error}") from error
         if not isinstance(document, dict) or document.get("version") != self._version:
             raise CheckpointError(f"{self.path}: not a version {self._version} checkpoint")

@@ -106,6 +106,15 @@ def test_a_lost_card_is_a_fault_until_it_is_back(simulation: Simulation) -> None
     assert simulation.ask("faults") == []
 
 
+def test_a_card_that_is_lost_already_leaves_the_others_in_the_inventory(
+    simulation: Simulation,
+) -> None:
+    simulation.tool("lose", "0")
+    found = simulation.ask("inventory")
+    assert [card["minor"] for card in found["cards"]] == [1, 2]
+    assert found["links"] == [["X", "SYS"], ["SYS", "X"]]
+
+
 def test_a_critical_xid_blames_its_card_and_a_programs_fault_does_not(
     simulation: Simulation,
 ) -> None:

@@ -1,13 +1,23 @@
 """Allocate does not name the pod: the agent finds it, also when its neighbours are slow or mute."""
 
 import threading
+from typing import Any
 
 import pytest
 
+from gpustack.adapters.kube import KubeClient
+from gpustack.agent.cluster.pods import PodView
 from gpustack.wire.pods import finished
-from tests.agent.host import CORE, MEMORY, Host, Pod, container, decision, make_pod
+from tests.agent.host import CORE, MEMORY, NODE, Host, Pod, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
+
+_DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:01Z"}}
+
+
+def _is_deleted(host: Host, pod: Pod) -> bool:
+    seen = host.agent.pods.get(pod["metadata"]["uid"])
+    return seen is not None and "deletionTimestamp" in seen["metadata"]
 
 
 def _two_pods(host: Host) -> tuple[Pod, Pod]:
@@ -136,6 +146,48 @@ def test_a_refused_pod_is_not_taken_for_the_next_one(host: Host) -> None:
     assert host.kubelet.admit(pod)["c0"].devices[0].host_path == "/dev/nvidia1"
 
 
+def test_a_pod_that_was_deleted_before_it_ran_is_not_taken_for_the_next_one(host: Host) -> None:
+    host.start_agent()
+    early, late = _two_pods(host)
+    host.kubelet.admit(early)
+    for pod in (early, late):
+        host.api.edit("pods", pod["metadata"]["name"], _DELETED)
+    host.wait_until(lambda: all(_is_deleted(host, pod) for pod in (early, late)))
+    # The kubelet's device manager forgets a pod that won't run; the pod itself it knows on.
+    host.kubelet.forget(early)
+    host.kubelet.know(early)
+    assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
+
+
+def test_a_deletion_that_the_kubelet_knows_and_our_watch_does_not_is_waited_for(
+    host: Host,
+) -> None:
+    host.start_agent()
+    early, late = _two_pods(host)
+    host.wait_until(lambda: host.agent.pods.get(late["metadata"]["uid"]) is not None)
+    host.api.hold_watches()
+    host.kubelet.know(early)  # but it doesn't admit it, because it is being deleted
+    host.api.edit("pods", "early", _DELETED)
+    release = threading.Timer(0.3, host.api.release_watches)
+    release.start()
+    assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
+    release.join()
+
+
+def test_a_pod_that_was_begun_comes_before_one_that_was_decided_earlier(host: Host) -> None:
+    host.start_agent()
+    other = decision((0,), cores=40, memory=16, now_ns=1)
+    rejected = host.create(make_pod("rejected", container("c0", 40, 16), annotations=other))
+    two = make_pod("two", container("c0", 50, 32), container("c1", 40, 16))
+    pod = host.create(two)
+    host.kubelet.allocate(pod, pod["spec"]["containers"][0])
+    host.kubelet.know(rejected)
+    host.kubelet.allocate(pod, pod["spec"]["containers"][1])
+    record = host.agent.records.get(pod["metadata"]["uid"])
+    assert record is not None
+    assert [len(each.core_ids) for each in record.containers] == [50, 40]
+
+
 def test_a_second_container_waits_for_the_first_ones_memory(host: Host) -> None:
     host.start_agent()
     pod = host.create(
@@ -153,3 +205,51 @@ def test_a_second_container_waits_for_the_first_ones_memory(host: Host) -> None:
     assert record is not None
     assert [len(each.memory_ids) for each in record.containers] == [32, 16]
     assert [len(each.core_ids) for each in record.containers] == [50, 50]
+
+
+@pytest.mark.parametrize("memory_first", [False, True])
+def test_an_init_container_after_a_sidecar_is_not_taken_for_done(
+    host: Host, memory_first: bool
+) -> None:
+    host.start_agent()
+    init = (
+        container("i0", 50, 32),
+        container("side", 20, 8, restartPolicy="Always"),
+        container("i1", 10, 4),
+    )
+    pod = host.create(make_pod("p", container("app", 50, 32), init=init))
+    host.kubelet.admit(pod, memory_first=memory_first)
+    record = host.agent.records.get(pod["metadata"]["uid"])
+    assert record is not None
+    taken = {each.name: (len(each.core_ids), len(each.memory_ids)) for each in record.containers}
+    assert taken == {"i0": (50, 32), "side": (20, 8), "i1": (10, 4), "app": (50, 32)}
+
+
+class _LateAnswers(KubeClient):
+    """Holds what the API server answered back until told to go on."""
+
+    answered = threading.Event()
+    go_on = threading.Event()
+
+    def get(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        answer = super().get(*arguments, **options)
+        self.answered.set()
+        self.go_on.wait(10)
+        return answer
+
+
+def test_a_list_older_than_the_watch_brings_no_deleted_pod_back(host: Host) -> None:
+    client = _LateAnswers.from_kubeconfig(host.settings().kubeconfig)
+    pods = PodView(client=client, node_name=NODE)
+    pods.start()
+    uid = host.create(make_pod("p", container("c0", 50, 32)))["metadata"]["uid"]
+    host.wait_until(lambda: pods.get(uid) is not None)
+    asking = threading.Thread(target=pods.refresh, args=(5.0,))
+    asking.start()
+    assert _LateAnswers.answered.wait(10)
+    host.api.delete("pods", "p")
+    host.wait_until(lambda: pods.get(uid) is None)
+    _LateAnswers.go_on.set()
+    asking.join()
+    pods.stop()
+    assert pods.get(uid) is None

@@ -1,5 +1,9 @@
 """From PreStartContainer to the pod's end, through restarts of the agent and of the kubelet."""
 
+import hashlib
+import json
+import threading
+
 import pytest
 
 from gpustack.adapters import mapped
@@ -119,6 +123,24 @@ def test_a_deleted_pod_frees_its_cards_for_the_next(host: Host) -> None:
     assert host.kubelet.admit(big)["c0"].devices[0].host_path == "/dev/nvidia1"
 
 
+def test_a_pod_deleted_by_force_keeps_its_cards_until_its_container_has_stopped(
+    host: Host,
+) -> None:
+    host.start_agent()
+    pod = _share(host, "one", 1)
+    host.kubelet.admit(pod)
+    running = host.cri.run(_uid(pod), "c0")
+    host.api.delete("pods", "one")
+    big = host.create(
+        make_pod("big", container("c0", 100), annotations=decision((1,), cores=100, memory=0))
+    )
+    end = threading.Timer(0.5, lambda: host.cri.exit(running))
+    end.start()
+    assert host.kubelet.admit(big)["c0"].devices[0].host_path == "/dev/nvidia1"
+    assert end.finished.is_set()
+    end.join()
+
+
 def test_a_restarted_agent_remembers_and_frees_nothing_that_runs(host: Host) -> None:
     host.start_agent()
     pod = _share(host)
@@ -147,7 +169,24 @@ def test_a_pod_that_ended_while_the_agent_was_away_is_freed(host: Host) -> None:
     assert not host.folder(pod, "c0").exists()
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"version": 1, "checksum": "x", "data": {}}'])
+_STRANGE = json.dumps(
+    {"version": 1, "checksum": f"sha256:{hashlib.sha256(b'{}').hexdigest()}", "data": {}}
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "",
+        "{",
+        "[" * 100_000,
+        '{"version": 1, "checksum": "x", "data": {}}',
+        '{"version": 99, "checksum": "x", "data": {}}',
+        _STRANGE,
+    ],
+    ids=["gone", "empty", "torn", "nested", "edited", "of a later version", "of another layout"],
+)
 def test_a_lost_or_broken_checkpoint_is_rebuilt_from_what_runs(
     host: Host, content: str | None
 ) -> None:
@@ -168,6 +207,26 @@ def test_a_lost_or_broken_checkpoint_is_rebuilt_from_what_runs(
     assert record.placement == before.placement
     assert record.source is Source.RECOVERED
     assert set(record.containers[0].core_ids) == set(before.containers[0].core_ids)
+
+
+def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speaks(
+    host: Host,
+) -> None:
+    host.start_agent()
+    running, crashed = _share(host, "running", 0), _share(host, "crashed", 1)
+    response = host.kubelet.admit(running)["c0"]
+    host.kubelet.admit(crashed)
+    host.cri.run(_uid(running), "c0", annotations=response.annotations)
+    host.stop_agent()
+    (host.state / "checkpoint.json").unlink()
+    host.kubelet.answers = False
+    host.start_agent()
+    assert [record.uid for record in host.agent.records.all()] == [_uid(running)]
+    host.kubelet.answers = True
+    host.api.edit("pods", "crashed", {"metadata": {"labels": {"any": "change"}}})
+    host.wait_until(lambda: host.agent.recovery.is_whole)
+    for pod in (running, crashed):
+        host.kubelet.start_container(pod, "c0", CORE)
 
 
 def test_an_agent_that_died_before_it_told_the_pod_tells_it_after_its_restart(host: Host) -> None:

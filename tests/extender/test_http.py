@@ -50,6 +50,14 @@ def test_a_bad_body_is_400_and_names_the_field(bench: Bench, body: object, field
     assert bench.api.asked("PATCH", "") == []
 
 
+@pytest.mark.parametrize("segment", [".", ".."])
+def test_a_name_of_dots_leads_to_no_other_path(bench: Bench, segment: str) -> None:
+    named = {"metadata": {"name": "p", "namespace": segment, "uid": "1"}}
+    answer = post(bench, {"Pod": named, "NodeNames": ["gpu1"]})
+    assert "is gone" in answer.body["Error"]
+    assert bench.api.asked("GET", "/pods/p") == []
+
+
 @pytest.mark.parametrize("change", [str.lower, str.upper, str.title])
 def test_field_names_are_read_in_any_case(bench: Bench, change: Any) -> None:
     created = bench.create(pod("p", 50, 32))

@@ -68,23 +68,24 @@ class Nvml:
     def close(self) -> None:
         """Let go of the library."""
         try:
-            if self._events is not None:
-                pynvml.nvmlEventSetFree(self._events)
-                self._events = None
+            self._unsubscribe()
             pynvml.nvmlShutdown()
         except pynvml.NVMLError as error:
             raise NvmlError(f"NVML does not stop: {error}") from error
 
     def inventory(self) -> Inventory:
-        """Read all cards and how they are joined.
+        """Read all cards that answer and how they are joined.
+
+        A card that doesn't answer is left out: it can't even say which one it is, and the others
+        must go on working.
 
         Raises:
-            NvmlError: the driver refused one of the questions that every card answers.
+            NvmlError: the driver refused a question that is not about one card.
         """
         try:
-            count = pynvml.nvmlDeviceGetCount()
-            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-            cards = tuple(self._card(handle) for handle in handles)
+            found = [self._found(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            handles = [each[0] for each in found if each is not None]
+            cards = tuple(each[1] for each in found if each is not None)
             tokens = links.read(handles)
             driver = str(pynvml.nvmlSystemGetDriverVersion())
             cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
@@ -112,7 +113,8 @@ class Nvml:
         """Wait for a critical XID that blames the card; None when none came in time.
 
         Raises:
-            NvmlError: the driver offers no events; `faults` still works.
+            NvmlError: the driver offers no events, or none while a card is lost; `faults` works
+                still, and this may be tried again.
         """
         try:
             if self._events is None:
@@ -125,6 +127,7 @@ class Nvml:
         except pynvml.NVMLError_Timeout:
             return None
         except pynvml.NVMLError as error:
+            self._unsubscribe()
             raise NvmlError(f"waiting for events: {error}") from error
         return CardFault(uuid=uuid, reason=f"Xid{xid}")
 
@@ -144,9 +147,27 @@ class Nvml:
 
     def _subscribe(self) -> Any:
         events = pynvml.nvmlEventSetCreate()
-        for handle in self._handles.values():
-            pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+        try:
+            for handle in self._handles.values():
+                kind = pynvml.nvmlEventTypeXidCriticalError
+                pynvml.nvmlDeviceRegisterEvents(handle, kind, events)
+        except pynvml.NVMLError:
+            pynvml.nvmlEventSetFree(events)
+            raise
         return events
+
+    def _unsubscribe(self) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            pynvml.nvmlEventSetFree(events)
+
+    def _found(self, index: int) -> tuple[Any, Card] | None:
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            return handle, self._card(handle)
+        except pynvml.NVMLError as error:
+            logger.error("a card does not answer and is left out index=%d: %s", index, error)
+            return None
 
     def _card(self, handle: Any) -> Card:
         bus = short_bus(pynvml.nvmlDeviceGetPciInfo(handle).busId)

@@ -51,6 +51,7 @@ class PodView:
         self._changed = threading.Condition()  # guards what follows
         self._pods: dict[str, Pod] = {}
         self._version = 0
+        self._seen = 0  # resourceVersion of the last event
         self._watcher = Watcher(
             client,
             "/api/v1/pods",
@@ -119,7 +120,9 @@ class PodView:
     def refresh(self, timeout_seconds: float) -> None:
         """Ask the API server for the list now, and add what the watch hasn't shown yet.
 
-        Nothing is removed or replaced: the watch may already know something newer.
+        Nothing is removed or replaced: the watch may already know something newer. A list that is
+        older than the watch adds nothing: what it has more is deleted by now, and the watch would
+        not say so a second time.
 
         Raises:
             KubeError: refused.
@@ -128,8 +131,9 @@ class PodView:
         params = {"fieldSelector": self._selector}
         answer = self._client.get("/api/v1/pods", params, timeout_seconds=timeout_seconds)
         with self._changed:
-            for pod in answer.get("items") or ():
-                self._pods.setdefault(uid_of(pod), pod)
+            if int(answer["metadata"]["resourceVersion"]) >= self._seen:
+                for pod in answer.get("items") or ():
+                    self._pods.setdefault(uid_of(pod), pod)
             self._version += 1
             self._changed.notify_all()
 
@@ -144,6 +148,7 @@ class PodView:
 
     def _event(self, kind: str, pod: Pod) -> None:
         with self._changed:
+            self._seen = int(pod["metadata"]["resourceVersion"])
             if kind == "DELETED":
                 self._pods.pop(uid_of(pod), None)
             else:

@@ -95,7 +95,8 @@ class PodWrites:
             self._again(uid, patch, error)
         except KubeError as error:
             if error.status in _GONE:
-                logger.info("pod is gone, patch dropped pod=%s/%s", patch.namespace, patch.name)
+                namespace, name = patch.namespace, patch.name
+                logger.info("pod is gone, patch dropped pod=%s/%s: %s", namespace, name, error)
             elif error.retryable or error.conflict:
                 self._again(uid, patch, error)
             else:

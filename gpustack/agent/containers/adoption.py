@@ -19,7 +19,7 @@ from gpustack.agent.containers.records import ContainerRecord, PodRecord, Record
 from gpustack.agent.containers.runtime import KubeletView
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.holding import ContainerPlacement
-from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
+from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys, decode_decision
 from gpustack.wire.pods import finished, parse_request
 
@@ -49,44 +49,70 @@ class Adoption:
         self._kubelet = kubelet
         self._confirmation = confirmation
         self._now_ns = now_ns
+        self._open: frozenset[str] | None = None  # UIDs of pods whose record isn't whole yet
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every pod that was here at the start has a whole record or needs none."""
+        return self._open is not None and not self._open
 
     def adopt(self, living: tuple[RuntimeContainer, ...]) -> None:
-        """Go through this node's pods once; also finish what the last agent left unsaid.
+        """Go through the pods that were here at the start; say what the last agent left unsaid.
+
+        A kubelet that is away or has just begun can't say which devices a pod holds, and without
+        them its containers could not be started again: call this until `is_done`.
 
         Args:
             living: the containers that run.
         """
+        left = set()
         for pod in self._pods.snapshot()[0]:
-            record = self._records.get(uid_of(pod))
-            if record is None:
-                record = self._adopted(pod, living)
-            if record is not None:
+            uid = uid_of(pod)
+            if self._open is not None and uid not in self._open:
+                continue
+            request = self._request(pod)
+            if request is None:
+                continue
+            record = self._records.get(uid)
+            if record is None or _lacks_devices(record):
+                record = self._adopted(pod, request, living, record)
+            if record is None or _lacks_devices(record):
+                left.add(uid)
+            else:
                 self._finish(pod, record)
+        self._open = frozenset(left)
+
+    def _request(self, pod: Pod) -> PodRequest | None:
+        try:
+            return None if finished(pod) else parse_request(self._keys, pod)
+        except BadRequest:
+            return None  # the agent never gave it anything
 
     def _finish(self, pod: Pod, record: PodRecord) -> None:
         annotations = pod["metadata"].get("annotations") or {}
         if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
             self._confirmation.queue(record)
 
-    def _adopted(self, pod: Pod, living: tuple[RuntimeContainer, ...]) -> PodRecord | None:
-        try:
-            request = None if finished(pod) else parse_request(self._keys, pod)
-        except BadRequest:
-            return None  # the agent never gave it anything
-        if request is None:
-            return None
+    def _adopted(
+        self,
+        pod: Pod,
+        request: PodRequest,
+        living: tuple[RuntimeContainer, ...],
+        before: PodRecord | None,
+    ) -> PodRecord | None:
         here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
         held = (self._kubelet.devices((pod,)) or {}).get(uid_of(pod))
-        if not here and (held is None or not any(held.containers.values())):
-            return None  # has nothing yet: its Allocate is still to come
+        if not _holds_any(held) and (before is not None or not here):
+            return before  # no news, or it has nothing yet and its Allocate is still to come
         record = self._record(pod, request, here, held)
-        if record is None:
-            return None
+        if record is None or (before is not None and _lacks_devices(record)):
+            return before
         try:
-            self._records.put(record)
+            if not self._records.exchange(before, record):
+                return self._records.get(record.uid)  # its Allocate came just now
         except CheckpointError as error:
             logger.warning("pod not taken up pod=%s/%s: %s", *name_of(pod), error)
-            return None
+            return before
         logger.info("took up a pod that has no record pod=%s/%s", *name_of(pod))
         return record
 
@@ -152,6 +178,19 @@ class Adoption:
             cores=asked.cores,
             memory_units=asked.memory_units,
         )
+
+
+def _holds_any(held: PodDevices | None) -> bool:
+    return held is not None and any(held.containers.values())
+
+
+def _lacks_devices(record: PodRecord) -> bool:
+    """Say whether a record was made without the kubelet's word; init containers never get it."""
+    return record.source is Source.RECOVERED and not all(
+        container.core_ids
+        for container in record.containers
+        if container.placement.kind is not ContainerKind.INIT
+    )
 
 
 def _decided(asked: ContainerRequest, decision: Decision | None) -> ContainerPlacement | None:

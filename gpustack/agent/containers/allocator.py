@@ -85,7 +85,7 @@ class Allocator:
             try:
                 record, container = self._placed(found)
                 epoch = self._finder.epoch
-                changed = dataclasses.replace(container, memory_ids=tuple(ids), epoch=epoch)
+                changed = dataclasses.replace(container, memory_ids=tuple(ids), memory_epoch=epoch)
                 self._put(record.with_container(changed))
             except PluginRefusal:
                 self._finder.refused(found.pod)
@@ -129,8 +129,9 @@ class Allocator:
         if container.placement.is_share:
             folder = self._prepare(record, container, found.pod)
         answer = response.build(self._keys, container.placement, paths, folder)
-        epoch = self._finder.epoch
-        changed = dataclasses.replace(container, core_ids=tuple(ids), epoch=epoch, verified=False)
+        changed = dataclasses.replace(
+            container, core_ids=tuple(ids), core_epoch=self._finder.epoch, verified=False
+        )
         self._put(record.with_container(changed))
         _log("allocated", record, container)
         return answer

@@ -36,7 +36,10 @@ _WANT_OF_ROOM = frozenset(
         Reason.TOPOLOGY_UNMET,
     }
 )
-_WAIT_SECONDS = 2.0  # how long cards may still be held by a pod that has just ended
+# How long cards may still be held by a pod that has just ended: one that was deleted by force is
+# gone from the API server at once, and its containers a second or two later, which no watch tells.
+_WAIT_SECONDS = 4.0
+_LOOK_SECONDS = 0.25
 
 
 class Decisions:
@@ -105,7 +108,7 @@ class Decisions:
         raise _refused(answer)
 
     def _until_room(self, pod: Pod, attempt: Callable[[Node], _T | Refusal]) -> _T | Refusal:
-        """Try, and for want of room try again while pods end, for a bounded time."""
+        """Try, and for want of room try again while pods and containers end, within a bound."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
             _, version = self._pods.snapshot()
@@ -113,8 +116,9 @@ class Decisions:
             answer = attempt(self._records.taken(self._inventory.node, without=uid_of(pod)))
             if not isinstance(answer, Refusal) or answer.reason not in _WANT_OF_ROOM:
                 return answer
-            if not self._pods.wait_for_change(version, deadline):
+            if (now := time.monotonic()) >= deadline:
                 return answer
+            self._pods.wait_for_change(version, min(deadline, now + _LOOK_SECONDS))
 
     def _with_reserved(self, node: Node, uid: str) -> Node:
         """Take the cards of pods that were decided for this node and haven't come yet."""

@@ -1,7 +1,9 @@
 """Finding the container of an Allocate call, within a bounded time.
 
 A pod that was just bound may reach the kubelet before our watch shows it: then the finder waits for
-the watch, for at most `WAIT_SECONDS`, asks the API server once, and says that nobody asked.
+the watch, for at most `WAIT_SECONDS`, asks the API server once, and says that nobody asked. A pod
+that the kubelet knows to be deleted or has rejected may look like one that still waits until our
+watch shows it: when several pods may be meant, the finder waits for at most `SETTLE_SECONDS`.
 """
 
 import dataclasses
@@ -21,6 +23,7 @@ from gpustack.wire.pods import finished, parse_request
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 2.0  # a watch is milliseconds behind; the kubelet waits for us meanwhile
+SETTLE_SECONDS = 1.0
 _ASK_SECONDS = 2.0
 
 
@@ -31,6 +34,21 @@ class _Waiting:
     pod: Pod
     request: PodRequest
     running: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Every container that a call may mean, and whether the kubelet had a say in it."""
+
+    matches: tuple[Match, ...]
+    kubelet_answers: bool
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether waiting can't improve it; without the kubelet's word, several may well wait."""
+        stay = [each for each in self.matches if "deletionTimestamp" not in each.pod["metadata"]]
+        clear = len(self.matches) == 1 or len(stay) == 1 or not self.kubelet_answers
+        return bool(self.matches) and clear
 
 
 class Finder:
@@ -76,25 +94,29 @@ class Finder:
             PluginRefusal: `NoCandidate` when no pod waits for so many, `ApiServerAway` when that
                 can't be known; `BadRequest` when the pod asks for something that doesn't exist.
         """
-        deadline = time.monotonic() + WAIT_SECONDS
+        started = time.monotonic()
         while True:
             pods, version = self._pods.snapshot()
-            found = self._match(pods, resource, count)
-            if found is not None:
-                return found
-            if not self._pods.wait_for_change(version, deadline):
+            found = self._matches(pods, resource, count)
+            seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
+            if found.is_clear or not self._pods.wait_for_change(version, started + seconds):
                 break
+        if not found.matches:
+            found = self._ask_api_server(resource, count)
+        return self._chosen(found)
+
+    def _ask_api_server(self, resource: Resource, count: int) -> _Found:
         try:
             self._pods.refresh(_ASK_SECONDS)
         except (KubeError, KubeUnavailable) as error:
             raise PluginRefusal("ApiServerAway", f"no waiting pod is known: {error}") from error
-        found = self._match(self._pods.snapshot()[0], resource, count)
-        if found is None:
+        found = self._matches(self._pods.snapshot()[0], resource, count)
+        if not found.matches:
             name = resource.full_name(self._keys)
             raise PluginRefusal("NoCandidate", f"no pod of this node waits for {count} {name}")
         return found
 
-    def _match(self, pods: tuple[Pod, ...], resource: Resource, count: int) -> Match | None:
+    def _matches(self, pods: tuple[Pod, ...], resource: Resource, count: int) -> _Found:
         waiting = self._waiting(pods, resource, count)
         held = self._kubelet.devices(tuple(each.pod for each in waiting)) if waiting else {}
         matches = []
@@ -112,7 +134,7 @@ class Finder:
             found = match(self._keys, evidence, resource, count)
             if found is not None:
                 matches.append(found)
-        return self._chosen(matches, kubelet_answers=held is not None)
+        return _Found(matches=tuple(matches), kubelet_answers=held is not None)
 
     def _waiting(self, pods: tuple[Pod, ...], resource: Resource, count: int) -> list[_Waiting]:
         """Return the pods that may be meant; those that run as a whole cost no question more."""
@@ -130,17 +152,16 @@ class Finder:
                 found.append(_Waiting(pod=pod, request=request, running=running))
         return found
 
-    def _chosen(self, matches: list[Match], *, kubelet_answers: bool) -> Match | None:
-        chosen = choose(self._keys, matches)
-        if chosen is not None and not kubelet_answers:
+    def _chosen(self, found: _Found) -> Match:
+        if not found.kubelet_answers:
             self.guesses += 1
-        if chosen is not None and len(matches) > 1:
+        if len(found.matches) > 1:
             self.ambiguities += 1
             logger.warning(
                 "several pods may be meant, the oldest decision is taken pods=%s",
-                ["/".join(name_of(each.pod)) for each in matches],
+                ["/".join(name_of(each.pod)) for each in found.matches],
             )
-        return chosen
+        return choose(self._keys, found.matches)
 
     def _request(self, pod: Pod, resource: Resource, count: int) -> PodRequest | None:
         try:

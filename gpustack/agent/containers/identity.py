@@ -9,7 +9,7 @@ may hand one out twice.
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod, uid_of
@@ -36,6 +36,10 @@ class Resource(enum.Enum):
         """Return the IDs that were recorded for the container."""
         return container.core_ids if self is Resource.CORE else container.memory_ids
 
+    def epoch(self, container: ContainerRecord) -> int:
+        """Return which kubelet took them."""
+        return container.core_epoch if self is Resource.CORE else container.memory_epoch
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -60,12 +64,12 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A container that the call may mean; `half_done` when its other resource came already."""
+    """A container that the call may mean; `begun` when its pod was given something already."""
 
     pod: Pod
     request: PodRequest
     container: ContainerRequest
-    half_done: bool
+    begun: bool
 
 
 def admission_order(containers: Iterable[ContainerRequest]) -> list[ContainerRequest]:
@@ -77,16 +81,16 @@ def match(keys: Keys, evidence: Evidence, resource: Resource, count: int) -> Mat
     """Return the container of this pod that an Allocate of `count` IDs may mean, or None."""
     if evidence.kubelet_answers and evidence.held is None:
         return None  # the kubelet hasn't begun with this pod
+    begun = False
     for container in admission_order(evidence.request.containers):
         wanted = [each for each in Resource if each.asked(container)]
         done = [each for each in wanted if _is_done(keys, evidence, container, each)]
+        begun = begun or bool(done)
         if len(done) == len(wanted):
             continue
         if resource in done or resource.asked(container) != count:
             return None
-        return Match(
-            pod=evidence.pod, request=evidence.request, container=container, half_done=bool(done)
-        )
+        return Match(pod=evidence.pod, request=evidence.request, container=container, begun=begun)
     return None
 
 
@@ -99,18 +103,26 @@ def _is_done(
     ids = resource.recorded(recorded) if recorded else ()
     if evidence.held is None:
         return bool(ids)
+    if ids and recorded is not None and resource.epoch(recorded) == evidence.epoch:
+        return True  # no kubelet asks twice, and it forgets a pod that is deleted before it runs
     if container.kind is not ContainerKind.INIT:
         # The kubelet's word: it may have forgotten what we gave when it died during admission,
         # and it knows what we gave when we lost our checkpoint.
         return bool(evidence.held.ids(container.name, resource.full_name(keys)))
-    if ids and recorded is not None and recorded.epoch == evidence.epoch:
-        return True
     # Ordinary init containers are not in its answer, but whatever is admitted after them is.
-    return any(evidence.held.containers.values())
+    # What sidecars before them hold says nothing.
+    return any(evidence.held.containers.get(name) for name in _after(evidence.pod, container))
 
 
-def choose(keys: Keys, matches: Iterable[Match]) -> Match | None:
-    """Return the likeliest match: one that is half done, else the oldest decision, else pod.
+def _after(pod: Pod, container: ContainerRequest) -> list[str]:
+    """Return the names of the containers that are admitted after an init container."""
+    spec = pod["spec"]
+    later = (*spec["initContainers"][container.index + 1 :], *spec["containers"])
+    return [str(each["name"]) for each in later]
+
+
+def choose(keys: Keys, matches: Sequence[Match]) -> Match:
+    """Return the likeliest match: one that is begun, else the oldest decision, else pod.
 
     With the kubelet's answer there is hardly ever more than one: this is the original's rule for
     the time in which the kubelet can't be asked.
@@ -122,6 +134,6 @@ def choose(keys: Keys, matches: Iterable[Match]) -> Match | None:
         time_ns = int(decided) if decided.isascii() and decided.isdigit() else 0
         created = str(metadata.get("creationTimestamp") or "")
         deleted = "deletionTimestamp" in metadata
-        return not found.half_done, deleted, time_ns, created, uid_of(found.pod)
+        return not found.begun, deleted, time_ns, created, uid_of(found.pod)
 
-    return min(matches, key=order, default=None)
+    return min(matches, key=order)

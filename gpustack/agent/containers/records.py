@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from gpustack.adapters.checkpoint import CheckpointFile
+from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
 from gpustack.model.device import Node
 from gpustack.model.holding import ContainerPlacement, Placement, apply
 from gpustack.model.request import ContainerKind
@@ -35,14 +35,17 @@ class ContainerRecord:
         placement: the cards.
         core_ids: IDs of `vcuda-core`, empty until its Allocate came.
         memory_ids: IDs of `vcuda-memory`, likewise.
-        epoch: which kubelet, counted from the agent's start, allocated it; 0 for an earlier one.
+        core_epoch: which kubelet, counted from the agent's start, took `core_ids`; 0 for one of an
+            earlier agent.
+        memory_epoch: likewise for `memory_ids`.
         verified: whether PreStartContainer has found that the kubelet's view agrees.
     """
 
     placement: ContainerPlacement
     core_ids: tuple[str, ...] = ()
     memory_ids: tuple[str, ...] = ()
-    epoch: int = 0
+    core_epoch: int = 0
+    memory_epoch: int = 0
     verified: bool = False
 
     @property
@@ -105,8 +108,7 @@ class Records:
     def __init__(self, checkpoint: CheckpointFile) -> None:
         self._checkpoint = checkpoint
         self._lock = threading.Lock()  # guards _pods and the file
-        data = checkpoint.read()
-        self._pods = {} if data is None else {pod["uid"]: _decode(pod) for pod in data["pods"]}
+        self._pods = _decode_all(checkpoint.read())
 
     def all(self) -> tuple[PodRecord, ...]:
         """Return every record."""
@@ -126,6 +128,18 @@ class Records:
         """
         with self._lock:
             self._write({**self._pods, record.uid: record})
+
+    def exchange(self, before: PodRecord | None, record: PodRecord) -> bool:
+        """Add or replace a record only where `before` still stands; return whether it did.
+
+        Raises:
+            CheckpointError: as `put`.
+        """
+        with self._lock:
+            if self._pods.get(record.uid) != before:
+                return False
+            self._write({**self._pods, record.uid: record})
+        return True
 
     def remove(self, uid: str) -> None:
         """Forget a pod.
@@ -174,6 +188,18 @@ def _encode_container(container: ContainerRecord) -> dict[str, Any]:
         "memory_ids": container.memory_ids,
         "verified": container.verified,
     }
+
+
+def _decode_all(data: Any) -> dict[str, PodRecord]:
+    if data is None:
+        return {}
+    try:
+        return {pod["uid"]: _decode(pod) for pod in data["pods"]}
+    except (KeyError, TypeError, ValueError) as error:
+        # Written whole, by an agent that saw the same version otherwise: a development build.
+        raise CheckpointError(
+            f"the records are not laid out as they should be: {error!r}"
+        ) from error
 
 
 def _decode(pod: Mapping[str, Any]) -> PodRecord:

@@ -47,7 +47,6 @@ class Recovery:
         self._folders = folders
         self._adoption = adoption
         self._period_seconds = period_seconds
-        self._restored = False
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again; soon after a pod changed, and every `period_seconds`."""
@@ -57,15 +56,18 @@ class Recovery:
             self.free_ended()
             self._pods.wait_or_stop(version, stop, self._period_seconds)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was here at the start is in the records."""
+        return self._adoption.is_done
+
     def restore(self) -> None:
-        """Adopt running containers without a record, once, as soon as the API server was read."""
-        if self._restored or not self._pods.synced:
+        """Adopt containers without a record, as soon as the API server was read, until all are."""
+        if self.is_whole or not self._pods.synced:
             return
         living = self._runtime.containers()
-        if living is None:
-            return
-        self._adoption.adopt(living)
-        self._restored = True
+        if living is not None:
+            self._adoption.adopt(living)
 
     def free_ended(self) -> None:
         """Free the cards and folders of pods that have ended."""

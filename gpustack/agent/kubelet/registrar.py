@@ -79,10 +79,9 @@ class Registrar:
 
     def look(self) -> None:
         """Compare what is there with what should be, and repair it."""
-        kubelet = _identity(self._kubelet_socket)
         for endpoint in self._endpoints:
             self._repair_socket(endpoint)
-            self._repair_registration(endpoint, kubelet)
+            self._repair_registration(endpoint)
 
     def _repair_socket(self, endpoint: _Endpoint) -> None:
         if endpoint.server.socket.exists():
@@ -94,7 +93,7 @@ class Registrar:
         endpoint.had_stream = False
         endpoint.quiet_since = float("-inf")
 
-    def _repair_registration(self, endpoint: _Endpoint, kubelet: tuple[int, int] | None) -> None:
+    def _repair_registration(self, endpoint: _Endpoint) -> None:
         if endpoint.server.streams > 0:
             endpoint.had_stream = True
             return
@@ -104,15 +103,20 @@ class Registrar:
             endpoint.had_stream = False
             endpoint.kubelet = None
             endpoint.quiet_since = now
-        if kubelet is None or now - endpoint.quiet_since < _SETTLE_SECONDS:
+        if now - endpoint.quiet_since < _SETTLE_SECONDS or not self._meet_kubelet():
             return
-        self._register(endpoint, kubelet)
+        self._register(endpoint)
 
-    def _register(self, endpoint: _Endpoint, kubelet: tuple[int, int]) -> None:
-        plugin = endpoint.server.plugin
-        if self._kubelet != kubelet:
+    def _meet_kubelet(self) -> bool:
+        """Look which kubelet listens now, and tell when it is another one; False when none is."""
+        kubelet = _identity(self._kubelet_socket)
+        if kubelet is not None and kubelet != self._kubelet:
             self._kubelet = kubelet
             self._on_kubelet_restart()
+        return kubelet is not None
+
+    def _register(self, endpoint: _Endpoint) -> None:
+        plugin = endpoint.server.plugin
         try:
             register(
                 kubelet_socket=self._kubelet_socket,
@@ -123,7 +127,8 @@ class Registrar:
             endpoint.kubelet = None
             logger.warning("not registered resource=%s error=%s", plugin.resource, error)
         else:
-            endpoint.kubelet = kubelet
+            self._meet_kubelet()  # it may have restarted since we looked, and taken this call
+            endpoint.kubelet = self._kubelet
             logger.info("registered with kubelet resource=%s", plugin.resource)
         endpoint.quiet_since = self._clock()
 

@@ -1,7 +1,8 @@
 """The host's cards and their health, as everybody in the agent sees them.
 
 Cards are read once, at start: a card doesn't appear or disappear under a running driver. What
-changes is health: a card that doesn't answer, or that a critical XID blames, takes no new work.
+changes is health: a card that doesn't answer, or that a critical XID blames, takes no new work. One
+that didn't answer at start isn't known at all until the next one.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from gpustack.model.device import Card, Node
 logger = logging.getLogger(__name__)
 
 _EVENT_WAIT_MS = 1000  # how long one wait for an XID lasts; a stop is noticed after it
+_EVENT_RETRY_SECONDS = 30.0  # a driver without events, or one that has just lost a card
 
 
 def _now() -> str:
@@ -51,7 +53,7 @@ class CardInventory:
         self._generation = 0
         found = nvml.inventory()
         if not found.cards:
-            raise NvmlError("the driver answers, but the host has no card")
+            raise NvmlError("the driver answers, but no card does")
         start = now()
         self._node = Node(
             name=node_name,
@@ -82,13 +84,17 @@ class CardInventory:
             self.observe(self._nvml.faults())
 
     def run_events(self, stop: threading.Event) -> None:
-        """Listen for XIDs; where the driver offers no events, the polling has to do."""
+        """Listen for XIDs; while the driver offers no events, the polling has to do."""
+        told = ""
         while not stop.is_set():
             try:
                 fault = self._nvml.next_fault(_EVENT_WAIT_MS)
             except NvmlError as error:
-                logger.warning("no XID events, health is polled only: %s", error)
-                return
+                if str(error) != told:
+                    told = str(error)
+                    logger.warning("no XID events, health is polled only: %s", error)
+                stop.wait(_EVENT_RETRY_SECONDS)
+                continue
             if fault is not None:
                 with self._changed:
                     # Stays until the agent restarts: only an operator knows that a reset helped.
