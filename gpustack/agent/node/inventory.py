@@ -52,6 +52,7 @@ class CardInventory:
         found = nvml.inventory()
         if not found.cards:
             raise NvmlError("the driver answers, but the host has no card")
+        self.paths = found.paths  # what PCIe says of every pair, also of those that NVLink joins
         start = now()
         self._node = Node(
             name=node_name,
