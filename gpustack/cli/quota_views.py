@@ -23,7 +23,7 @@ def as_json(cluster: Cluster, namespaces: Iterable[str]) -> list[dict[str, Any]]
                 "used": usage.used(namespace, name) / CORES_PER_CARD,
                 "pods": [
                     {"name": pod, "cards": part / CORES_PER_CARD}
-                    for pod, part in usage.holders(namespace, name)
+                    for _, pod, part in usage.holders(namespace, name)
                 ],
             }
             for name, most in sorted(limit.cards.items())
@@ -58,5 +58,5 @@ def rows(cluster: Cluster, namespaces: Iterable[str]) -> list[Sequence[object]]:
     return [head, *table] if table else []
 
 
-def _largest(holders: Sequence[tuple[str, int]]) -> str:
-    return " ".join(f"{pod}={cards_text(part)}" for pod, part in holders[:3]) or "-"
+def _largest(holders: Sequence[tuple[str, str, int]]) -> str:
+    return " ".join(f"{pod}={cards_text(part)}" for _, pod, part in holders[:3]) or "-"

@@ -12,7 +12,7 @@ their node's label, so a burst of pods could pass together.)
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -68,8 +68,11 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class _Namespace:
+    """One namespace's pods by UID, their sum, and who is largest, by model name, when asked for."""
+
     totals: Counter[str]
     pods: dict[str, _Held]
+    largest: dict[str, list[tuple[str, str, int]]]
 
 
 class Usage:
@@ -88,9 +91,10 @@ class Usage:
         """Count what a pod holds on its node, in place of what it held before."""
         self.drop(uid)
         held = _Held(name=name, amounts=amounts(node, placement))
-        found = self._namespaces.setdefault(namespace, _Namespace(Counter(), {}))
+        found = self._namespaces.setdefault(namespace, _Namespace(Counter(), {}, {}))
         found.totals.update(held.amounts)
         found.pods[uid] = held
+        found.largest.clear()
         self._where[uid] = namespace
 
     def drop(self, uid: str) -> None:
@@ -100,6 +104,7 @@ class Usage:
             return
         found = self._namespaces[namespace]
         found.totals.subtract(found.pods.pop(uid).amounts)
+        found.largest.clear()
         if not found.pods:
             del self._namespaces[namespace]
 
@@ -116,18 +121,20 @@ class Usage:
 
     def holders(
         self, namespace: str, pattern: str, *, without: Collection[str] = ()
-    ) -> list[tuple[str, int]]:
-        """Return (name, hundredths) of the pods that hold such models, the largest first."""
+    ) -> Sequence[tuple[str, str, int]]:
+        """Return (UID, name, hundredths) of the pods that hold such models, the largest first."""
         found = self._namespaces.get(namespace)
-        pods = {} if found is None else found.pods
-        shares = [
-            (held.name, _matching(held.amounts, pattern))
-            for uid, held in pods.items()
-            if uid not in without
-        ]
-        return sorted(
-            (each for each in shares if each[1] > 0), key=lambda each: (-each[1], each[0])
-        )
+        if found is None:
+            return []
+        if pattern not in found.largest:
+            parts = (
+                (uid, held.name, _matching(held.amounts, pattern))
+                for uid, held in found.pods.items()
+            )
+            holding = (each for each in parts if each[2] > 0)
+            found.largest[pattern] = sorted(holding, key=lambda each: (-each[2], each[1]))
+        ranked = found.largest[pattern]
+        return [each for each in ranked if each[0] not in without] if without else ranked
 
 
 def amounts(node: Node, placement: Placement) -> Mapping[str, int]:
@@ -172,7 +179,8 @@ def check(
         used = usage.used(namespace, name, without=without)
         if more and used + more > limit.cards[name]:
             holders = usage.holders(namespace, name, without=without)
-            return _too_much(namespace, name, limit.cards[name], more, holders)
+            amount = used, limit.cards[name], more
+            return _too_much(namespace, name, amount, holders)
     return None
 
 
@@ -266,10 +274,10 @@ def _wrong_model(namespace: str, limit: NamespaceQuota, node: Node, model: str) 
 
 
 def _too_much(
-    namespace: str, name: str, limit: int, more: int, held: list[tuple[str, int]]
+    namespace: str, name: str, amount: tuple[int, int, int], held: Sequence[tuple[str, str, int]]
 ) -> Refusal:
-    used = sum(part for _, part in held)
-    named = ", ".join(f"{pod} {cards_text(part)}" for pod, part in held[:_LARGEST_NAMED])
+    used, limit, more = amount
+    named = ", ".join(f"{pod} {cards_text(part)}" for _, pod, part in held[:_LARGEST_NAMED])
     rest = len(held) - _LARGEST_NAMED
     by = f" ({named}{f', and {rest} more' if rest > 0 else ''})" if named else ""
     return Refusal(

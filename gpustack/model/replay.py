@@ -77,15 +77,20 @@ class Run:
 
     Attributes:
         moments: one for each moment at which anything happened, ascending.
-        placed: pods that got cards.
+        placements: of the pods that got cards, in the order in which they did.
         unplaced: pods that still wait at the end.
         waited_seconds: the sum over placed pods of the time until they were.
     """
 
     moments: tuple[Moment, ...]
-    placed: int
+    placements: tuple[Placement, ...]
     unplaced: int
     waited_seconds: float
+
+    @property
+    def placed(self) -> int:
+        """How many pods got cards."""
+        return len(self.placements)
 
 
 Progress = Callable[[int, int], None]
@@ -108,7 +113,7 @@ def run(
             progress(simulation.arrived, simulation.total)
     return Run(
         moments=tuple(moments),
-        placed=simulation.placed,
+        placements=tuple(simulation.placements),
         unplaced=moments[-1].waiting if moments else 0,
         waited_seconds=simulation.waited_seconds,
     )
@@ -129,7 +134,7 @@ class Simulation:
     ) -> None:
         self.fleet = Fleet(nodes, policy)
         self.arrived = 0
-        self.placed = 0
+        self.placements: list[Placement] = []
         self.waited_seconds = 0.0
         self._arrivals = deque(sorted(arrivals, key=lambda each: each.at))
         self.total = sum(each.count for each in self._arrivals)
@@ -197,7 +202,7 @@ class Simulation:
         if placement is None:
             return False
         self._weigh(placement.node)
-        self.placed += 1
+        self.placements.append(placement)
         self.waited_seconds += at - pod.since
         if pod.duration != float("inf"):
             heapq.heappush(self._leaving, (at + pod.duration, pod.number, placement))

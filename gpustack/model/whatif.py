@@ -56,7 +56,7 @@ class Plan:
 
     Attributes:
         placed: in the order of arrival.
-        unplaced: likewise; each with the reasons at its moment.
+        unplaced: likewise; with the reasons as they are when all others are placed.
         nodes: the nodes afterwards, by name.
     """
 
@@ -98,22 +98,31 @@ class _Planner:
 
 
 def plan(cluster: Cluster, pods: Iterable[Pod], policy: Policy = EXACT) -> Plan:
-    """Place pods one after another; one that doesn't fit is left out and the next one tried."""
+    """Place pods one after another; one that doesn't fit is left out and the next one tried.
+
+    The cluster only fills up, so a pod like one that was refused isn't tried again.
+    """
     planner = _Planner(cluster, policy)
     placed: list[Placed] = []
-    unplaced: list[Unplaced] = []
-    refused: dict[tuple[str, PodRequest], Mapping[str, Refusal]] = {}  # while nothing is placed
+    refused: list[Pod] = []
+    why: dict[tuple[str, PodRequest], Mapping[str, Refusal]] = {}
     for pod in pods:
         asked = pod.namespace, pod.request
-        found = None if asked in refused else planner.place(pod)
-        if found is not None:
-            refused.clear()
+        found = None if asked in why else planner.place(pod)
+        if found is None:
+            why[asked] = {}
+            refused.append(pod)
+        else:
             placed.append(Placed(pod=pod, placement=found))
-            continue
-        if asked not in refused:
-            refused[asked] = planner.refusals(pod)
-        unplaced.append(Unplaced(pod=pod, refusals=refused[asked]))
-    return Plan(placed=tuple(placed), unplaced=tuple(unplaced), nodes=planner.fleet.nodes)
+    for pod in {(each.namespace, each.request): each for each in refused}.values():
+        why[pod.namespace, pod.request] = planner.refusals(pod)
+    return Plan(
+        placed=tuple(placed),
+        unplaced=tuple(
+            Unplaced(pod=pod, refusals=why[pod.namespace, pod.request]) for pod in refused
+        ),
+        nodes=planner.fleet.nodes,
+    )
 
 
 def capacity(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Mapping[str, int]:

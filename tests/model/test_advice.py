@@ -212,14 +212,21 @@ def _one_more(asked: ContainerRequest, now: ContainerRequest) -> Iterator[Contai
         yield replace(now, memory_units=now.memory_units + 1)
 
 
-@given(clusters(most_tenants=5), pods(most=1))
-def test_no_smaller_set_of_pods_on_one_node_makes_room(
-    cluster: Cluster, request: PodRequest
+@given(
+    st.lists(st.tuples(st.integers(10, 60), st.integers(1, 30)), min_size=2, max_size=7),
+    st.tuples(st.integers(50, 99), st.integers(20, 64)),
+)
+def test_no_smaller_set_of_pods_makes_room(
+    shares: list[tuple[int, int]], asked: tuple[int, int]
 ) -> None:
-    open_cluster = replace(cluster, quota=NO_QUOTA)
-    change = changes(open_cluster, request).get(Kind.PODS_END)
-    if change is None or len(change.names) < 2:
-        return
-    for size in range(1, len(change.names)):
-        for leaving in itertools.combinations(open_cluster.tenants, size):
-            assert not fits(open_cluster.without(leaving), request, "team-a")
+    cluster = alone(node(2))
+    for number, share in enumerate(shares):
+        where = cluster.nodes["node"]
+        if isinstance(place(where, pod(share)), Placement):
+            tenants = (*cluster.tenants, tenant(where, f"t{number}", pod(share)))
+            cluster = alone(node(2), *tenants)
+    change = changes(cluster, pod(asked)).get(Kind.PODS_END)
+    assert (change is None) == fits(cluster, pod(asked), "team-a")
+    for size in range(1, len(change.names) if change else 0):
+        for leaving in itertools.combinations(cluster.tenants, size):
+            assert not fits(cluster.without(leaving), pod(asked), "team-a")

@@ -59,7 +59,8 @@ def test_pods_that_come_and_go_are_placed_as_rank_places_them(
     fleet, plain = Fleet(several, policy), Plainly(several, policy)
     held: list[Placement] = []
     for _ in range(data.draw(st.integers(1, 10))):
-        if held and data.draw(st.booleans()):
+        leaves: bool = data.draw(st.booleans())
+        if held and leaves:
             gone = held.pop(data.draw(st.integers(0, len(held) - 1)))
             fleet.release(gone)
             plain.nodes[gone.node] = release(plain.nodes[gone.node], gone)

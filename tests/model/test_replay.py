@@ -132,7 +132,7 @@ def test_after_the_last_departure_the_cluster_is_as_it_was(
     simulation = Simulation(several, ending, policy, WORKLOAD)
     moments = list(simulation.moments())
     assert simulation.fleet.nodes == tuple(sorted(several, key=lambda each: each.name))
-    assert simulation.placed + moments[-1].waiting == simulation.total
+    assert len(simulation.placements) + moments[-1].waiting == simulation.total
     assert [each.at for each in moments] == sorted({each.at for each in moments})
 
 
@@ -149,7 +149,7 @@ def test_who_still_waits_fits_nowhere(several: list[Node], trace: list[Arrival])
     simulation = Simulation(several, staying, EXACT, WORKLOAD)
     moments = list(simulation.moments())
     placed = sum(each.count for each in trace) - moments[-1].waiting
-    assert simulation.placed == placed
+    assert len(simulation.placements) == placed
     if moments[-1].waiting:
         names = {each.name for each in several}
         refused = [simulation.fleet.refusals(each.request).keys() for each in trace]

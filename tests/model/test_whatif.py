@@ -99,12 +99,10 @@ def test_demanding_pods_come_first() -> None:
 
 
 def test_a_node_that_is_not_there_is_named() -> None:
-    for wrong in (
-        lambda: without_node(settle(TWO, ()), "c"),
-        lambda: with_more(settle(TWO, ()), "c", 1),
-    ):
-        with pytest.raises(NoSuchNode, match="no node is named 'c'"):
-            wrong()
+    with pytest.raises(NoSuchNode, match="no node is named 'c'"):
+        without_node(settle(TWO, ()), "c")
+    with pytest.raises(NoSuchNode, match="no node is named 'c'"):
+        with_more(settle(TWO, ()), "c", 1)
     with pytest.raises(ValueError, match="can't add -1 nodes"):
         with_more(settle(TWO, ()), "a", -1)
 
@@ -129,9 +127,9 @@ def test_a_plan_over_commits_nothing_and_names_every_nodes_reason(
 ) -> None:
     answer = plan(settle(several, ()), [asks(each) for each in requests], policy)
     assert len(answer.placed) + len(answer.unplaced) == len(requests)
-    for each in answer.unplaced:
-        assert set(each.refusals) == {one.name for one in several}
-        assert not rank(answer.nodes, each.pod.request, policy)
+    for left in answer.unplaced:
+        assert set(left.refusals) == {one.name for one in several}
+        assert not rank(answer.nodes, left.pod.request, policy)
     for before, after in zip(sorted(several, key=lambda one: one.name), answer.nodes, strict=True):
         for card, old, new in zip(before.cards, before.uses, after.uses, strict=True):
             assert new == old or (new.cores <= 100 and new.memory_units <= card.memory_units)
@@ -175,8 +173,8 @@ def test_a_drain_loses_no_pod_it_is_placed_or_named(
     leaving = [each.pod for each in first.placed if each.placement.node == name]
     rest = without_node(settle(several, tenants), name)
     after = plan(rest, in_order_of_demand(leaving))
-    named = [each.pod for each in (*after.placed, *after.unplaced)]
-    assert sorted(each.name for each in named) == sorted(each.name for each in leaving)
+    named = [each.pod.name for each in after.placed] + [each.pod.name for each in after.unplaced]
+    assert sorted(named) == sorted(each.name for each in leaving)
 
 
 def tenant(of: Pod, placement: Placement) -> Tenant:

@@ -8,7 +8,9 @@ the pod's own cards, and fewer of them may be too few), so those are counted dow
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gpustack.model.advice.question import Change, Kind, Question, with_container
+from gpustack.model.advice.question import Change, Kind, Question, largest, with_container
+from gpustack.model.device import Node
+from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD
@@ -16,9 +18,9 @@ from gpustack.model.units import CORES_PER_CARD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The largest figure that fits, and the answer."""
+    """What a container asks at most, within its pod, and the answer."""
 
-    figure: int
+    container: ContainerRequest
     request: PodRequest
     placement: Placement
 
@@ -45,19 +47,21 @@ def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float
         found = _fewer_cards(question, container)
     if found is None and (container.is_share or container.memory_units > 0):
         high = min(container.cores, CORES_PER_CARD) - 1
-        found = _largest(question, 1, high, lambda cores: _asking(question, container, cores=cores))
+        found = _most(question, 1, high, lambda cores: replace(container, cores=cores))
     if found is None:
         return None
-    what = f"{found.figure} instead of {container.cores} cores"
-    return found.figure / container.cores, _change(Kind.FEWER_CORES, container, found, what)
+    cores = found.container.cores
+    what = f"{cores} instead of {container.cores} cores"
+    return cores / container.cores, _change(Kind.FEWER_CORES, found, what)
 
 
 def _fewer_cards(question: Question, container: ContainerRequest) -> _Found | None:
     for count in range(container.whole_cards - 1, 0, -1):
-        request = _asking(question, container, cores=count * CORES_PER_CARD)
+        fewer = replace(container, cores=count * CORES_PER_CARD)
+        request = with_container(question.request, fewer)
         placement = question.somewhere(request)
         if placement is not None:
-            return _Found(figure=count * CORES_PER_CARD, request=request, placement=placement)
+            return _Found(container=fewer, request=request, placement=placement)
     return None
 
 
@@ -65,110 +69,68 @@ def _less_memory(question: Question, container: ContainerRequest) -> tuple[float
     if not container.is_share:
         return None
     asked = container.memory_units
-    found = _largest(
-        question, 1, asked - 1, lambda units: _asking(question, container, memory=units)
-    )
+    found = _most(question, 1, asked - 1, lambda units: replace(container, memory_units=units))
     if found is None:
         return None
-    what = f"{found.figure} instead of {asked} memory units"
-    return found.figure / asked, _change(Kind.LESS_MEMORY, container, found, what)
+    units = found.container.memory_units
+    what = f"{units} instead of {asked} memory units"
+    return units / asked, _change(Kind.LESS_MEMORY, found, what)
 
 
 def _smaller_share(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
     """Lower both by the same part, then raise each again as far as it goes."""
     if not container.is_share:
         return None
-    steps = max(container.cores, container.memory_units)
+    cores, memory = container.cores, container.memory_units
+    steps = max(cores, memory)
 
-    def part(step: int) -> PodRequest:
-        cores = max(1, container.cores * step // steps)
-        memory = max(1, container.memory_units * step // steps)
-        return _asking(question, container, cores=cores, memory=memory)
+    def part(step: int) -> ContainerRequest:
+        return replace(
+            container,
+            cores=max(1, cores * step // steps),
+            memory_units=max(1, memory * step // steps),
+        )
 
-    found = _largest(question, 1, steps - 1, part)
+    found = _most(question, 1, steps - 1, part)
     if found is None:
         return None
-    low = _in(found.request, container)
+    low = found.container
+    found = _most(question, low.cores, cores, lambda each: replace(low, cores=each)) or found
+    wide = found.container
     found = (
-        _largest(
-            question,
-            low.cores,
-            container.cores,
-            lambda cores: _asking(question, container, cores=cores, memory=low.memory_units),
-        )
+        _most(question, low.memory_units, memory, lambda each: replace(wide, memory_units=each))
         or found
     )
-    cores = _in(found.request, container).cores
-    found = (
-        _largest(
-            question,
-            low.memory_units,
-            container.memory_units,
-            lambda units: _asking(question, container, cores=cores, memory=units),
-        )
-        or found
-    )
-    now = _in(found.request, container)
+    now = found.container
     what = (
-        f"{now.cores} instead of {container.cores} cores and "
-        f"{now.memory_units} instead of {container.memory_units} memory units"
+        f"{now.cores} instead of {cores} cores and {now.memory_units} instead of {memory} "
+        "memory units"
     )
-    part_left = min(now.cores / container.cores, now.memory_units / container.memory_units)
-    return part_left, _change(Kind.SMALLER_SHARE, container, found, what)
+    left = min(now.cores / cores, now.memory_units / memory)
+    return left, _change(Kind.SMALLER_SHARE, found, what)
 
 
-def _largest(
-    question: Question, low: int, high: int, ask_for: Callable[[int], PodRequest]
+def _most(
+    question: Question, low: int, high: int, asking: Callable[[int], ContainerRequest]
 ) -> _Found | None:
-    """Return the largest figure from `low` to `high` that fits on any node; None: not even `low`.
+    """Return the container with the largest figure that fits."""
 
-    A node is asked first for more than the best so far, and halves only when it has that.
-    """
-    found: _Found | None = None
-    for node in question.kinds:
-        fits = low if found is None else found.figure + 1
-        if fits > high:
-            break
-        answer = question.ask(node, ask_for(fits))
-        if not isinstance(answer, Placement):
-            continue
-        too_much = high + 1
-        while too_much - fits > 1:
-            middle = (fits + too_much) // 2
-            better = question.ask(node, ask_for(middle))
-            if isinstance(better, Placement):
-                fits, answer = middle, better
-            else:
-                too_much = middle
-        found = _Found(figure=fits, request=ask_for(fits), placement=answer)
-    return found
+    def ask(node: Node, figure: int) -> Placement | Refusal:
+        return question.ask(node, with_container(question.request, asking(figure)))
+
+    found = largest(question.kinds, low, high, ask)
+    if found is None:
+        return None
+    container = asking(found.figure)
+    request = with_container(question.request, container)
+    return _Found(container=container, request=request, placement=found.placement)
 
 
-def _asking(
-    question: Question,
-    container: ContainerRequest,
-    *,
-    cores: int | None = None,
-    memory: int | None = None,
-) -> PodRequest:
-    other = replace(
-        container,
-        cores=container.cores if cores is None else cores,
-        memory_units=container.memory_units if memory is None else memory,
-    )
-    return with_container(question.request, other)
-
-
-def _in(request: PodRequest, container: ContainerRequest) -> ContainerRequest:
-    place = container.kind, container.index
-    return next(each for each in request.containers if (each.kind, each.index) == place)
-
-
-def _change(kind: Kind, container: ContainerRequest, found: _Found, what: str) -> Change:
+def _change(kind: Kind, found: _Found, what: str) -> Change:
     return Change(
         kind=kind,
-        text=f"container {container.name!r} asks {what}",
+        text=f"container {found.container.name!r} asks {what}",
         request=found.request,
         placement=found.placement,
-        container=container.name,
+        container=found.container.name,
     )

@@ -1,6 +1,6 @@
 """One refused pod and its cluster, and the one way in which every search asks: by placing again."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -109,6 +109,43 @@ class Question:
     def answers(self) -> dict[str, Placement | Refusal]:
         """Return every node's answer as things stand."""
         return {node.name: self.ask(node, self.request) for node in self.nodes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The largest figure that fits, and the answer."""
+
+    figure: int
+    placement: Placement
+
+
+def largest(
+    nodes: Iterable[Node],
+    low: int,
+    high: int,
+    ask: Callable[[Node, int], Placement | Refusal],
+) -> Found | None:
+    """Return the largest figure from `low` to `high` that fits on any node; None: not even `low`.
+
+    What fits with one figure must fit with every smaller one. A node is asked first for more than
+    the best so far, and halves only when it has that.
+    """
+    found: Found | None = None
+    for node in nodes:
+        fits = low if found is None else found.figure + 1
+        answer = ask(node, fits) if fits <= high else None
+        if not isinstance(answer, Placement):
+            continue
+        too_much = high + 1
+        while too_much - fits > 1:
+            middle = (fits + too_much) // 2
+            better = ask(node, middle)
+            if isinstance(better, Placement):
+                fits, answer = middle, better
+            else:
+                too_much = middle
+        found = Found(figure=fits, placement=answer)
+    return found
 
 
 def with_container(request: PodRequest, container: ContainerRequest) -> PodRequest:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpustack.model import quota
-from gpustack.model.advice.question import Change, Kind, Question
+from gpustack.model.advice.question import Change, Kind, Question, largest
 from gpustack.model.device import Card, Node
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
@@ -57,23 +57,30 @@ def _with_repaired(node: Node, cards: tuple[Card, ...]) -> Node:
 def _more_cards(question: Question) -> Iterator[Change]:
     """Find the smallest number of free cards that one node would need on top."""
     most = sum(each.card_count for each in question.request.containers)
-    for count in range(1, most + 1):
-        for node in question.kinds:
-            like = next((c for c in node.cards if c.healthy and question.request.accepts(c)), None)
-            if like is None:
-                continue
-            answer = question.ask(grown(node, like, count), question.request)
-            if isinstance(answer, Placement):
-                named = f" {like.model}" if like.model else ""
-                more = "one more" if count == 1 else f"{count} more"
-                yield Change(
-                    kind=Kind.MORE_CARDS,
-                    text=f"node {node.name} has {more} free{named}, joined like card {like.minor}",
-                    request=question.request,
-                    placement=answer,
-                    count=count,
-                )
-                return
+    like = {
+        node.name: card
+        for node in question.kinds
+        for card in reversed(node.cards)
+        if card.healthy and question.request.accepts(card)
+    }
+
+    def with_added(node: Node, less: int) -> Placement | Refusal:
+        return question.ask(grown(node, like[node.name], -less), question.request)
+
+    nodes = [node for node in question.kinds if node.name in like]
+    found = largest(nodes, -most, -1, with_added)
+    if found is not None:
+        count, model = -found.figure, like[found.placement.node].model
+        more = "one more" if count == 1 else f"{count} more"
+        named = f" {model}" if model else ""
+        minor = like[found.placement.node].minor
+        yield Change(
+            kind=Kind.MORE_CARDS,
+            text=f"node {found.placement.node} has {more} free{named}, joined like card {minor}",
+            request=question.request,
+            placement=found.placement,
+            count=count,
+        )
 
 
 def grown(node: Node, like: Card, count: int) -> Node:

@@ -6,19 +6,23 @@ that size the one that holds least ends first, then the first by name. The searc
 not the smallest.
 """
 
+import bisect
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpustack.model.advice.question import Change, Kind, Question
 from gpustack.model.cluster import Tenant
+from gpustack.model.device import model_matches
 from gpustack.model.holding import Placement
+from gpustack.model.quota import amounts
 
 MOST_TRIES: Final = 4_000
 """Sets of pods that are tried: about half a second."""
 
 _MOST_REDUCED: Final = 100  # nodes on which a set is looked for when the bound was reached
+_MOST_NAMED: Final = 32  # pods of a namespace; who must wait for more of them needs more quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +47,8 @@ class _Found:
 
 def search(question: Question) -> Iterator[Change]:
     """Yield the pods to wait for, when there are any whose end helps."""
-    groups = [each for each in _groups(question) if question.after(each.tenants, each.nodes)]
-    if not groups:
-        return
-    found = _exact(question, groups) or _irreducible(question, groups[:_MOST_REDUCED])
+    options = [each for each in (_of_a_node(question), _of_the_quota(question)) if each]
+    found = min(options, key=lambda each: each.cost, default=None)
     if found is not None:
         names = tuple(tenant.title for tenant in found.leaving)
         one = len(names) == 1
@@ -60,28 +62,64 @@ def search(question: Question) -> Iterator[Change]:
         )
 
 
-def _groups(question: Question) -> Iterator[_Group]:
+def _of_a_node(question: Question) -> _Found | None:
     by_node: dict[str, list[Tenant]] = {}
     for tenant in question.cluster.tenants:
         by_node.setdefault(tenant.placement.node, []).append(tenant)
-    for node in question.nodes:
-        here = by_node.get(node.name)
-        if here:
-            yield _Group(tenants=_ordered(here), nodes=(node.name,))
-    if question.limited:
-        own = [each for each in question.cluster.tenants if _counts(question, each)]
-        room = tuple(
-            node.name
-            for node in question.kinds
-            if isinstance(question.placer(node, question.request), Placement)
+    every = (
+        _Group(tenants=_ordered(by_node[node.name]), nodes=(node.name,))
+        for node in question.nodes
+        if node.name in by_node
+    )
+    groups = [each for each in every if question.after(each.tenants, each.nodes)]
+    if not groups:
+        return None
+    return _exact(question, groups) or _irreducible(question, groups[:_MOST_REDUCED])
+
+
+def _of_the_quota(question: Question) -> _Found | None:
+    """Find whose end, on any node, leaves enough of the quota where cards are free already.
+
+    One pod, the one that holds least, if one is enough; otherwise the largest first, which are the
+    fewest where a single name of the quota stands in the way.
+    """
+    limit = question.cluster.quota.of(question.pod.namespace)
+    nodes = _with_room(question)
+    if limit is None or not nodes:
+        return None
+    parts = {
+        tenant: sum(
+            cores
+            for model, cores in amounts(node, tenant.placement).items()
+            if any(model_matches(name, model) for name in limit.cards)
         )
-        if own and room:
-            yield _Group(tenants=_ordered(own), nodes=room)
+        for tenant in question.cluster.tenants
+        if tenant.namespace == question.pod.namespace
+        and (node := question.cluster.nodes.get(tenant.placement.node)) is not None
+    }
+    own = sorted(parts, key=lambda tenant: (parts[tenant], tenant.title))
+    for tenant in own:
+        placement = question.after([tenant], nodes)
+        if placement is not None:
+            return _Found(leaving=(tenant,), placement=placement, smallest=True)
+    own = own[: -_MOST_NAMED - 1 : -1]
+    least = bisect.bisect_left(
+        range(len(own)), True, key=lambda count: bool(question.after(own[:count], nodes))
+    )
+    found = _reduce(question, _Group(tenants=tuple(reversed(own[:least])), nodes=nodes))
+    if found is None:
+        return None
+    return replace(found, smallest=len(found.leaving) == 2 or len(limit.cards) == 1)
 
 
-def _counts(question: Question, tenant: Tenant) -> bool:
-    in_cluster = tenant.placement.node in question.cluster.nodes
-    return in_cluster and tenant.namespace == question.pod.namespace
+def _with_room(question: Question) -> tuple[str, ...]:
+    """Return a node of each pool and set of models that has room but for the quota."""
+    found: dict[object, str] = {}
+    for node in question.kinds if question.limited else ():
+        alike = node.pool, frozenset(card.model for card in node.cards)
+        if alike not in found and isinstance(question.placer(node, question.request), Placement):
+            found[alike] = node.name
+    return tuple(found.values())
 
 
 def _exact(question: Question, groups: Sequence[_Group]) -> _Found | None:
