@@ -1,23 +1,22 @@
-"""``gpustack explain POD``: what the model says of a pod on every node, as things stand."""
+"""``gpustack explain POD``: why a pod waits and what would let it run, or why it is where it is."""
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from gpustack.cli import options, printing
+from gpustack.cli import clusters, explain_views, options, printing
+from gpustack.cli.explain_views import Answer
 from gpustack.cli.source import Snapshot, SourceError
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.placement import Placement, place
+from gpustack.model import advice, alternatives
+from gpustack.model.cluster import Tenant
 from gpustack.model.request import BadRequest, PodRequest
-from gpustack.wire.annotations import BadAnnotation, Keys
-from gpustack.wire.nodes import decode_node
-from gpustack.wire.pods import finished, holding, parse_request, usage
+from gpustack.wire.annotations import Keys
+from gpustack.wire.pods import finished, parse_request
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
-    parser = commands.add_parser("explain", help="why a pod waits, or where it is")
+    parser = commands.add_parser("explain", help="why a pod waits, or why it is where it is")
     parser.add_argument("pod", metavar="[NAMESPACE/]POD")
     options.add_reading(parser)
     return parser
@@ -25,74 +24,63 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the model's answer for one pod; 1 when no node has room for it."""
-    answer = explain(Keys(chosen.domain), options.read(chosen), chosen.pod)
-    printing.show(chosen.output, rows(answer), as_json(answer))
+    keys, snapshot = Keys(chosen.domain), options.read(chosen)
+    answer = explain(keys, snapshot, chosen.pod)
+    clusters.tell_unread(keys, snapshot)
+    printing.show_all(chosen.output, explain_views.tables(answer), explain_views.as_json(answer))
     return 0 if answer.fits else 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """A pod's answer.
-
-    Attributes:
-        pod: ``namespace/name``.
-        held: where it is, when it holds cards already.
-        answers: the model's answer by node, for a pod that holds none.
-    """
-
-    pod: str
-    held: Placement | None
-    answers: Mapping[str, Placement | Refusal]
-
-    @property
-    def fits(self) -> bool:
-        """True when the pod holds cards or some node has them."""
-        return self.held is not None or any(
-            isinstance(each, Placement) for each in self.answers.values()
-        )
-
-
-def explain(keys: Keys, snapshot: Snapshot, name: str) -> Explanation:
+def explain(keys: Keys, snapshot: Snapshot, name: str) -> Answer:
     """Ask the model about one pod.
 
     Args:
         keys: names of the domain.
-        snapshot: nodes and pods.
+        snapshot: nodes, pods and quota.
         name: ``namespace/name``, or a name in ``default``.
 
     Raises:
-        SourceError: no such pod, it has ended, or it asks for no GPU.
+        SourceError: no such pod, it asks for no GPU or for what doesn't exist, it has ended, or
+            the snapshot has a broken quota; names the place.
     """
     pod = _find(snapshot, name)
-    full = f"{_namespace(pod)}/{pod['metadata']['name']}"
-    if finished(pod):
-        raise SourceError(f"pod {full} has ended: it holds no card and wants none")
+    request = _request(keys, snapshot, pod)
+    cluster = clusters.read_what_can_be(keys, snapshot)
+    namespace, short = _namespace(pod), pod["metadata"]["name"]
+    answer = Answer(pod=f"{namespace}/{short}", namespace=namespace, cluster=cluster)
+    for tenant in cluster.tenants:
+        if (tenant.namespace or "default", tenant.name) == (namespace, short):
+            return _running(answer, tenant, request)
+    pending = advice.Pending(namespace=namespace, name=short, request=request)
+    return Answer(
+        pod=answer.pod,
+        namespace=namespace,
+        cluster=cluster,
+        waiting=advice.explain(cluster, pending),
+    )
+
+
+def _running(answer: Answer, tenant: Tenant, request: PodRequest) -> Answer:
+    there = tenant.placement.node in answer.cluster.nodes
+    return Answer(
+        pod=answer.pod,
+        namespace=answer.namespace,
+        cluster=answer.cluster,
+        held=tenant,
+        standing=alternatives.why(answer.cluster, tenant, request) if there else None,
+    )
+
+
+def _request(keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any]) -> PodRequest:
     try:
         request = parse_request(keys, pod)
     except BadRequest as error:
-        no = Refusal(reason=Reason.BAD_REQUEST, detail=error.message)
-        nodes = (node["metadata"]["name"] for node in snapshot.nodes)
-        return Explanation(pod=full, held=None, answers=dict.fromkeys(nodes, no))
+        raise snapshot.error(pod, error) from error
     if request is None:
-        raise SourceError(f"pod {full} asks for no GPU: no limit names {keys.vcuda_core}")
-    held = holding(keys, pod)
-    if held is not None:
-        return Explanation(pod=full, held=held.decision.placement, answers={})
-    answers = {
-        node["metadata"]["name"]: _answer(keys, node, snapshot, request) for node in snapshot.nodes
-    }
-    return Explanation(pod=full, held=None, answers=answers)
-
-
-def _answer(
-    keys: Keys, node: Mapping[str, Any], snapshot: Snapshot, request: PodRequest
-) -> Placement | Refusal:
-    try:
-        cards = decode_node(keys, node)
-    except BadAnnotation as error:
-        # as the extender takes it: a node without cards
-        return Refusal(reason=Reason.NO_CARDS, detail=error.message)
-    return place(usage(keys, cards, snapshot.pods), request)
+        raise snapshot.error(pod, f"asks for no GPU: no limit names {keys.vcuda_core}")
+    if finished(pod):
+        raise snapshot.error(pod, f"has ended ({pod['status']['phase']}) and holds nothing")
+    return request
 
 
 def _namespace(pod: Mapping[str, Any]) -> str:
@@ -105,47 +93,4 @@ def _find(snapshot: Snapshot, name: str) -> Mapping[str, Any]:
     for pod in snapshot.pods:
         if (_namespace(pod), pod["metadata"]["name"]) == wanted:
             return pod
-    raise SourceError(f"no pod {wanted[0]}/{wanted[1]}; write NAMESPACE/NAME")
-
-
-def rows(explanation: Explanation) -> list[Sequence[object]]:
-    """Return the table: a line a node."""
-    table: list[Sequence[object]] = [("NODE", "ANSWER", "CARDS")]
-    if explanation.held is not None:
-        return [*table, (explanation.held.node, "holds", _cards(explanation.held))]
-    for node, answer in sorted(explanation.answers.items()):
-        if isinstance(answer, Placement):
-            table.append((node, "fits", _cards(answer)))
-        else:
-            table.append((node, f"{answer.reason}: {answer.detail or answer.message}", "-"))
-    return table
-
-
-def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Return the same as plain values."""
-    return {
-        "pod": explanation.pod,
-        "held": None if explanation.held is None else _placement(explanation.held),
-        "nodes": {
-            node: _placement(answer)
-            if isinstance(answer, Placement)
-            else {"code": str(answer.reason), "message": answer.detail or answer.message}
-            for node, answer in explanation.answers.items()
-        },
-    }
-
-
-def _placement(placement: Placement) -> dict[str, Any]:
-    return {
-        "node": placement.node,
-        "containers": [
-            {"name": each.name, "minors": list(each.minors), "uuids": list(each.uuids)}
-            for each in placement.containers
-        ],
-    }
-
-
-def _cards(placement: Placement) -> str:
-    return " ".join(
-        f"{each.name}={','.join(map(str, each.minors))}" for each in placement.containers
-    )
+    raise SourceError(f"{snapshot.origin}: no pod {wanted[0]}/{wanted[1]}; write NAMESPACE/NAME")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import gpustack
-from gpustack.cli import explain, snapshot, usage
+from gpustack.cli import completion, explain, replay, snapshot, topo, usage, what_if
 from gpustack.model.errors import GpustackError
 
-COMMANDS: Final = (usage, explain, snapshot)
+COMMANDS: Final = (topo, usage, explain, what_if, replay, snapshot, completion)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,7 +1,7 @@
 """Whether an object of a snapshot has the shape that the API gives it.
 
-A file can hold anything. What the other modules read of nodes and pods is checked here, once, so
-that a wrong place is named instead of failing somewhere deep.
+A file can hold anything. What the other modules read of nodes, pods and the quota is checked here,
+once, so that a wrong place is named instead of failing somewhere deep.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,6 +24,7 @@ _OBJECT: Final[Mapping[str, type]] = MappingProxyType(
         "spec.nodeName": str,
         "spec.containers": list,
         "spec.initContainers": list,
+        "data": dict,
         "status": dict,
         "status.phase": str,
         "status.allocatable": dict,

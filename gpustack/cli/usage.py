@@ -1,17 +1,18 @@
-"""``gpustack usage``: every card, what is free of it, and who holds the rest."""
+"""``gpustack usage``: every card, what is free of it, who holds the rest; and every quota.
+
+The JSON follows the schema `usage.json` beside the other schemas.
+"""
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpustack.cli import options, printing
-from gpustack.cli.source import Snapshot
+from gpustack.cli import clusters, options, printing, quota_views
+from gpustack.model import cluster as model
+from gpustack.model.cluster import Cluster
 from gpustack.model.device import Node
-from gpustack.wire.annotations import BadAnnotation, Keys
-from gpustack.wire.nodes import decode_node
-from gpustack.wire.pods import Holding, holding, usage
+from gpustack.wire.annotations import Keys
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -22,12 +23,15 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print every card; 1 when a node could not be read, which stderr then names."""
-    cards, unread = measure(Keys(chosen.domain), options.read(chosen))
-    printing.show(chosen.output, rows(cards), as_json(cards))
-    for problem in unread:
-        print(f"gpustack: {problem}", file=sys.stderr)
-    return 1 if unread else 0
+    """Print every card and every quota; 1 when a node could not be read, which stderr names."""
+    keys, snapshot = Keys(chosen.domain), options.read(chosen)
+    cluster = clusters.read_what_can_be(keys, snapshot)
+    cards = measure(cluster)
+    namespaces = cluster.quota.namespaces
+    quota = quota_views.rows(cluster, namespaces)
+    value = {"cards": as_json(cards), "quota": quota_views.as_json(cluster, namespaces)}
+    printing.show_all(chosen.output, [rows(cards), quota] if quota else [rows(cards)], value)
+    return 1 if clusters.tell_unread(keys, snapshot) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +59,19 @@ class CardUsage:
     tenants: tuple[Tenant, ...]
 
 
-def measure(keys: Keys, snapshot: Snapshot) -> tuple[list[CardUsage], list[str]]:
-    """Return the cards of all nodes, by node name and minor, and what couldn't be read, by node."""
-    held = [each for each in (holding(keys, pod) for pod in snapshot.pods) if each is not None]
-    cards: list[CardUsage] = []
-    unread: list[str] = []
-    for item in sorted(snapshot.nodes, key=lambda item: str(item["metadata"]["name"])):
-        try:
-            node = usage(keys, decode_node(keys, item), snapshot.pods)
-        except BadAnnotation as error:
-            unread.append(f"node {item['metadata']['name']}: {error.message}")
-        else:
-            cards.extend(_cards(node, held))
-    return cards, unread
+def measure(cluster: Cluster) -> list[CardUsage]:
+    """Return the cards of all nodes, by node name and minor."""
+    here: dict[str, list[model.Tenant]] = {}
+    for tenant in cluster.tenants:
+        here.setdefault(tenant.placement.node, []).append(tenant)
+    return [
+        card
+        for name in sorted(cluster.nodes)
+        for card in _cards(cluster.nodes[name], here.get(name, []))
+    ]
 
 
-def _cards(node: Node, held: Iterable[Holding]) -> Iterable[CardUsage]:
-    here = [each for each in held if each.decision.node == node.name]
+def _cards(node: Node, here: Sequence[model.Tenant]) -> Iterable[CardUsage]:
     for index, card in enumerate(node.cards):
         yield CardUsage(
             node=node.name,
@@ -85,9 +85,9 @@ def _cards(node: Node, held: Iterable[Holding]) -> Iterable[CardUsage]:
         )
 
 
-def _tenants(here: Iterable[Holding], minor: int) -> Iterable[Tenant]:
+def _tenants(here: Iterable[model.Tenant], minor: int) -> Iterable[Tenant]:
     for each in here:
-        for container in each.decision.placement.containers:
+        for container in each.placement.containers:
             if minor in container.minors:
                 yield Tenant(
                     namespace=each.namespace,
@@ -117,6 +117,6 @@ def rows(cards: Iterable[CardUsage]) -> list[Sequence[object]]:
     return table
 
 
-def as_json(cards: Iterable[CardUsage]) -> dict[str, Any]:
+def as_json(cards: Iterable[CardUsage]) -> list[dict[str, Any]]:
     """Return the same as plain values; memory in units of 256 MiB."""
-    return {"cards": [asdict(card) for card in cards]}
+    return [asdict(card) for card in cards]

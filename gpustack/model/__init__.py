@@ -4,6 +4,8 @@ Pure functions over frozen values: no I/O, no clock, no logging, nothing from ou
 library. The extender calls it to decide, the agent to verify, the command line to explain.
 
 Read in this order: `units`, `topology`, `device` (what there is), `request` (what is asked),
-`holding` (what a placed pod takes), `cardset` (the best n cards), `placement` (the answer),
-`verification` (somebody else's answer), `explanation` (why not).
+`holding` (what a placed pod takes), `cardset` (the best n cards), `policies` (in which order to
+try), `placement` (the answer), `fleet` (many pods on many nodes), `whatif` and `replay` (plans),
+`verification` (somebody else's answer), `explanation` (why not), `quota` (how much at most),
+`advice` (what would let it fit), `alternatives` (why here). A guide with drawings: docs/model.md.
 """

@@ -115,6 +115,7 @@ class Node:
         uses: what is taken of each card, in the order of `cards`; left out, nothing is.
         driver: driver version, empty where unknown.
         cuda: CUDA version of the driver, empty where unknown.
+        pool: the operator's name for a group of nodes (`quota`), empty where it has none.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Node:
     uses: tuple[Use, ...] = ()
     driver: str = ""
     cuda: str = ""
+    pool: str = ""
 
     def __post_init__(self) -> None:
         """Check the shapes.

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     TOPOLOGY_UNMET = "TopologyUnmet"
     UNHEALTHY_CARDS = "UnhealthyCards"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    MODEL_FORBIDDEN = "ModelForbidden"
     POOL_FORBIDDEN = "PoolForbidden"
     BAD_REQUEST = "BadRequest"
     NO_CARDS = "NoCards"
@@ -41,6 +42,7 @@ REASON_WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.TOPOLOGY_UNMET: "the free GPUs are not joined as the pod demands",
         Reason.UNHEALTHY_CARDS: "the GPUs that would fit are unhealthy",
         Reason.QUOTA_EXCEEDED: "the GPU quota of the namespace is used up",
+        Reason.MODEL_FORBIDDEN: "the GPU quota of the namespace does not name this node's models",
         Reason.POOL_FORBIDDEN: "the namespace may not use this node's GPU pool",
         Reason.BAD_REQUEST: "the pod's GPU request is invalid",
         Reason.NO_CARDS: "the node has no GPU",

@@ -4,9 +4,8 @@ A pod is placed as a whole. Its containers are tried one after another, the dema
 each on its best cards; where that leaves a later container without any, the earlier choice is
 taken back and the next best one tried, so a refusal means that no choice fits.
 
-- A share goes to the card where it fits best: fewest free cores, then fewest free memory units,
-  then the lowest minor (to spread: the most).
-- Whole cards must be wholly free; which ones is `cardset`'s answer.
+- A share needs room on one card, whole cards must be wholly free; which of several choices is
+  better is the policy's answer (`policies`), `exact` by default.
 - An ordinary init container uses the pod's own cards, and others only when it needs more cards
   than the pod has: first the ones that `inherited_minors` names.
 """
@@ -26,7 +25,8 @@ from gpustack.model.holding import (
     release,
     sidecars_before,
 )
-from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Strategy
+from gpustack.model.policies import EXACT, Policy
+from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 
 __all__ = ["ContainerPlacement", "Placement", "apply", "holds", "place", "rank", "release"]
 
@@ -35,11 +35,12 @@ __all__ = ["ContainerPlacement", "Placement", "apply", "holds", "place", "rank",
 _MOST_TRIES = 5_000
 
 
-def place(node: Node, request: PodRequest) -> Placement | Refusal:
+def place(node: Node, request: PodRequest, policy: Policy = EXACT) -> Placement | Refusal:
     """Find cards on `node` for every container of a pod, or say why there are none."""
+    request = policy.read(request)
     if not node.cards:
         return Refusal(reason=Reason.NO_CARDS, detail=f"node {node.name} has no cards")
-    attempt = _Attempt(node, request)
+    attempt = _Attempt(node, request, policy)
     found = attempt.search(0, ())
     if found is None:
         return attempt.refusal()
@@ -48,30 +49,24 @@ def place(node: Node, request: PodRequest) -> Placement | Refusal:
     return Placement(node=node.name, containers=ordered)
 
 
-def rank(nodes: Iterable[Node], request: PodRequest) -> list[tuple[Node, Placement]]:
+def rank(
+    nodes: Iterable[Node], request: PodRequest, policy: Policy = EXACT
+) -> list[tuple[Node, Placement]]:
     """Return the nodes that fit, the first choice first, each with its placement.
 
-    Binpack takes the fullest node first: fewest free cores, then fewest free memory units; spread
-    the emptiest. Names break ties, so the order of `nodes` doesn't matter.
+    The policy's order; by default binpack takes the fullest node first and spread the emptiest.
+    Names break ties, so the order of `nodes` doesn't matter.
     """
-    answers = [(node, place(node, request)) for node in nodes]
+    request = policy.read(request)
+    answers = [(node, place(node, request, policy)) for node in nodes]
     fitting = [(node, answer) for node, answer in answers if isinstance(answer, Placement)]
-    sign = -1 if request.node_strategy is Strategy.SPREAD else 1
 
-    def order(entry: tuple[Node, Placement]) -> tuple[int, int, str]:
-        cores, memory = free_totals(entry[0])
-        return sign * cores, sign * memory, entry[0].name
+    def order(entry: tuple[Node, Placement]) -> tuple[int, tuple[int, ...], str]:
+        node, placement = entry
+        fullness = policy.fullness(node, request.node_strategy)
+        return policy.increase(node, placement), fullness, node.name
 
     return sorted(fitting, key=order)
-
-
-def free_totals(node: Node) -> tuple[int, int]:
-    """Return the free cores and free memory units of a node's healthy cards."""
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    return (
-        sum(node.free_cores(index) for index in healthy),
-        sum(node.free_memory_units(index) for index in healthy),
-    )
 
 
 Done = tuple[ContainerPlacement, ...]
@@ -92,9 +87,10 @@ def _demand(container: ContainerRequest) -> tuple[bool, int, int, int, str, int]
 class _Attempt:
     """One search for one pod on one node."""
 
-    def __init__(self, node: Node, request: PodRequest) -> None:
+    def __init__(self, node: Node, request: PodRequest, policy: Policy) -> None:
         self._node = node
         self._request = request
+        self._policy = policy
         self._steps = sorted(request.containers, key=_demand)
         self._has_init = any(step.kind is ContainerKind.INIT for step in self._steps)
         self._failed: set[tuple[object, ...]] = set()
@@ -169,24 +165,26 @@ class _Attempt:
                 if set(indexes) <= set(fitting):
                     yield tuple(sorted(indexes))
         if step.is_share:
-            yield from self._shares(state, [i for i in fitting if not own or i in own])
-        elif len(own) >= step.whole_cards:
-            yield from whole.choices(state, self._request, step, [i for i in fitting if i in own])
-        elif own <= set(fitting):
-            yield from whole.choices(state, self._request, step, fitting, forced=own)
+            yield from self._shares(state, step, [i for i in fitting if not own or i in own])
+            return
+        within = tuple(i for i in fitting if i in own)
+        if len(own) >= step.whole_cards:
+            demand = whole.Demand(candidates=within)
+        elif len(own) == len(within):
+            demand = whole.Demand(candidates=tuple(fitting), forced=within)
+        else:
+            return
+        yield from self._policy.wholes(state, self._request, step, demand)
 
     def _cards_of(self, done: Done) -> set[int]:
         minors = {minor for each in done for minor in each.minors}
         return {index for index, card in enumerate(self._node.cards) if card.minor in minors}
 
-    def _shares(self, state: Node, fitting: list[int]) -> Iterator[tuple[int, ...]]:
-        sign = -1 if self._request.card_strategy is Strategy.SPREAD else 1
-        ordered = sorted(
-            fitting,
-            key=lambda i: (sign * state.free_cores(i), sign * state.free_memory_units(i), i),
-        )
+    def _shares(
+        self, state: Node, step: ContainerRequest, fitting: list[int]
+    ) -> Iterator[tuple[int, ...]]:
         seen: set[tuple[Use, int]] = set()
-        for index in ordered:
+        for index in self._policy.shares(state, self._request, step, fitting):
             alike = state.uses[index], state.cards[index].memory_units
             # A second card just like one that failed would fail as well; init containers look
             # at more than that (which cards are the pod's own).

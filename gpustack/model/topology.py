@@ -61,7 +61,9 @@ _NAMES: Final[Mapping[str, Level]] = MappingProxyType(
     }
 )
 
-_NVLINK: Final = re.compile(r"NV([1-9][0-9]?)")
+# NVB is NCCL's word for NVLink by way of another card (graph/topo.h). It counts as the weakest
+# NVLink, one link: farther than any direct one of more, still nearer than PCIe.
+_NVLINK: Final = re.compile(r"NVB|NVB?([1-9][0-9]?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,8 @@ def parse_link(token: str) -> Link:
         BadLinks: `token` is none of X, NV<n>, PIX, PXB, PHB, NODE, SYS.
     """
     if (nvlink := _NVLINK.fullmatch(token)) is not None:
-        count = int(nvlink.group(1))
-        return Link(token=token, level=Level.NVLINK, cost=-(-_FULL_NVLINKS // count))
+        count = int(nvlink.group(1) or 1)
+        return Link(token=f"NV{count}", level=Level.NVLINK, cost=-(-_FULL_NVLINKS // count))
     level = _NAMES.get(token)
     if level is None:
         raise BadLinks(f"{token!r} is not one of X, NV<n>, PIX, PXB, PHB, NODE, SYS")

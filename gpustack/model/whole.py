@@ -1,6 +1,7 @@
 """Whole cards for one container: the demand of a pod put as a question to `cardset`."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from gpustack.model import cardset
 from gpustack.model.device import Node
@@ -8,12 +9,21 @@ from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topol
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """The cards to choose from, as positions in `node.cards`, ascending.
+
+    Attributes:
+        candidates: cards that are healthy, accepted by the pod, and wholly free.
+        forced: those of them that must be in the set.
+    """
+
+    candidates: tuple[int, ...]
+    forced: tuple[int, ...] = ()
+
+
 def choices(
-    node: Node,
-    request: PodRequest,
-    container: ContainerRequest,
-    candidates: Iterable[int],
-    forced: Iterable[int] = (),
+    node: Node, request: PodRequest, container: ContainerRequest, demand: Demand
 ) -> Iterator[tuple[int, ...]]:
     """Yield the sets of cards that meet the demand, best first.
 
@@ -23,10 +33,10 @@ def choices(
     question = cardset.Question(
         links=links_of(node),
         free=_set(i for i, card in enumerate(node.cards) if card.healthy and node.uses[i].idle),
-        candidates=_set(candidates),
+        candidates=_set(demand.candidates),
         count=container.whole_cards,
         joins=joins(node, request.topology),
-        forced=_set(forced),
+        forced=_set(demand.forced),
         spread=request.card_strategy is Strategy.SPREAD,
     )
     first = cardset.best(question)

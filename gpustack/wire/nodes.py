@@ -7,6 +7,7 @@ without links, as many as their `vcuda-core` holds hundreds.
 import functools
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpustack.model.device import Card, Node, arrange
@@ -18,6 +19,21 @@ from gpustack.wire.quantities import parse_quantity
 
 VERSION: Final = 1
 MODEL_LABEL: Final = "gaia.tencent.com/gpu-model"
+POOL_LABEL: Final = "gaia.tencent.com/gpu-pool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLabels:
+    """The labels that name a node's pool, and its cards' model where nobody publishes the cards.
+
+    The original's configuration chose them by `GPUModelLabel` and `GPUPoolLabel`.
+    """
+
+    model: str = MODEL_LABEL
+    pool: str = POOL_LABEL
+
+
+LABELS: Final = NodeLabels()
 
 
 def encode_devices(node: Node) -> str:
@@ -47,19 +63,23 @@ def encode_devices(node: Node) -> str:
     )
 
 
-def decode_node(keys: Keys, node_json: Mapping[str, Any]) -> Node:
+def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = LABELS) -> Node:
     """Read a node of the API, with nothing taken of its cards yet.
 
     Raises:
         BadAnnotation: the annotation isn't JSON, has an unknown version, or describes no machine;
             names the place within it.
     """
-    name = (node_json.get("metadata") or {}).get("name", "")
+    metadata = node_json.get("metadata") or {}
+    name = metadata.get("name", "")
+    written = metadata.get("labels") or {}
+    pool = written.get(labels.pool, "")
     text = annotations_of(node_json).get(keys.gpu_devices)
     if text is None:
-        return Node(name=name, cards=_equal_cards(keys, node_json))
+        model = written.get(labels.model, "")
+        return Node(name=name, cards=_equal_cards(keys, node_json, model), pool=pool)
     cards, links, driver, cuda = _decode(keys.gpu_devices, text)
-    return Node(name=name, cards=cards, links=links, driver=driver, cuda=cuda)
+    return Node(name=name, cards=cards, links=links, driver=driver, cuda=cuda, pool=pool)
 
 
 @functools.lru_cache(maxsize=4096)  # every heartbeat of a node brings the same text again
@@ -110,20 +130,14 @@ def _check_distinct(key: str, cards: tuple[Card, ...]) -> None:
                 raise BadAnnotation(key, f"devices[{position}].{name}: {value!r} stands twice")
 
 
-def _equal_cards(keys: Keys, node_json: Mapping[str, Any]) -> tuple[Card, ...]:
+def _equal_cards(keys: Keys, node_json: Mapping[str, Any], model: str) -> tuple[Card, ...]:
     count = _allocatable(node_json, keys.vcuda_core) // CORES_PER_CARD
     if count == 0:
         return ()
     memory_units = _allocatable(node_json, keys.vcuda_memory) // count
-    labels = (node_json.get("metadata") or {}).get("labels") or {}
+    memory_bytes = memory_units * MEMORY_UNIT_BYTES
     return tuple(
-        Card(
-            minor=minor,
-            uuid="",
-            model=labels.get(MODEL_LABEL, ""),
-            memory_bytes=memory_units * MEMORY_UNIT_BYTES,
-        )
-        for minor in range(count)
+        Card(minor=minor, uuid="", model=model, memory_bytes=memory_bytes) for minor in range(count)
     )
 
 

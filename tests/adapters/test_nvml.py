@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pynvml
 import pytest
 
+from gpustack.adapters.nvml import links
 from gpustack.adapters.nvml.library import short_bus
 
 OUT = pathlib.Path(__file__).parents[1] / "simgpu" / "out"
@@ -87,7 +89,20 @@ def test_the_inventory_is_what_was_described_ascending_by_minor(simulation: Simu
     assert found["cards"][0]["model"] == "NVIDIA A100-SXM4-80GB"
     assert found["cards"][1]["bus"] == "0000:07:00.0"
     assert found["links"] == [["X", "NV4", "PXB"], ["NV4", "X", "SYS"], ["PXB", "SYS", "X"]]
+    # What PCIe says of the pair that NVLink joins; the others' links are their paths.
+    assert found["paths"][0][1] == found["paths"][1][0] == "SYS"
+    assert (found["paths"][0][2], found["paths"][1][2]) == ("PXB", "SYS")
     assert (found["driver"], found["cuda"]) == ("535.261.03", "12.2")
+
+
+def test_a_pair_whose_path_the_driver_does_not_know_is_the_farthest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTopologyCommonAncestor", unsupported)
+    assert links.paths([object(), object()]) == (("X", "SYS"), ("SYS", "X"))
 
 
 def test_sysfs_knows_a_cards_numa_node_better_than_the_driver(simulation: Simulation) -> None:

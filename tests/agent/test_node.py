@@ -102,7 +102,11 @@ def test_usage_graph_version_and_probes_answer(host: Host) -> None:
     usage = json.loads(_get(host, "/usage"))["usage"][pod["metadata"]["uid"]]
     assert usage["spec"]["c0"] == {"gpu": 2.0, "mem": 0.0}
     assert [each["card_idx"] for each in usage["stat"]["c0"]["dev"]] == ["0", "1"]
-    assert "NV12" in json.loads(_get(host, "/graph"))["graph"]
+    graph = json.loads(_get(host, "/graph"))["graph"].splitlines()
+    assert graph[0] == "ROOT:0"  # the pod holds both cards
+    assert graph[1].startswith("|---CPU (aval: 0, pids: [], usedMemory: 0, totalMemory: 171798")
+    assert [line.partition("GPU")[2][:1] for line in graph[2:]] == ["0", "1"]
+    assert "allocatableCores: 0, allocatableMemory: 0)" in graph[2]
     assert set(json.loads(_get(host, "/version"))) == {"version"}
     assert _get(host, "/healthz") == _get(host, "/readyz") == "ok\n"
     with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -4,7 +4,7 @@ import pathlib
 import platform
 import sys
 
-from tests.benchmarks import hook, model
+from tests.benchmarks import hook, model, planning
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
@@ -19,7 +19,7 @@ def main() -> int:
     machine = (
         f"{platform.machine()}, Python {platform.python_version()}, Linux {platform.release()}"
     )
-    parts = [HEAD.format(machine=machine), model.section(), hook.section()]
+    parts = [HEAD.format(machine=machine), model.section(), planning.section(), hook.section()]
     PAGE.write_text("\n".join(parts))
     print("\n".join(parts))
     return 0

@@ -2,52 +2,17 @@
 
 import json
 import pathlib
-from typing import Any
 
 import pytest
 
 from gpustack.cli.main import main
-from gpustack.model.device import Card, Node
-from gpustack.model.placement import Placement, place
-from gpustack.wire.annotations import Keys, encode_decision
-from gpustack.wire.nodes import encode_devices
-from gpustack.wire.pods import parse_request
-
-KEYS = Keys()
-CARDS = tuple(
-    Card(minor=minor, uuid=f"GPU-{minor}", model="NVIDIA T4", memory_bytes=16 << 30)
-    for minor in range(2)
-)
-NODE = Node(name="gpu1", cards=CARDS, links=(("X", "PIX"), ("PIX", "X")))
-
-
-def pod(name: str, cores: int, memory: int, *, held: bool = False) -> dict[str, Any]:
-    limits = {KEYS.vcuda_core: str(cores), KEYS.vcuda_memory: str(memory)}
-    item: dict[str, Any] = {
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]},
-    }
-    if held:
-        request = parse_request(KEYS, item)
-        assert request is not None
-        placement = place(NODE, request)
-        assert isinstance(placement, Placement)
-        item["metadata"]["annotations"] = encode_decision(KEYS, placement, 1)
-        item["spec"]["nodeName"] = NODE.name
-    return item
+from tests.cli.snapshots import node, pod, write
 
 
 @pytest.fixture
 def snapshot(tmp_path: pathlib.Path) -> str:
-    node = {
-        "kind": "Node",
-        "metadata": {"name": "gpu1", "annotations": {KEYS.gpu_devices: encode_devices(NODE)}},
-    }
-    items = [node, pod("holder", 60, 8, held=True), pod("small", 50, 8), pod("big", 200, 64)]
-    path = tmp_path / "snapshot.json"
-    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-    return str(path)
+    items = [node(), pod("holder", 60, 8, held=True), pod("small", 50, 8), pod("big", 200, 64)]
+    return write(tmp_path, *items)
 
 
 def test_usage_names_the_tenant_and_what_is_free(

@@ -1,6 +1,7 @@
 """A node's annotation: it reads back, and what describes no machine is refused by place."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpustack.model.device import Card, Node
 from gpustack.wire.annotations import BadAnnotation
-from gpustack.wire.nodes import decode_node, encode_devices
+from gpustack.wire.nodes import NodeLabels, decode_node, encode_devices
 from tests.model.machines import card, grouped, nodes
 from tests.wire.api import KEYS
 
@@ -164,3 +165,16 @@ def test_the_model_of_an_originals_node_comes_from_its_label() -> None:
     labelled = api_node(allocatable={KEYS.vcuda_core: "100", KEYS.vcuda_memory: "64"})
     labelled["metadata"]["labels"] = {"gaia.tencent.com/gpu-model": "P40"}
     assert [each.model for each in decode_node(KEYS, labelled).cards] == ["P40"]
+
+
+def test_a_nodes_pool_and_its_model_where_it_publishes_none_come_from_labels() -> None:
+    labels = {"gaia.tencent.com/gpu-pool": "red", "gaia.tencent.com/gpu-model": "T4", "mine": "P4"}
+    original = api_node(allocatable={KEYS.vcuda_core: "200", KEYS.vcuda_memory: "128"})
+    original["metadata"]["labels"] = labels
+    read = decode_node(KEYS, original)
+    assert (read.pool, {each.model for each in read.cards}) == ("red", {"T4"})
+    read = decode_node(KEYS, original, NodeLabels(model="mine", pool="none"))
+    assert (read.pool, {each.model for each in read.cards}) == ("", {"P4"})
+    published = api_node(body())
+    published["metadata"]["labels"] = labels
+    assert decode_node(KEYS, published) == replace(PAIR, pool="red")

@@ -30,12 +30,16 @@ _CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The host's cards ascending by minor, their links in the same order, and the driver."""
+    """The host's cards ascending by minor, their links in the same order, and the driver.
+
+    `paths` are the links without NVLink: what PCIe says of every pair.
+    """
 
     cards: tuple[Card, ...]
     links: Links
     driver: str
     cuda: str
+    paths: Links = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +90,21 @@ class Nvml:
             found = [self._found(index) for index in range(pynvml.nvmlDeviceGetCount())]
             handles = [each[0] for each in found if each is not None]
             cards = tuple(each[1] for each in found if each is not None)
-            tokens = links.read(handles)
+            tokens, paths = links.read(handles), links.paths(handles)
             driver = str(pynvml.nvmlSystemGetDriverVersion())
             cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
         except pynvml.NVMLError as error:
             raise NvmlError(f"reading the cards: {error}") from error
         self._handles = {card.uuid: handle for card, handle in zip(cards, handles, strict=True)}
         arranged, arranged_links = arrange(cards, tokens)
-        version = f"{cuda // 1000}.{cuda % 1000 // 10}"  # 12020 is 12.2
-        return Inventory(cards=arranged, links=arranged_links, driver=driver, cuda=version)
+        _, arranged_paths = arrange(cards, paths)
+        return Inventory(
+            cards=arranged,
+            links=arranged_links,
+            driver=driver,
+            cuda=f"{cuda // 1000}.{cuda % 1000 // 10}",  # 12020 is 12.2
+            paths=arranged_paths,
+        )
 
     def faults(self) -> tuple[CardFault, ...]:
         """Ask every card for something small; return those that don't answer."""

@@ -39,8 +39,20 @@ def read(handles: Sequence[Any]) -> Links:
     return tuple(tuple(row) for row in tokens)
 
 
+def paths(handles: Sequence[Any]) -> Links:
+    """Return the PCIe paths of all pairs, also of those that NVLink joins."""
+    size = range(len(handles))
+    upper = {(a, b): _path(handles[a], handles[b]) for a in size for b in size if a < b}
+    return tuple(
+        tuple(SELF_TOKEN if a == b else upper[min(a, b), max(a, b)] for b in size) for a in size
+    )
+
+
 def _path(first: Any, second: Any) -> str:
-    level = pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)
+    try:
+        level = pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)
+    except pynvml.NVMLError:
+        return FARTHEST_TOKEN  # virtual machines and some cards don't know; they are cards yet
     return _TOKENS.get(level, FARTHEST_TOKEN)
 
 

@@ -54,6 +54,7 @@ class CardInventory:
         found = nvml.inventory()
         if not found.cards:
             raise NvmlError("the driver answers, but no card does")
+        self.paths = found.paths  # what PCIe says of every pair, also of those that NVLink joins
         start = now()
         self._node = Node(
             name=node_name,

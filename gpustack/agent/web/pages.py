@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from gpustack import __version__
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.web.graph import graph
 from gpustack.agent.web.server import Answer
 from gpustack.agent.web.usage import ContainerUse, UsageReader
 from gpustack.model.device import Node
@@ -47,18 +48,8 @@ def pages(
         "/readyz": lambda: _probe(unready()),
         "/version": lambda: _json({"version": __version__}),
         "/usage": lambda: _json({"usage": _usage(inventory.node, usage.read())}),
-        "/graph": lambda: _json({"graph": graph(inventory.node)}),
+        "/graph": lambda: _json({"graph": graph(inventory, usage.read())}),
     }
-
-
-def graph(node: Node) -> str:
-    """Return the cards and how they are joined, as a table like `nvidia-smi topo -m`."""
-    names = [f"GPU{card.minor}" for card in node.cards]
-    lines = ["\t".join(["", *names])]
-    for row, name in enumerate(names):
-        tokens = [node.link(row, column).token for column in range(len(names))]
-        lines.append("\t".join([name, *tokens]))
-    return "\n".join(lines) + "\n"
 
 
 def _probe(problems: list[str]) -> Answer:

@@ -4,6 +4,7 @@ The schemas lie beside this file as `NAME.json`. Problems are told in our own wo
 of the value and what is allowed there, the way a person who edits the file needs them.
 """
 
+import decimal
 import functools
 import importlib.resources
 import json
@@ -71,7 +72,7 @@ def _said(rule: str, value: Any, wanted: Any, schema: Mapping[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = str(value) if isinstance(value, decimal.Decimal) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

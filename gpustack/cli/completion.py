@@ -1,0 +1,117 @@
+"""``gpustack completion bash|zsh``: what the shell offers after ``gpustack``, by its own parser.
+
+The script is made from the very parser that reads the command line, so it can't fall behind:
+commands, their options and the words that an option allows; files where there are no words.
+zsh runs the same script by its ``bashcompinit``.
+"""
+
+import argparse
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+_SCRIPT: Final = """\
+# {use}
+_gpustack() {{
+    local current=${{COMP_WORDS[COMP_CWORD]}} command='' word words='' position
+    for ((position = 1; position < COMP_CWORD; position++)); do
+        word=${{COMP_WORDS[position]}}
+        case "$command $word" in
+            {walk}) command="${{command:+$command }}$word" ;;
+        esac
+    done
+    case "$command ${{COMP_WORDS[COMP_CWORD - 1]}}" in
+{options}
+        *)
+            case "$command" in
+{commands}
+            esac
+            ;;
+    esac
+    # shellcheck disable=SC2207  # words hold no blanks, and zsh has no mapfile
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _gpustack gpustack
+"""
+_PRELUDE: Final = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
+_USE: Final = {
+    "bash": "source <(gpustack completion bash)",
+    "zsh": "source <(gpustack completion zsh)",
+}
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the command line."""
+    parser = commands.add_parser("completion", help="a script for the shell: words to complete")
+    parser.add_argument("shell", choices=sorted(_PRELUDE))
+    parser.set_defaults(commands=commands)
+    return parser
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the script of one shell."""
+    print(script(chosen.commands.choices, chosen.shell), end="")
+    return 0
+
+
+def script(parsers: dict[str, argparse.ArgumentParser], shell: str) -> str:
+    """Return the script for the commands of a parser."""
+    found = [("", _words([*parsers, "--help", "--version"])), *_commands("", parsers)]
+    walk = "|".join(shlex.quote(f"{above} {name}") for above, name in _names("", parsers))
+    body = _SCRIPT.format(
+        use=_USE[shell],
+        walk=walk,
+        options="\n".join(_options("", parsers)),
+        commands="\n".join(f"                {shlex.quote(at)}) {does} ;;" for at, does in found),
+    )
+    return _PRELUDE[shell] + body
+
+
+def _names(above: str, parsers: dict[str, argparse.ArgumentParser]) -> Iterator[tuple[str, str]]:
+    """Yield each command with the commands before it."""
+    for name, parser in parsers.items():
+        yield above, name
+        yield from _names(f"{above} {name}".strip(), _below(parser))
+
+
+def _commands(above: str, parsers: dict[str, argparse.ArgumentParser]) -> Iterator[tuple[str, str]]:
+    """Yield each command with what may follow it."""
+    for name, parser in parsers.items():
+        at = f"{above} {name}".strip()
+        words = [text for action in parser._actions for text in action.option_strings]
+        words.extend(str(c) for a in _positional(parser) for c in a.choices or ())
+        yield at, _words(words)
+        yield from _commands(at, _below(parser))
+
+
+def _options(above: str, parsers: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
+    """Yield a line for each option that takes a value."""
+    for name, parser in parsers.items():
+        at = f"{above} {name}".strip()
+        for action in parser._actions:
+            if action.option_strings and action.nargs != 0:
+                texts = "|".join(shlex.quote(f"{at} {text}") for text in action.option_strings)
+                yield f"        {texts}) {_value(action)} ;;"
+        yield from _options(at, _below(parser))
+
+
+def _value(action: argparse.Action) -> str:
+    if action.choices:
+        return _words(str(choice) for choice in action.choices)
+    return "words=''"  # no words: the shell offers files
+
+
+def _words(words: Sequence[str] | Iterator[str]) -> str:
+    return f"words={shlex.quote(' '.join(words))}"
+
+
+def _positional(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in parser._actions if not action.option_strings]
+
+
+def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return a command's own commands (``card list``)."""
+    for action in _positional(parser):
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}

@@ -1,0 +1,166 @@
+"""``gpustack topo``: the cards of this host, or of an `nvidia-smi topo -m` text, and their tree.
+
+Drawn for people by default; ``--format tree`` is the original's `/graph`, ``matrix`` is laid out
+like `nvidia-smi topo -m`, ``cost`` is the access-cost tree (type : available : cost).
+"""
+
+import argparse
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from gpustack.cli import options, printing
+from gpustack.model import drawing, tree
+from gpustack.model.device import Node
+from gpustack.model.errors import GpustackError
+from gpustack.model.topology import Links
+from gpustack.wire.nodes import encode_devices
+from gpustack.wire.topo_text import BadTopoText, parse
+
+_MIB: Final = 1 << 20
+_MOST_MIB: Final = (1 << 33) - 1  # what the annotation's number of bytes can hold exactly
+_LEVEL_NAMES: Final[Mapping[tree.TreeLevel, str]] = MappingProxyType(
+    {**drawing.NAMES, tree.TreeLevel.CARD: "GPU"}
+)
+
+
+class TopoError(GpustackError):
+    """Cards that can't be read, or options that contradict each other."""
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the command line."""
+    parser = commands.add_parser("topo", help="how this host's cards are joined")
+    parser.add_argument(
+        "--from-text", metavar="FILE", help="read `nvidia-smi topo -m` from here; - is a pipe"
+    )
+    parser.add_argument(
+        "--memory-mib", type=_mebibytes, metavar="N", help="of every card of the text"
+    )
+    parser.add_argument("--model", metavar="NAME", help="of every card of the text")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--annotation", action="store_true", help="print the value of the node's gpu-devices"
+    )
+    form.add_argument("--format", choices=("tree", "matrix", "cost"))
+    options.add_output(parser)
+    return parser
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the cards; 1 when this host has none."""
+    node, paths = _read(chosen)
+    if not node.cards:
+        print("gpustack: this host has no card", file=sys.stderr)
+        return 1
+    root = tree.of(node, paths)
+    if chosen.annotation:
+        print(encode_devices(node))
+    elif chosen.output == "json":
+        printing.show(chosen.output, (), as_json(node, root))
+    else:
+        print(_drawn(chosen.format, node, root), end="")
+    return 0
+
+
+def _mebibytes(text: str) -> int:
+    if not text.isdecimal() or int(text) > _MOST_MIB:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB, 0 to {_MOST_MIB}")
+    return int(text)
+
+
+def _drawn(form: str | None, node: Node, root: tree.Branch) -> str:
+    match form:
+        case "tree":
+            return drawing.graph(node, root)
+        case "cost":
+            return drawing.costs(node, root)
+        case "matrix":
+            return drawing.matrix(node)
+        case _:
+            return drawing.plain(node, root)
+
+
+def _read(chosen: argparse.Namespace) -> tuple[Node, Links]:
+    """Return the node, and its PCIe paths where NVML tells them.
+
+    Raises:
+        TopoError: no such file, or a text's option without a text.
+        BadTopoText: the text shows no matrix.
+        NvmlError: no driver.
+    """
+    if chosen.from_text is None:
+        if chosen.memory_mib is not None or chosen.model is not None:
+            raise TopoError("--memory-mib and --model describe the cards of a text: --from-text")
+        return _host()
+    name = "standard input" if chosen.from_text == "-" else chosen.from_text
+    try:
+        data = _bytes(chosen.from_text)
+        memory_bytes = (chosen.memory_mib or 0) * _MIB
+        node = parse(data, name=name, model=chosen.model or "", memory_bytes=memory_bytes)
+    except OSError as error:
+        raise TopoError(f"{name}: {error.strerror}") from error
+    except BadTopoText as error:
+        raise TopoError(f"{name}: {error}") from None
+    return node, ()
+
+
+def _bytes(path: str) -> bytes:
+    return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+
+
+def _host() -> tuple[Node, Links]:
+    # Here, so that the other commands work where the NVML binding isn't installed.
+    try:
+        from gpustack.adapters.nvml import Nvml  # noqa: PLC0415
+    except ImportError as error:
+        raise TopoError(f"this host's cards need the NVML binding: {error}") from error
+    nvml = Nvml()
+    try:
+        found = nvml.inventory()
+    finally:
+        nvml.close()
+    node = Node(
+        name=platform.node(),
+        cards=found.cards,
+        links=found.links,
+        driver=found.driver,
+        cuda=found.cuda,
+    )
+    return node, found.paths
+
+
+def as_json(node: Node, root: tree.Branch) -> dict[str, Any]:
+    """Return the cards, their links, costs and tree as plain values (schemas/topo.json)."""
+    size = range(len(node.cards))
+    return {
+        "node": node.name,
+        "driver": node.driver,
+        "cuda": node.cuda,
+        "cards": [
+            {
+                "minor": card.minor,
+                "uuid": card.uuid,
+                "model": card.model,
+                "memory_bytes": card.memory_bytes,
+                "sms": card.sms,
+                "numa": card.numa,
+                "bus": card.bus,
+            }
+            for card in node.cards
+        ],
+        "links": [[node.link(a, b).token for b in size] for a in size],
+        "costs": [[node.link(a, b).cost for b in size] for a in size],
+        "tree": _branch(node, root),
+    }
+
+
+def _branch(node: Node, branch: tree.Branch) -> dict[str, Any]:
+    return {
+        "level": _LEVEL_NAMES[branch.level],
+        "minors": [node.cards[card].minor for card in branch.cards],
+        "children": [_branch(node, child) for child in branch.children],
+    }

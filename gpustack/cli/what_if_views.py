@@ -1,0 +1,108 @@
+"""What ``what-if`` prints: tables for people, and JSON as its schemas say."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from gpustack.model.explanation import Refusal
+from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.request import ContainerKind
+from gpustack.model.whatif import Plan, Pod, Unplaced
+
+Table = list[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A pod to place, and the names of all its containers, also those that hold no card."""
+
+    pod: Pod
+    containers: tuple[str, ...]
+
+
+def plan_tables(plan: Plan) -> list[Table]:
+    """Return a line a placed pod, and a line for each run of pods with the same reasons."""
+    placed: Table = [("POD", "NODE", "CARDS")]
+    for each in plan.placed:
+        placed.append((each.pod.title, each.placement.node, _cards(each.placement)))
+    tables = [placed] if plan.placed else []
+    if plan.unplaced:
+        table: Table = [("UNPLACED", "PODS", "WHY")]
+        for _, run in groupby(plan.unplaced, key=lambda each: id(each.refusals)):
+            table.append(_together(list(run)))
+        tables.append(table)
+    return tables
+
+
+def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, Any]:
+    """Return the answer as the schema ``what-if`` has it.
+
+    Args:
+        plan: what becomes of the pods.
+        containers: the names of each pod's containers.
+    """
+    return {
+        "placements": [
+            {
+                "pod": each.pod.title,
+                "node": each.placement.node,
+                "containers": _containers(each.placement, containers[each.pod]),
+            }
+            for each in plan.placed
+        ],
+        "unplaced": [
+            {
+                "pod": each.pod.title,
+                "nodes": {name: _refusal(why) for name, why in each.refusals.items()},
+            }
+            for each in plan.unplaced
+        ],
+    }
+
+
+def room_rows(rooms: Mapping[str, int]) -> Table:
+    """Return a line a node, and the sum."""
+    table: Table = [("NODE", "MORE")]
+    table.extend(rooms.items())
+    return [*table, ("TOTAL", sum(rooms.values()))]
+
+
+def room_json(pod: Pod, rooms: Mapping[str, int]) -> dict[str, Any]:
+    """Return the answer as the schema ``what-if-capacity`` has it."""
+    return {"pod": pod.title, "capacity": sum(rooms.values()), "nodes": dict(rooms)}
+
+
+def _containers(placement: Placement, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return an entry for each container, then those of init containers that hold cards."""
+    apps = {each.index: each for each in placement.containers if each.kind is ContainerKind.APP}
+    entries = [
+        _container(apps[index]) if index in apps else {"name": name, "minors": [], "uuids": []}
+        for index, name in enumerate(names)
+    ]
+    init = [each for each in placement.containers if each.kind is not ContainerKind.APP]
+    return entries + [_container(each) for each in sorted(init, key=lambda each: each.index)]
+
+
+def _container(placed: ContainerPlacement) -> dict[str, Any]:
+    return {"name": placed.name, "minors": list(placed.minors), "uuids": list(placed.uuids)}
+
+
+def _refusal(refusal: Refusal) -> dict[str, str]:
+    return {"code": str(refusal.reason), "message": refusal.detail or refusal.message}
+
+
+def _together(run: list[Unplaced]) -> tuple[str, int, str]:
+    """Return one line for pods that have the same reasons on every node."""
+    first, last = run[0].pod.title, run[-1].pod.title
+    counts = Counter(str(each.reason) for each in run[0].refusals.values())
+    most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    why = ", ".join(f"{code} on {count} node{'s' * (count > 1)}" for code, count in most)
+    return first if first == last else f"{first} .. {last}", len(run), why or "there is no node"
+
+
+def _cards(placement: Placement) -> str:
+    return " ".join(
+        f"{each.name}={','.join(map(str, each.minors))}" for each in placement.containers
+    )

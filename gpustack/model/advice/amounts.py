@@ -1,0 +1,136 @@
+"""Fewer cores or less memory: the largest figure that fits, so that one unit more does not.
+
+What a pod asks can be lowered without ever making it harder to place, so the largest share that
+fits is found by halving. That isn't so for the number of whole cards (ordinary init containers use
+the pod's own cards, and fewer of them may be too few), so those are counted down one by one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from gpustack.model.advice.question import Change, Kind, Question, largest, with_container
+from gpustack.model.device import Node
+from gpustack.model.explanation import Refusal
+from gpustack.model.holding import Placement
+from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.units import CORES_PER_CARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a container asks at most, within its pod, and the answer."""
+
+    container: ContainerRequest
+    request: PodRequest
+    placement: Placement
+
+
+def search(question: Question) -> Iterator[Change]:
+    """Yield fewer cores, less memory, or, where neither alone helps, both."""
+    alone = [*_best(question, _fewer_cores), *_best(question, _less_memory)]
+    yield from alone or _best(question, _smaller_share)
+
+
+def _best(
+    question: Question,
+    lower: Callable[[Question, ContainerRequest], tuple[float, Change] | None],
+) -> list[Change]:
+    """Try each container, and keep the one that loses the smallest part of what it asks."""
+    tried = (lower(question, container) for container in question.request.containers)
+    found = [each for each in tried if each is not None]
+    return [max(found, key=lambda each: each[0])[1]] if found else []
+
+
+def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
+    found = None
+    if not container.is_share:
+        found = _fewer_cards(question, container)
+    if found is None and (container.is_share or container.memory_units > 0):
+        high = min(container.cores, CORES_PER_CARD) - 1
+        found = _most(question, 1, high, lambda cores: replace(container, cores=cores))
+    if found is None:
+        return None
+    cores = found.container.cores
+    what = f"{cores} instead of {container.cores} cores"
+    return cores / container.cores, _change(Kind.FEWER_CORES, found, what)
+
+
+def _fewer_cards(question: Question, container: ContainerRequest) -> _Found | None:
+    for count in range(container.whole_cards - 1, 0, -1):
+        fewer = replace(container, cores=count * CORES_PER_CARD)
+        request = with_container(question.request, fewer)
+        placement = question.somewhere(request)
+        if placement is not None:
+            return _Found(container=fewer, request=request, placement=placement)
+    return None
+
+
+def _less_memory(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
+    if not container.is_share:
+        return None
+    asked = container.memory_units
+    found = _most(question, 1, asked - 1, lambda units: replace(container, memory_units=units))
+    if found is None:
+        return None
+    units = found.container.memory_units
+    what = f"{units} instead of {asked} memory units"
+    return units / asked, _change(Kind.LESS_MEMORY, found, what)
+
+
+def _smaller_share(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
+    """Lower both by the same part, then raise each again as far as it goes."""
+    if not container.is_share:
+        return None
+    cores, memory = container.cores, container.memory_units
+    steps = max(cores, memory)
+
+    def part(step: int) -> ContainerRequest:
+        return replace(
+            container,
+            cores=max(1, cores * step // steps),
+            memory_units=max(1, memory * step // steps),
+        )
+
+    found = _most(question, 1, steps - 1, part)
+    if found is None:
+        return None
+    low = found.container
+    found = _most(question, low.cores, cores, lambda each: replace(low, cores=each)) or found
+    wide = found.container
+    found = (
+        _most(question, low.memory_units, memory, lambda each: replace(wide, memory_units=each))
+        or found
+    )
+    now = found.container
+    what = (
+        f"{now.cores} instead of {cores} cores and {now.memory_units} instead of {memory} "
+        "memory units"
+    )
+    left = min(now.cores / cores, now.memory_units / memory)
+    return left, _change(Kind.SMALLER_SHARE, found, what)
+
+
+def _most(
+    question: Question, low: int, high: int, asking: Callable[[int], ContainerRequest]
+) -> _Found | None:
+    """Return the container with the largest figure that fits."""
+
+    def ask(node: Node, figure: int) -> Placement | Refusal:
+        return question.ask(node, with_container(question.request, asking(figure)))
+
+    found = largest(question.kinds, low, high, ask)
+    if found is None:
+        return None
+    container = asking(found.figure)
+    request = with_container(question.request, container)
+    return _Found(container=container, request=request, placement=found.placement)
+
+
+def _change(kind: Kind, found: _Found, what: str) -> Change:
+    return Change(
+        kind=kind,
+        text=f"container {found.container.name!r} asks {what}",
+        request=found.request,
+        placement=found.placement,
+        container=found.container.name,
+    )

@@ -1,0 +1,77 @@
+"""Dropping one condition: another topology, another model, other cards than the ones named."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpustack.model.advice.question import Change, Kind, Question
+from gpustack.model.device import label_safe_model
+from gpustack.model.request import ANY, Selector, Topology
+
+# From the narrowest to none at all; what is asked now is passed over.
+_TOPOLOGIES = (
+    Topology.NVLINK,
+    Topology.SINGLE_SWITCH,
+    Topology.SINGLE_NUMA,
+    Topology.BEST_EFFORT,
+)
+
+
+def search(question: Question) -> Iterator[Change]:
+    """Yield each condition that alone stands in the way."""
+    yield from _topology(question)
+    yield from _models(question)
+    yield from _uuids(question)
+
+
+def _topology(question: Question) -> Iterator[Change]:
+    now = question.request.topology
+    for wanted in _TOPOLOGIES[_TOPOLOGIES.index(now) + 1 :]:
+        request = replace(question.request, topology=wanted)
+        placement = question.somewhere(request)
+        if placement is not None:
+            text = f"the pod demands topology {wanted.value} instead of {now.value}"
+            yield Change(kind=Kind.OTHER_TOPOLOGY, text=text, request=request, placement=placement)
+            return
+
+
+def _models(question: Question) -> Iterator[Change]:
+    """Ask for each model of the cluster alone, and name all that would do."""
+    if question.request.models == ANY:
+        return
+    names = {
+        label_safe_model(card.model)
+        for node in question.nodes
+        for card in node.cards
+        if card.model and not question.request.accepts(card)
+    }
+    found = []
+    for name in sorted(names):
+        request = replace(question.request, models=Selector(include=(name,)))
+        placement = question.somewhere(request)
+        if placement is not None:
+            found.append((name, request, placement))
+    if found:
+        models = tuple(name for name, _, _ in found)
+        yield Change(
+            kind=Kind.OTHER_MODEL,
+            text=f"the pod accepts model {' or '.join(models)}",
+            request=found[0][1],
+            placement=found[0][2],
+            names=models,
+        )
+
+
+def _uuids(question: Question) -> Iterator[Change]:
+    if question.request.uuids == ANY:
+        return
+    request = replace(question.request, uuids=ANY)
+    placement = question.somewhere(request)
+    if placement is not None:
+        uuids = tuple(uuid for each in placement.containers for uuid in each.uuids if uuid)
+        yield Change(
+            kind=Kind.OTHER_UUID,
+            text=f"the pod accepts other cards, such as {', '.join(uuids)} of {placement.node}",
+            request=request,
+            placement=placement,
+            names=uuids,
+        )

@@ -1,0 +1,178 @@
+"""One refused pod and its cluster, and the one way in which every search asks: by placing again."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.device import Node
+from gpustack.model.explanation import Refusal
+from gpustack.model.holding import Placement, release
+from gpustack.model.quota import Placer, Quota, Usage, within
+from gpustack.model.request import ANY, ContainerRequest, PodRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A pod that waits."""
+
+    namespace: str
+    name: str
+    request: PodRequest
+
+
+class Kind(StrEnum):
+    """What would have to change. The spelling is a contract, as that of `Reason` is."""
+
+    FEWER_CORES = "fewer-cores"
+    LESS_MEMORY = "less-memory"
+    SMALLER_SHARE = "smaller-share"
+    OTHER_TOPOLOGY = "other-topology"
+    OTHER_MODEL = "other-model"
+    OTHER_UUID = "other-uuid"
+    PODS_END = "pods-end"
+    CARDS_REPAIRED = "cards-repaired"
+    MORE_CARDS = "more-cards"
+    MORE_QUOTA = "more-quota"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change after which the pod fits, and where it would fit then.
+
+    Attributes:
+        kind: what changes.
+        text: the change as a sentence, with its figures and names.
+        request: what the pod asks then; as it was where something else changes.
+        placement: what comes out, found by placing again.
+        container: the container whose amounts change; empty for the others.
+        names: the models, pods (`namespace/name`) or cards (`minor (uuid)`) it is about.
+        count: how many cards more are needed (`MORE_CARDS`); 0 for the others.
+        quota: the quota then (`MORE_QUOTA`); None for the others.
+        smallest: False where the search stopped at its bound: a smaller change may exist.
+    """
+
+    kind: Kind
+    text: str
+    request: PodRequest
+    placement: Placement
+    container: str = ""
+    names: tuple[str, ...] = ()
+    count: int = 0
+    quota: Quota | None = None
+    smallest: bool = True
+
+
+class Question:
+    """A refused pod, its cluster, and the rules by which it is placed."""
+
+    def __init__(self, cluster: Cluster, pod: Pending, placer: Placer) -> None:
+        """Ask for `pod` on `cluster`; `placer` answers for one node, quota left aside."""
+        self.cluster = cluster
+        self.pod = pod
+        self.request = pod.request
+        self.placer = placer
+        self.usage = _usage_of(cluster, pod.namespace)
+        self.ask = within(cluster.quota, self.usage, pod.namespace, placer)
+        self.nodes = [cluster.nodes[name] for name in sorted(cluster.nodes)]
+        self.kinds = self.nodes if pod.request.uuids != ANY else list(_distinct(self.nodes))
+
+    @property
+    def limited(self) -> bool:
+        """True when the pod's namespace has a quota."""
+        return self.cluster.quota.of(self.pod.namespace) is not None
+
+    def somewhere(self, request: PodRequest) -> Placement | None:
+        """Return the answer of the first node, by name, that has room for `request`."""
+        for node in self.kinds:
+            answer = self.ask(node, request)
+            if isinstance(answer, Placement):
+                return answer
+        return None
+
+    def after(self, leaving: Sequence[Tenant], nodes: Iterable[str]) -> Placement | None:
+        """Return the first answer of `nodes` once these pods are gone."""
+        freed = {name: self.cluster.nodes[name] for name in nodes}
+        for tenant in leaving:
+            name = tenant.placement.node
+            if name in freed:
+                freed[name] = release(freed[name], tenant.placement)
+        gone = {tenant.uid for tenant in leaving}
+        namespace = self.pod.namespace
+        ask = within(self.cluster.quota, self.usage, namespace, self.placer, without=gone)
+        for node in freed.values():
+            answer = ask(node, self.request)
+            if isinstance(answer, Placement):
+                return answer
+        return None
+
+    def answers(self) -> dict[str, Placement | Refusal]:
+        """Return every node's answer as things stand."""
+        return {node.name: self.ask(node, self.request) for node in self.nodes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The largest figure that fits, and the answer."""
+
+    figure: int
+    placement: Placement
+
+
+def largest(
+    nodes: Iterable[Node],
+    low: int,
+    high: int,
+    ask: Callable[[Node, int], Placement | Refusal],
+) -> Found | None:
+    """Return the largest figure from `low` to `high` that fits on any node; None: not even `low`.
+
+    What fits with one figure must fit with every smaller one. A node is asked first for more than
+    the best so far, and halves only when it has that.
+    """
+    found: Found | None = None
+    for node in nodes:
+        fits = low if found is None else found.figure + 1
+        answer = ask(node, fits) if fits <= high else None
+        if not isinstance(answer, Placement):
+            continue
+        too_much = high + 1
+        while too_much - fits > 1:
+            middle = (fits + too_much) // 2
+            better = ask(node, middle)
+            if isinstance(better, Placement):
+                fits, answer = middle, better
+            else:
+                too_much = middle
+        found = Found(figure=fits, placement=answer)
+    return found
+
+
+def with_container(request: PodRequest, container: ContainerRequest) -> PodRequest:
+    """Return the request with one container's amounts replaced; it is known by its place."""
+    place = container.kind, container.index
+    containers = (
+        container if (each.kind, each.index) == place else each for each in request.containers
+    )
+    return replace(request, containers=tuple(containers))
+
+
+def _usage_of(cluster: Cluster, namespace: str) -> Usage:
+    """Return the usage of one namespace only: the others' doesn't matter to its pods."""
+    if cluster.quota.of(namespace) is None:
+        return Usage()
+    own = tuple(tenant for tenant in cluster.tenants if tenant.namespace == namespace)
+    return replace(cluster, tenants=own).usage()
+
+
+def _distinct(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Yield one of all nodes that must answer alike, whatever their cards' numbers and UUIDs."""
+    seen: set[object] = set()
+    for node in nodes:
+        cards = tuple(
+            (card.memory_units, card.model, card.numa, card.healthy) for card in node.cards
+        )
+        alike = cards, node.links, node.uses, node.pool
+        if alike not in seen:
+            seen.add(alike)
+            yield node

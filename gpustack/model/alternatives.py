@@ -1,0 +1,204 @@
+"""Why a running pod is where it is: the other places it could have, and by how much they are worse.
+
+The pod is taken away, and asked for again without one of its cards after another, and on every
+other node: that gives the best alternative to each card and to the node. Each is compared by the
+objective that decides (`policies`, `cardset`), criterion by criterion, until one tells the two
+apart. The cluster is looked at as it stands, not as it stood when the pod was placed: an
+alternative may be better by now, and is then named so.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.device import Node
+from gpustack.model.explanation import Refusal
+from gpustack.model.holding import Placement, apply, release
+from gpustack.model.placement import place
+from gpustack.model.policies.base import free_totals
+from gpustack.model.quota import Placer
+from gpustack.model.request import PodRequest, Strategy
+from gpustack.model.topology import Level
+
+
+class Verdict(StrEnum):
+    """How an alternative compares with what the pod has."""
+
+    WORSE = "worse"
+    EQUAL = "equal"
+    BETTER = "better"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another place for a pod.
+
+    Attributes:
+        placement: where.
+        verdict: how it compares.
+        criterion: what tells the two apart, empty where nothing does.
+        chosen: the criterion's value where the pod is.
+        other: its value there.
+    """
+
+    placement: Placement
+    verdict: Verdict
+    criterion: str = ""
+    chosen: str = ""
+    other: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Why a pod is where it is.
+
+    Attributes:
+        placement: where it is.
+        alternatives: other cards of its node first, then other nodes by name.
+        refusals: the nodes that have no room for it, by name.
+    """
+
+    placement: Placement
+    alternatives: tuple[Alternative, ...]
+    refusals: Mapping[str, Refusal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measure:
+    """One criterion's value: a smaller `order` is better."""
+
+    criterion: str
+    order: tuple[int, ...]
+    shown: str
+
+
+def why(cluster: Cluster, tenant: Tenant, request: PodRequest, placer: Placer = place) -> Standing:
+    """Compare a running pod's place with its alternatives.
+
+    Raises:
+        KeyError: the tenant's node is not in the cluster.
+    """
+    held = tenant.placement
+    before = release(cluster.nodes[held.node], held)
+    chosen = _on_cards(before, request, held)
+    alternatives = [
+        _compare(other, chosen, _on_cards(before, request, other))
+        for other in _other_cards(before, request, held, placer)
+    ]
+    refusals: dict[str, Refusal] = {}
+    of_node = _on_node(before, request)
+    for name in sorted(cluster.nodes.keys() - {held.node}):
+        node = cluster.nodes[name]
+        answer = placer(node, request)
+        if isinstance(answer, Refusal):
+            refusals[name] = answer
+        else:
+            alternatives.append(_compare(answer, of_node, _on_node(node, request)))
+    return Standing(placement=held, alternatives=tuple(alternatives), refusals=refusals)
+
+
+def _other_cards(
+    node: Node, request: PodRequest, held: Placement, placer: Placer
+) -> Iterator[Placement]:
+    """Yield the best placement without each of the pod's cards; none twice."""
+    seen = {_minors(held)}
+    for minor in sorted({minor for each in held.containers for minor in each.minors}):
+        answer = placer(*_without(node, request, minor))
+        if isinstance(answer, Placement) and _minors(answer) not in seen:
+            seen.add(_minors(answer))
+            yield answer
+
+
+def _without(node: Node, request: PodRequest, minor: int) -> tuple[Node, PodRequest]:
+    """Return the question that rules one card out: by its UUID, or as broken where it has none."""
+    card = next((card for card in node.cards if card.minor == minor), None)
+    if card is None:
+        return node, request
+    if card.uuid:
+        uuids = replace(request.uuids, exclude=(*request.uuids.exclude, card.uuid))
+        return node, replace(request, uuids=uuids)
+    cards = (replace(each, healthy=False) if each is card else each for each in node.cards)
+    return replace(node, cards=tuple(cards)), request
+
+
+def _minors(placement: Placement) -> tuple[tuple[int, ...], ...]:
+    return tuple(each.minors for each in placement.containers)
+
+
+def _compare(placement: Placement, chosen: list[_Measure], other: list[_Measure]) -> Alternative:
+    for ours, theirs in zip(chosen, other, strict=True):
+        if ours.order != theirs.order:
+            return Alternative(
+                placement=placement,
+                verdict=Verdict.WORSE if ours.order < theirs.order else Verdict.BETTER,
+                criterion=ours.criterion,
+                chosen=ours.shown,
+                other=theirs.shown,
+            )
+    return Alternative(placement=placement, verdict=Verdict.EQUAL)
+
+
+def _on_cards(node: Node, request: PodRequest, placement: Placement) -> list[_Measure]:
+    """Measure one choice of cards of a node, by the order of the objective."""
+    spread = request.card_strategy is Strategy.SPREAD
+    links = [
+        node.link(a, b)
+        for each in placement.containers
+        for a, b in _pairs(_indexes(node, each.minors))
+    ]
+    worst = max((link.level for link in links), default=Level.SELF)
+    cost = sum(link.cost for link in links)
+    measures = [
+        _Measure(criterion="worst pair", order=(worst,), shown=worst.name),
+        _Measure(criterion="sum of pair costs", order=(cost,), shown=str(cost)),
+    ]
+    if any(not each.is_share for each in placement.containers):
+        measures.extend(_left_joined(node, placement, spread=spread))
+    shares = [index for each in placement.containers if each.is_share
+              for index in _indexes(node, each.minors)]  # fmt: skip
+    after = apply(node, placement)
+    cores = sum(map(after.free_cores, shares))
+    memory = sum(map(after.free_memory_units, shares))
+    minors = tuple(minor for each in placement.containers for minor in each.minors)
+    shown = ",".join(map(str, minors))
+    return [
+        *measures,
+        _amount("free cores left on its cards", cores, spread=spread),
+        _amount("free memory units left on its cards", memory, spread=spread),
+        _Measure(criterion="lowest minors", order=minors, shown=shown),
+    ]
+
+
+def _left_joined(node: Node, placement: Placement, *, spread: bool) -> Iterator[_Measure]:
+    """Count the pairs of wholly free cards that stay, nearest level first: more is better."""
+    after = apply(node, placement)
+    free = [i for i, card in enumerate(node.cards) if card.healthy and after.uses[i].idle]
+    levels = [node.link(a, b).level for a, b in _pairs(free)]
+    for level in list(Level)[1:]:
+        count = sum(each <= level for each in levels)
+        yield _amount(f"free pairs left joined by {level.name} or nearer", count, spread=not spread)
+
+
+def _on_node(node: Node, request: PodRequest) -> list[_Measure]:
+    """Measure a node before the pod comes: binpack takes the fullest, spread the emptiest."""
+    cores, memory = free_totals(node)
+    spread = request.node_strategy is Strategy.SPREAD
+    name = tuple(map(ord, node.name))
+    return [
+        _amount("free cores of the node", cores, spread=spread),
+        _amount("free memory units of the node", memory, spread=spread),
+        _Measure(criterion="name of the node", order=name, shown=node.name),
+    ]
+
+
+def _amount(criterion: str, value: int, *, spread: bool) -> _Measure:
+    return _Measure(criterion=criterion, order=(-value if spread else value,), shown=str(value))
+
+
+def _indexes(node: Node, minors: tuple[int, ...]) -> list[int]:
+    return [i for i in map(node.index_of, minors) if i is not None]
+
+
+def _pairs(indexes: list[int]) -> list[tuple[int, int]]:
+    return [(a, b) for at, a in enumerate(indexes) for b in indexes[at + 1 :]]

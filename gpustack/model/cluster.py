@@ -1,0 +1,71 @@
+"""All there is at one moment: nodes with what is taken of them, who took it, and the quota.
+
+A frozen value. Taking a pod away makes another one that shares every node but the pod's own, so
+that a question like "what if this pod ended" costs one node.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement, apply, release
+from gpustack.model.quota import NO_QUOTA, Quota, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A pod that holds cards, bound or only reserved."""
+
+    uid: str
+    namespace: str
+    name: str
+    placement: Placement
+
+    @property
+    def title(self) -> str:
+        """How people name it: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Nodes by name, with the tenants' uses counted in, and the tenants.
+
+    A tenant whose node isn't there holds nothing.
+    """
+
+    nodes: Mapping[str, Node]
+    tenants: tuple[Tenant, ...] = ()
+    quota: Quota = NO_QUOTA
+
+    def without(self, leaving: Iterable[Tenant]) -> "Cluster":
+        """Return the cluster after these tenants ended."""
+        gone = tuple(leaving)
+        nodes = dict(self.nodes)
+        for tenant in gone:
+            name = tenant.placement.node
+            if name in nodes:
+                nodes[name] = release(nodes[name], tenant.placement)
+        staying = tuple(tenant for tenant in self.tenants if tenant not in gone)
+        return replace(self, nodes=MappingProxyType(nodes), tenants=staying)
+
+    def usage(self) -> Usage:
+        """Return what every namespace uses of its quota."""
+        usage = Usage()
+        for tenant in self.tenants:
+            node = self.nodes.get(tenant.placement.node)
+            if node is not None:
+                usage.put(tenant.uid, tenant.namespace, tenant.name, node, tenant.placement)
+        return usage
+
+
+def settle(nodes: Iterable[Node], tenants: Iterable[Tenant], quota: Quota = NO_QUOTA) -> Cluster:
+    """Return the cluster of idle `nodes` on which the tenants take what their placements say."""
+    by_name = {node.name: node for node in nodes}
+    held = tuple(tenants)
+    for tenant in held:
+        node = by_name.get(tenant.placement.node)
+        if node is not None:
+            by_name[node.name] = apply(node, tenant.placement)
+    return Cluster(nodes=MappingProxyType(by_name), tenants=held, quota=quota)

@@ -1,0 +1,127 @@
+"""How much of what is free can't be used: the measure of FGD.
+
+"Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
+(Weng et al., USENIX ATC 2023) measures a node by what its users tend to ask. For one shape of
+request, the free compute of a node is fragmented
+
+- in full, where the node can't serve the shape at all;
+- else on those cards that can't serve it: a share needs its cores and memory on one card, whole
+  cards must be wholly free.
+
+The node's fragmentation is the mean over the shapes, weighted by how often each is asked. As in the
+paper, free compute is what counts; memory decides only whether a card can serve. Everything is an
+integer (hundredths of a card times weight), so that two nodes compare without rounding.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement
+from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.units import CORES_PER_CARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Shape:
+    """What one container asks: 1..99 cores with memory units, or 100 n cores (memory ignored)."""
+
+    cores: int
+    memory_units: int
+
+    @property
+    def whole_cards(self) -> int:
+        """How many whole cards; 0 for a share."""
+        return self.cores // CORES_PER_CARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What users tend to ask: shapes, each with how often it is asked (a weight above 0)."""
+
+    shapes: tuple[tuple[Shape, int], ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the weights, and hash once: the workload is part of the key of every memory.
+
+        Raises:
+            ValueError: a weight that is not above 0.
+        """
+        for shape, weight in self.shapes:
+            if weight <= 0:
+                raise ValueError(f"the weight of {shape} must be above 0: {weight}")
+        object.__setattr__(self, "_hash", hash(self.shapes))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return sum(weight for _, weight in self.shapes)
+
+
+NOTHING_KNOWN: Final = Workload(shapes=())
+
+
+def workload_of(pods: Iterable[tuple[PodRequest | Placement, int]]) -> Workload:
+    """Count the shapes of pods, waiting or placed, each pod with how often it is asked.
+
+    A pod counts by its containers: each needs cards of its own. Ordinary init containers use the
+    cards of the others and are left out.
+    """
+    counts: Counter[Shape] = Counter()
+    for pod, times in pods:
+        for container in pod.containers:
+            if container.kind is not ContainerKind.INIT:
+                memory = container.memory_units if container.is_share else 0
+                counts[Shape(cores=container.cores, memory_units=memory)] += times
+    return Workload(shapes=tuple(sorted(counts.items())))
+
+
+def fragmented(node: Node, workload: Workload) -> int:
+    """Return the node's fragmentation: hundredths of a card, times the workload's total weight.
+
+    Unhealthy cards have nothing to hand out, so nothing of them is fragmented.
+    """
+    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
+    idle = sum(1 for index in healthy if node.uses[index].idle)
+    room = sum(node.free_cores(index) for index in healthy)
+    in_use = room - CORES_PER_CARD * idle
+    reachable, beyond = _whole_weights(workload, idle)
+    total = reachable * in_use + beyond * room
+    for index in healthy:
+        total += _on_card(node.free_cores(index), node.free_memory_units(index), workload)
+    return total
+
+
+def ratio(amount: int, workload: Workload) -> float:
+    """Return a sum of `fragmented` in cards; 0 where no workload is known."""
+    total = workload.total
+    return amount / (total * CORES_PER_CARD) if total else 0.0
+
+
+@functools.lru_cache(maxsize=65_536)  # a card has few states, and a node few cards
+def _on_card(cores: int, memory_units: int, workload: Workload) -> int:
+    """Return the fragmented part of one card for all shares, times their weights.
+
+    Where no card of the node serves a share, each is fragmented in full: the paper's two cases
+    give the same sum here.
+    """
+    return cores * sum(
+        weight
+        for shape, weight in workload.shapes
+        if not shape.whole_cards and (shape.cores > cores or shape.memory_units > memory_units)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _whole_weights(workload: Workload, idle: int) -> tuple[int, int]:
+    """Return the weights of whole-card shapes that `idle` cards can serve, and of the others."""
+    whole = [(shape.whole_cards, weight) for shape, weight in workload.shapes if shape.whole_cards]
+    reachable = sum(weight for cards, weight in whole if cards <= idle)
+    return reachable, sum(weight for _, weight in whole) - reachable

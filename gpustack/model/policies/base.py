@@ -1,0 +1,73 @@
+"""What a policy decides, and what the default one does.
+
+`placement` finds what is possible: health, the user's conditions, capacity, and taking a choice
+back when it blocks another container. A policy only says in which order to try, so under every
+policy a pod is refused only where nothing fits. Writing one means overriding one to three methods;
+a policy is a frozen value, compared and hashed by what it holds.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpustack.model import whole
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement
+from gpustack.model.request import ContainerRequest, PodRequest, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`exact`: the objective of `cardset` for whole cards, best fit for shares and nodes."""
+
+    name: ClassVar[str] = "exact"
+    weighs_placements: ClassVar[bool] = False
+    """True where `increase` says something: all nodes must answer before one can be chosen."""
+
+    def read(self, request: PodRequest) -> PodRequest:
+        """Return the pod as this policy understands it: with other strategies, or as it is."""
+        return request
+
+    def shares(
+        self, node: Node, request: PodRequest, container: ContainerRequest, fitting: Iterable[int]
+    ) -> list[int]:
+        """Order the cards (positions in `node.cards`) that a share fits on, best first.
+
+        Best fit: fewest free cores, then fewest free memory units, then the lowest minor; to
+        spread, the most.
+        """
+        del container  # a best fit looks at what is there only
+        sign = -1 if request.card_strategy is Strategy.SPREAD else 1
+        return sorted(
+            fitting,
+            key=lambda i: (sign * node.free_cores(i), sign * node.free_memory_units(i), i),
+        )
+
+    def wholes(
+        self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the sets of cards for a container of whole cards, best first; all of them."""
+        return whole.choices(node, request, container, demand)
+
+    def fullness(self, node: Node, strategy: Strategy) -> tuple[int, ...]:
+        """Return a node's place in the order of nodes, lowest first; names break ties.
+
+        Binpack takes the fullest node first: fewest free cores, then fewest free memory units;
+        spread the emptiest.
+        """
+        cores, memory = free_totals(node)
+        return (-cores, -memory) if strategy is Strategy.SPREAD else (cores, memory)
+
+    def increase(self, node: Node, placement: Placement) -> int:
+        """Return what the placement costs the node; it is compared before `fullness`."""
+        del node, placement
+        return 0
+
+
+def free_totals(node: Node) -> tuple[int, int]:
+    """Return the free cores and free memory units of a node's healthy cards."""
+    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
+    return (
+        sum(node.free_cores(index) for index in healthy),
+        sum(node.free_memory_units(index) for index in healthy),
+    )

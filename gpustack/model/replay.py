@@ -1,0 +1,249 @@
+"""A trace of arrivals and departures, played on a cluster under one policy.
+
+Pods that don't fit wait, as they do in Kubernetes, and are tried again in the order of their
+arrival when cards become free. At one moment departures come first, then those who wait, then
+arrivals. A pod's duration begins when it is placed. What stands on the nodes at the beginning
+stays. Nothing here is random: the same trace gives the same run.
+"""
+
+import bisect
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpustack.model import fragmentation
+from gpustack.model.device import Node
+from gpustack.model.fleet import Fleet
+from gpustack.model.fragmentation import Workload
+from gpustack.model.holding import Placement
+from gpustack.model.policies import Policy
+from gpustack.model.request import PodRequest
+from gpustack.model.units import CORES_PER_CARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Like pods that arrive together.
+
+    Attributes:
+        at: seconds since any moment that the trace agrees on.
+        duration: seconds that each runs once it is placed, above 0; None: it stays.
+        request: what each asks.
+        count: how many.
+    """
+
+    at: float
+    duration: float | None
+    request: PodRequest
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is taken of the healthy cards of some nodes, and how usable the rest is.
+
+    Attributes:
+        cores: hundredths of a card in use; over-commit doesn't count.
+        memory_units: in use, likewise.
+        fragmented: as `fragmentation.fragmented`.
+    """
+
+    cores: int = 0
+    memory_units: int = 0
+    fragmented: int = 0
+
+    def changed(self, old: "Load", new: "Load") -> "Load":
+        """Return the sum after one node's part became another."""
+        return Load(
+            cores=self.cores - old.cores + new.cores,
+            memory_units=self.memory_units - old.memory_units + new.memory_units,
+            fragmented=self.fragmented - old.fragmented + new.fragmented,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The cluster just after something happened, at `at` seconds; `waiting` pods wait."""
+
+    at: float
+    load: Load
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one policy made of the trace.
+
+    Attributes:
+        moments: one for each moment at which anything happened, ascending.
+        placements: of the pods that got cards, in the order in which they did.
+        unplaced: pods that still wait at the end.
+        waited_seconds: the sum over placed pods of the time until they were.
+    """
+
+    moments: tuple[Moment, ...]
+    placements: tuple[Placement, ...]
+    unplaced: int
+    waited_seconds: float
+
+    @property
+    def placed(self) -> int:
+        """How many pods got cards."""
+        return len(self.placements)
+
+
+Progress = Callable[[int, int], None]
+"""Called with how many pods have arrived, and of how many."""
+
+
+def run(
+    nodes: Iterable[Node],
+    arrivals: Iterable[Arrival],
+    policy: Policy,
+    workload: Workload,
+    progress: Progress | None = None,
+) -> Run:
+    """Play the whole trace; `workload` is what fragmentation is measured by."""
+    simulation = Simulation(nodes, arrivals, policy, workload)
+    moments = []
+    for moment in simulation.moments():
+        moments.append(moment)
+        if progress is not None:
+            progress(simulation.arrived, simulation.total)
+    return Run(
+        moments=tuple(moments),
+        placements=tuple(simulation.placements),
+        unplaced=moments[-1].waiting if moments else 0,
+        waited_seconds=simulation.waited_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _Waiting:
+    number: int  # in the order of arrival
+    since: float
+    duration: float
+
+
+class Simulation:
+    """One run in progress; `fleet` is the cluster as it stands."""
+
+    def __init__(
+        self, nodes: Iterable[Node], arrivals: Iterable[Arrival], policy: Policy, workload: Workload
+    ) -> None:
+        self.fleet = Fleet(nodes, policy)
+        self.arrived = 0
+        self.placements: list[Placement] = []
+        self.waited_seconds = 0.0
+        self._arrivals = deque(sorted(arrivals, key=lambda each: each.at))
+        self.total = sum(each.count for each in self._arrivals)
+        self._workload = workload
+        self._leaving: list[tuple[float, int, Placement]] = []  # a heap by time
+        self._queues: dict[PodRequest, deque[_Waiting]] = {}
+        self._loads = {node.name: load_of(node, workload) for node in self.fleet.nodes}
+        self._sum = Load()
+        for load in self._loads.values():
+            self._sum = self._sum.changed(Load(), load)
+
+    def moments(self) -> Iterator[Moment]:
+        """Play the trace, and say after each moment how things stand."""
+        while self._arrivals or self._leaving:
+            at = self._next()
+            self._admit_waiting(at, self._depart(at))
+            self._arrive(at)
+            waiting = sum(len(queue) for queue in self._queues.values())
+            yield Moment(at=at, load=self._sum, waiting=waiting)
+
+    def _next(self) -> float:
+        leaving = self._leaving[0][0] if self._leaving else float("inf")
+        return min(leaving, self._arrivals[0].at) if self._arrivals else leaving
+
+    def _depart(self, at: float) -> set[str]:
+        """Release what ends now; return the names of the nodes that have more room."""
+        changed = set()
+        while self._leaving and self._leaving[0][0] <= at:
+            placement = heapq.heappop(self._leaving)[-1]
+            self.fleet.release(placement)
+            self._weigh(placement.node)
+            changed.add(placement.node)
+        return changed
+
+    def _admit_waiting(self, at: float, changed: set[str]) -> None:
+        """Try those who wait on the nodes that changed: all others have refused them already."""
+        heads = [(queue[0], request) for request, queue in self._queues.items()] if changed else []
+        heads.sort(key=lambda head: head[0].number)
+        while heads:
+            pod, request = heads.pop(0)
+            if not self._start(at, pod, request, changed):
+                continue  # and so would the others of its queue be refused
+            queue = self._queues[request]
+            queue.popleft()
+            if queue:
+                bisect.insort(heads, (queue[0], request), key=lambda head: head[0].number)
+            else:
+                del self._queues[request]
+
+    def _arrive(self, at: float) -> None:
+        while self._arrivals and self._arrivals[0].at <= at:
+            arrival = self._arrivals.popleft()
+            lasts = float("inf") if arrival.duration is None else arrival.duration
+            for _ in range(arrival.count):
+                self.arrived += 1
+                pod = _Waiting(number=self.arrived, since=at, duration=lasts)
+                # Where its like wait already, nothing has become free that they could use.
+                if arrival.request in self._queues or not self._start(at, pod, arrival.request):
+                    self._queues.setdefault(arrival.request, deque()).append(pod)
+
+    def _start(
+        self, at: float, pod: _Waiting, request: PodRequest, among: set[str] | None = None
+    ) -> bool:
+        placement = self.fleet.place(request, among)
+        if placement is None:
+            return False
+        self._weigh(placement.node)
+        self.placements.append(placement)
+        self.waited_seconds += at - pod.since
+        if pod.duration != float("inf"):
+            heapq.heappush(self._leaving, (at + pod.duration, pod.number, placement))
+        return True
+
+    def _weigh(self, name: str) -> None:
+        new = load_of(self.fleet.node(name), self._workload)
+        self._sum = self._sum.changed(self._loads[name], new)
+        self._loads[name] = new
+
+
+def load_of(node: Node, workload: Workload) -> Load:
+    """Return one node's part of the load."""
+    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
+    units = sum(node.cards[index].memory_units - node.free_memory_units(index) for index in healthy)
+    return Load(
+        cores=sum(CORES_PER_CARD - node.free_cores(index) for index in healthy),
+        memory_units=units,
+        fragmented=fragmentation.fragmented(node, workload),
+    )
+
+
+def sample(moments: Sequence[Moment], times: Iterable[float]) -> list[Moment]:
+    """Return how things stood at each of `times`: the last moment not after it.
+
+    Before the first moment the first one stands for it. `moments` must not be empty.
+    """
+    ats = [moment.at for moment in moments]
+    return [moments[max(0, bisect.bisect_right(ats, time) - 1)] for time in times]
+
+
+def mean(moments: Sequence[Moment], end: float, value: Callable[[Moment], float]) -> float:
+    """Return the mean of `value` over time, from the first moment until `end` seconds.
+
+    Where no time passes, the last moment's value.
+    """
+    length = end - moments[0].at
+    if length <= 0:
+        return value(moments[-1])
+    ends = [*(moment.at for moment in moments[1:]), end]
+    areas = (
+        value(moment) * (until - moment.at) for moment, until in zip(moments, ends, strict=True)
+    )
+    return sum(areas) / length

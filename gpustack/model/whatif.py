@@ -1,0 +1,198 @@
+"""What if: more pods, more nodes, one node less. Pure questions about a copy of the cluster."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from gpustack.model.cluster import Cluster
+from gpustack.model.device import IDLE, Node
+from gpustack.model.errors import GpustackError
+from gpustack.model.explanation import Refusal
+from gpustack.model.fleet import Fleet
+from gpustack.model.holding import Placement
+from gpustack.model.policies import EXACT, Policy
+from gpustack.model.quota import Placer, within
+from gpustack.model.request import PodRequest
+
+
+class NoSuchNode(GpustackError, ValueError):
+    """A question about a node that isn't there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod to place: whose it is, and what it asks."""
+
+    namespace: str
+    name: str
+    request: PodRequest
+
+    @property
+    def title(self) -> str:
+        """How people name it: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A pod that found its cards."""
+
+    pod: Pod
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unplaced:
+    """A pod that didn't, with every node's reason by the node's name."""
+
+    pod: Pod
+    refusals: Mapping[str, Refusal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What becomes of pods that arrive one after another.
+
+    Attributes:
+        placed: in the order of arrival.
+        unplaced: likewise; with the reasons as they are when all others are placed.
+        nodes: the nodes afterwards, by name.
+    """
+
+    placed: tuple[Placed, ...]
+    unplaced: tuple[Unplaced, ...]
+    nodes: tuple[Node, ...]
+
+
+class _Planner:
+    """A cluster that fills up pod by pod, within the quota."""
+
+    def __init__(self, cluster: Cluster, policy: Policy) -> None:
+        self.fleet = Fleet(cluster.nodes.values(), policy)
+        self._quota = cluster.quota
+        self._usage = cluster.usage()
+        self._placed = 0
+
+    def limited(self, namespace: str) -> bool:
+        """Say whether the namespace has a quota."""
+        return self._quota.of(namespace) is not None
+
+    def place(self, pod: Pod) -> Placement | None:
+        """Take a pod's cards; None where it doesn't fit."""
+        found = self.fleet.place(pod.request, placer=self._placer(pod.namespace))
+        if found is not None and self.limited(pod.namespace):
+            self._placed += 1
+            uid = f"planned-{self._placed}"
+            self._usage.put(uid, pod.namespace, pod.title, self.fleet.node(found.node), found)
+        return found
+
+    def refusals(self, pod: Pod) -> Mapping[str, Refusal]:
+        """Return why each node refuses a pod."""
+        return self.fleet.refusals(pod.request, self._placer(pod.namespace))
+
+    def _placer(self, namespace: str) -> Placer | None:
+        if not self.limited(namespace):
+            return None
+        return within(self._quota, self._usage, namespace, self.fleet.answer)
+
+
+def plan(cluster: Cluster, pods: Iterable[Pod], policy: Policy = EXACT) -> Plan:
+    """Place pods one after another; one that doesn't fit is left out and the next one tried.
+
+    The cluster only fills up, so a pod like one that was refused isn't tried again.
+    """
+    planner = _Planner(cluster, policy)
+    placed: list[Placed] = []
+    refused: list[Pod] = []
+    why: dict[tuple[str, PodRequest], Mapping[str, Refusal]] = {}
+    for pod in pods:
+        asked = pod.namespace, pod.request
+        found = None if asked in why else planner.place(pod)
+        if found is None:
+            why[asked] = {}
+            refused.append(pod)
+        else:
+            placed.append(Placed(pod=pod, placement=found))
+    for pod in {(each.namespace, each.request): each for each in refused}.values():
+        why[pod.namespace, pod.request] = planner.refusals(pod)
+    return Plan(
+        placed=tuple(placed),
+        unplaced=tuple(
+            Unplaced(pod=pod, refusals=why[pod.namespace, pod.request]) for pod in refused
+        ),
+        nodes=planner.fleet.nodes,
+    )
+
+
+def capacity(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Mapping[str, int]:
+    """Return how many more such pods each node takes, placed one by one until none fits."""
+    planner = _Planner(cluster, policy)
+    if not planner.limited(pod.namespace):
+        return planner.fleet.room(pod.request)
+    counts = Counter({name: 0 for name in sorted(cluster.nodes)})
+    while (found := planner.place(pod)) is not None:
+        counts[found.node] += 1
+    return dict(counts)
+
+
+def without_node(cluster: Cluster, name: str) -> Cluster:
+    """Return the cluster after a node and all pods on it are gone: the beginning of a drain.
+
+    Raises:
+        NoSuchNode: there is none of that name.
+    """
+    _find(cluster, name)
+    nodes = {each: node for each, node in cluster.nodes.items() if each != name}
+    staying = tuple(each for each in cluster.tenants if each.placement.node != name)
+    return replace(cluster, nodes=MappingProxyType(nodes), tenants=staying)
+
+
+def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
+    """Return a drained node's pods in the order to place them: the most demanding first.
+
+    Small pods fit beside large ones more often than the other way round.
+    """
+
+    def demand(pod: Pod) -> tuple[int, int, int, str]:
+        asked = pod.request.containers
+        return (
+            -sum(each.whole_cards for each in asked),
+            -sum(each.cores for each in asked),
+            -sum(each.memory_units for each in asked),
+            pod.title,
+        )
+
+    return sorted(pods, key=demand)
+
+
+def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
+    """Return the cluster with `count` new nodes that have the hardware of the node named `like`.
+
+    A new node is idle and healthy; nobody knows its cards' UUIDs and bus addresses yet. Its name is
+    the model's with `-new-1` and so on behind it, passing over names that are taken.
+
+    Raises:
+        NoSuchNode: there is none of that name.
+        ValueError: a negative count.
+    """
+    if count < 0:
+        raise ValueError(f"can't add {count} nodes")
+    pattern = _find(cluster, like)
+    cards = tuple(
+        replace(card, uuid="", bus="", healthy=True, since="", reason="") for card in pattern.cards
+    )
+    nodes = dict(cluster.nodes)
+    number = 0
+    while len(nodes) < len(cluster.nodes) + count:
+        number += 1
+        name = f"{like}-new-{number}"
+        if name not in nodes:
+            nodes[name] = replace(pattern, name=name, cards=cards, uses=(IDLE,) * len(cards))
+    return replace(cluster, nodes=MappingProxyType(nodes))
+
+
+def _find(cluster: Cluster, name: str) -> Node:
+    if name not in cluster.nodes:
+        raise NoSuchNode(f"no node is named {name!r}")
+    return cluster.nodes[name]

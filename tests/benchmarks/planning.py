@@ -1,0 +1,135 @@
+"""How fast questions about whole clusters are answered, and what each policy leaves usable."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from gpustack.model import policies, replay, whatif, whole
+from gpustack.model.cluster import settle
+from gpustack.model.device import Node
+from gpustack.model.fragmentation import Workload, ratio, workload_of
+from gpustack.model.policies import Policy
+from gpustack.model.replay import Arrival, Moment, Run
+from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.wire.trace import parse_trace
+from tests.benchmarks import traces
+from tests.benchmarks.model import node, request
+
+NODES = 1000
+PODS = 10_000
+CARDS = 8
+SEED = 4
+MEAN_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Binpack(Policy):
+    """The plain packer to compare with: best fit, and the lowest free cards whatever joins them."""
+
+    name: ClassVar[str] = "binpack"
+
+    def wholes(
+        self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the sets in the order of their cards; the benchmark's pods demand no topology."""
+        return itertools.combinations(demand.candidates, container.whole_cards)
+
+
+def section() -> str:
+    """Measure and return the page's part."""
+    return "\n".join([*throughput(), *fragmentation(load=0.9), *fragmentation(load=1.2)])
+
+
+def cluster(nodes: int) -> tuple[Node, ...]:
+    """Return like nodes of 8 cards."""
+    return tuple(replace(node(CARDS), name=f"node-{number:04}") for number in range(nodes))
+
+
+def throughput() -> Iterator[str]:
+    """Place so many pods of five shapes on so many nodes, and count what still fits."""
+    shapes = ((25, 40), (50, 80), (100, 0), (200, 0), (400, 0))
+    requests = [request(*shape) for shape in shapes]
+    pods = [
+        whatif.Pod(namespace="default", name=str(number), request=requests[number % len(shapes)])
+        for number in range(PODS)
+    ]
+    several = settle(cluster(NODES), ())
+    workload = workload_of((each, 1) for each in requests)
+    yield f"## what-if: {PODS} pods on {NODES} nodes of {CARDS} cards, seconds"
+    yield ""
+    yield "| policy | place all | pods placed | capacity of the first shape |"
+    yield "|---|---|---|---|"
+    for policy in (policies.named(name, workload) for name in policies.NAMES):
+        started = time.perf_counter()
+        placed = len(whatif.plan(several, pods, policy).placed)
+        planned = time.perf_counter()
+        whatif.capacity(several, pods[0], policy)
+        counted = time.perf_counter()
+        yield (f"| {policy.name} | {planned - started:.1f} | {placed} | {counted - planned:.2f} |")
+    yield ""
+
+
+def fragmentation(load: float) -> Iterator[str]:
+    """Play one generated trace under each policy."""
+    text = traces.generate(
+        pods=PODS, cards=NODES // 10 * CARDS, load=load, seed=SEED, mean_seconds=MEAN_SECONDS
+    )
+    units = node(CARDS).cards[0].memory_units
+    trace = parse_trace("generated", text, card_memory_units=units)
+    several = cluster(NODES // 10)
+    workload = workload_of((each.request, each.count) for each in trace)
+    yield f"## A generated trace that asks for {load:.0%} of {NODES // 10} nodes of {CARDS} cards"
+    yield ""
+    yield (
+        f"{len(trace)} pods in the columns of the FGD paper's trace, seed {SEED} "
+        "(`tests/benchmarks/traces.py`). Fragmented cards are the mean over the time of arrivals; "
+        "pair cost is that of an average pair of cards of one pod."
+    )
+    yield ""
+    yield "| policy | fragmented cards | in use | mean wait, s | pair cost | run, s |"
+    yield "|---|---|---|---|---|---|"
+    known = [policies.named(name, workload) for name in policies.NAMES]
+    for policy in (Binpack(), *known):
+        yield _line(policy, several, trace, workload)
+    yield ""
+
+
+def _line(
+    policy: Policy, several: tuple[Node, ...], trace: tuple[Arrival, ...], workload: Workload
+) -> str:
+    started = time.perf_counter()
+    run = replay.run(several, trace, policy, workload)
+    seconds = time.perf_counter() - started
+    end = trace[-1].at
+    arriving = [moment for moment in run.moments if moment.at <= end]
+    cards = sum(len(each.cards) for each in several)
+
+    def fragmented(moment: Moment) -> float:
+        return ratio(moment.load.fragmented, workload)
+
+    def used(moment: Moment) -> float:
+        return moment.load.cores / (100 * cards)
+
+    return (
+        f"| {policy.name} | {replay.mean(arriving, end, fragmented):.2f} | "
+        f"{replay.mean(arriving, end, used):.1%} | {_mean_wait(run):.0f} | "
+        f"{_pair_cost(several, run):.1f} | {seconds:.1f} |"
+    )
+
+
+def _mean_wait(run: Run) -> float:
+    return run.waited_seconds / run.placed if run.placed else 0.0
+
+
+def _pair_cost(several: tuple[Node, ...], run: Run) -> float:
+    """Return the mean cost of all pairs of cards that one container holds together."""
+    links = several[0]
+    costs = [
+        links.link(one, two).cost
+        for placement in run.placements
+        for container in placement.containers
+        for one, two in itertools.combinations(container.minors, 2)
+    ]
+    return sum(costs) / len(costs) if costs else 0.0

@@ -1,0 +1,163 @@
+"""`gpustack topo` on texts, on a pipe and on hosts; bad input is one line that names the place."""
+
+import io
+import json
+import pathlib
+import types
+
+import pytest
+
+from gpustack.adapters import nvml
+from gpustack.cli.main import main
+from gpustack.wire import schemas
+from gpustack.wire.annotations import Keys
+from gpustack.wire.nodes import decode_node
+from tests.fakes.nvml import FakeNvml, card
+
+TEXTS = pathlib.Path(__file__).parents[1] / "data" / "topo"
+DGX = str(TEXTS / "dgx-a100.txt")
+P40 = str(TEXTS / "p40-7.txt")
+
+Output = pytest.CaptureFixture[str]
+
+
+def said(capsys: Output, *arguments: str) -> str:
+    assert main(["topo", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def refused(capsys: Output, *arguments: str) -> str:
+    """The one line on stderr of wrong use or unreadable input."""
+    assert main(["topo", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_a_text_is_drawn_for_people(capsys: Output) -> None:
+    lines = said(
+        capsys, "--from-text", DGX, "--model", "A100", "--memory-mib", "40960"
+    ).splitlines()
+    assert lines[:3] == ["8 cards", "`-- SYS", "    |-- NODE"]
+    assert lines[3] == "    |   |-- GPU0  A100  40960 MiB  NUMA 3  NV12 to 1-7"
+
+
+def test_the_formats_are_the_originals_graph_the_matrix_and_the_blogs_costs(
+    capsys: Output,
+) -> None:
+    graph = said(capsys, "--from-text", P40, "--format", "tree", "--memory-mib", "22919")
+    assert graph.startswith("ROOT:7\n|---PHB (aval: 7, pids: [], usedMemory: 0, totalMemory: 1682")
+    costs = said(capsys, "--from-text", P40, "--format", "cost").splitlines()
+    assert (costs[0], costs[3], costs[-1]) == ("ROOT:7:0", "|  |  |--GPU0:1:1", "|  |  |--GPU6:1:2")
+    matrix = said(capsys, "--from-text", P40, "--format", "matrix")
+    assert matrix.splitlines()[1] == "GPU0\t X \tPIX\tPIX\tPHB\tPHB\tPHB\tPHB\t0"
+
+
+def test_the_annotation_is_the_only_word_and_a_node_can_carry_it(capsys: Output) -> None:
+    model = ("--model", "NVIDIA A100-SXM4-40GB", "--memory-mib", "40960")
+    text = said(capsys, "--from-text", DGX, *model, "--annotation")
+    assert text.count("\n") == 1
+    keys = Keys()
+    node = decode_node(keys, {"metadata": {"annotations": {keys.gpu_devices: text}}})
+    assert {each.memory_units for each in node.cards} == {160}
+    assert {each.model for each in node.cards} == {"NVIDIA A100-SXM4-40GB"}
+    assert [each.numa for each in node.cards] == [3, 3, 1, 1, 7, 7, 5, 5]
+    assert node.links[0][1] == "NV12"
+
+
+@pytest.mark.parametrize("path", sorted(TEXTS.glob("*.txt")), ids=lambda path: path.stem)
+def test_json_keeps_to_its_published_schema(capsys: Output, path: pathlib.Path) -> None:
+    value = json.loads(said(capsys, "--from-text", str(path), "-o", "json"))
+    assert schemas.problems(schemas.load("topo"), value) == []
+    assert value["tree"]["minors"] == [each["minor"] for each in value["cards"]]
+
+
+def test_json_tells_links_costs_and_tree(capsys: Output) -> None:
+    value = json.loads(said(capsys, "--from-text", DGX, "-o", "json"))
+    assert value["links"][0][:2] == ["X", "NV12"]
+    assert value["costs"][0] == [0, 2, 2, 2, 2, 2, 2, 2]
+    (machine,) = value["tree"]["children"]
+    assert (machine["level"], machine["children"][3]["minors"]) == ("SYS", [6, 7])
+
+
+def test_a_pipe_is_read(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pathlib.Path(P40).read_bytes()
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+    assert said(capsys, "--from-text", "-", "--format", "cost").startswith("ROOT:7:0\n|--PHB:7:0\n")
+
+
+def test_a_text_cut_off_in_the_middle_is_refused_with_file_and_line(
+    capsys: Output, tmp_path: pathlib.Path
+) -> None:
+    text = pathlib.Path(DGX).read_text()
+    file = tmp_path / "cut.txt"
+    file.write_text(text[: text.index("GPU5\tNV12") + 20])
+    error = refused(capsys, "--from-text", str(file))
+    assert error == f"gpustack: {file}: line 7: the row of GPU5 is cut off: 3 of 20 cells\n"
+
+
+def test_a_broken_pipe_of_text_is_refused_as_standard_input(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = io.BytesIO(b"GPU0 GPU1\nGPU0 X PIX\nGPU1 PHB X\n")
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=data))
+    error = refused(capsys, "--from-text", "-", "--annotation")
+    assert error.startswith("gpustack: standard input: line 3: GPU1 to GPU0 is 'PHB', but line 2")
+
+
+def test_a_file_that_is_not_there_is_named(capsys: Output, tmp_path: pathlib.Path) -> None:
+    missing = tmp_path / "absent.txt"
+    assert refused(capsys, "--from-text", str(missing)) == (
+        f"gpustack: {missing}: No such file or directory\n"
+    )
+
+
+def test_what_describes_a_text_needs_a_text(capsys: Output) -> None:
+    assert "--from-text" in refused(capsys, "--model", "A100")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--annotation", "--format", "tree"), ("--memory-mib", "-1"), ("--memory-mib", "8589934592")],
+)
+def test_wrong_use_is_status_two(capsys: Output, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["topo", "--from-text", DGX, *arguments])
+    assert "usage: gpustack topo" in capsys.readouterr().err
+
+
+def test_a_host_is_read_through_nvml(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "Nvml", lambda: FakeNvml(card(0), card(1, numa=1)))
+    value = json.loads(said(capsys, "-o", "json"))
+    assert schemas.problems(schemas.load("topo"), value) == []
+    assert (value["driver"], value["cards"][1]["bus"]) == ("535.261.03", "0000:0f:00.0")
+    assert (
+        said(capsys, "--format", "cost") == "ROOT:2:0\n|--SYS:2:0\n|  |--GPU0:1:1\n|  |--GPU1:1:1\n"
+    )
+
+
+def test_a_host_without_cards_says_no(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "Nvml", FakeNvml)
+    assert main(["topo"]) == 1
+    assert capsys.readouterr().err == "gpustack: this host has no card\n"
+
+
+def test_a_host_without_a_driver_is_one_line(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent() -> nvml.Nvml:
+        raise nvml.NvmlError("NVML does not start: NVML Shared Library Not Found")
+
+    monkeypatch.setattr(nvml, "Nvml", absent)
+    assert refused(capsys) == "gpustack: NVML does not start: NVML Shared Library Not Found\n"
+
+
+def test_help_names_every_option(capsys: Output) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["topo", "--help"])
+    text = capsys.readouterr().out
+    options = ("--from-text", "--memory-mib", "--model", "--annotation", "--format", "--output")
+    assert [option for option in options if option not in text] == []

@@ -1,0 +1,221 @@
+"""`gpustack what-if` on a snapshot: its JSON, its exit status, and errors that name the place."""
+
+import io
+import json
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpustack.cli.main import main
+from gpustack.model.policies import NAMES
+from gpustack.wire import schemas
+from tests.cli.snapshots import KEYS, NODE, node, pod, quota, write
+
+OTHER = replace(
+    NODE, name="gpu2", cards=tuple(replace(card, uuid=f"{card.uuid}b") for card in NODE.cards)
+)
+
+
+@pytest.fixture
+def snapshot(tmp_path: pathlib.Path) -> str:
+    return write(tmp_path, node(), node(OTHER), pod("holder", 60, 8, held=True))
+
+
+@pytest.fixture
+def half(tmp_path: pathlib.Path) -> str:
+    return written(tmp_path, pod("half", 50, 8))
+
+
+def written(folder: pathlib.Path, value: object) -> str:
+    path = folder / "pod.json"
+    path.write_text(json.dumps(value))
+    return str(path)
+
+
+def answer(
+    capsys: pytest.CaptureFixture[str], *arguments: str, schema: str = "what-if"
+) -> tuple[int, dict[str, Any]]:
+    status = main(["what-if", *arguments, "-o", "json"])
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert schemas.problems(schemas.load(schema), value) == []
+    return status, value
+
+
+def test_copies_are_listed_with_their_cards_and_the_rest_with_every_nodes_reason(
+    snapshot: str, half: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, value = answer(capsys, "--snapshot", snapshot, "--pod", half, "--count", "20")
+    assert status == 1
+    assert value["placements"][0] == {
+        "pod": "default/half-1",
+        "node": "gpu1",
+        "containers": [{"name": "main", "minors": [1], "uuids": ["GPU-1"]}],
+    }
+    assert len(value["placements"]) == 6
+    assert len(value["unplaced"]) == 14
+    assert {each["code"] for each in value["unplaced"][0]["nodes"].values()} == {"InsufficientCore"}
+    assert set(value["unplaced"][0]["nodes"]) == {"gpu1", "gpu2"}
+
+
+def test_containers_without_cards_and_init_containers_with_cards_have_entries_of_their_own(
+    snapshot: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = pod("p", 50, 8)
+    side = {**item["spec"]["containers"][0], "name": "side", "restartPolicy": "Always"}
+    item["spec"] = {
+        "containers": [{"name": "log"}, *item["spec"]["containers"], {"name": "proxy"}],
+        "initContainers": [{"name": "wait"}, side],
+    }
+    path = written(tmp_path, {"kind": "Job", "spec": {"template": item}})
+    status, value = answer(capsys, "--snapshot", snapshot, "--pod", path)
+    assert status == 0
+    entries = value["placements"][0]["containers"]
+    assert [each["name"] for each in entries] == ["log", "main", "proxy", "side"]
+    assert [len(each["minors"]) for each in entries] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_every_policy_places_a_pod_that_fits(
+    snapshot: str, half: str, policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, value = answer(capsys, "--snapshot", snapshot, "--pod", half, "--policy", policy)
+    assert status == 0
+    assert value["placements"][0]["pod"] == "default/half"
+    assert value["placements"][0]["node"] == ("gpu2" if policy == "spread" else "gpu1")
+
+
+def test_capacity_says_how_many_more_and_where(
+    snapshot: str, half: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--snapshot", snapshot, "--pod", half, "--capacity")
+    status, value = answer(capsys, *asked, schema="what-if-capacity")
+    assert (status, value["capacity"], value["nodes"]) == (0, 6, {"gpu1": 2, "gpu2": 4})
+    big = written(tmp_path, pod("big", 800, 0))
+    asked = ("--snapshot", snapshot, "--pod", big, "--capacity")
+    assert answer(capsys, *asked, schema="what-if-capacity")[0] == 1
+
+
+def test_a_drained_nodes_pods_go_elsewhere(
+    snapshot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, value = answer(capsys, "--snapshot", snapshot, "--drain", "gpu1")
+    assert status == 0
+    [moved] = value["placements"]
+    assert (moved["pod"], moved["node"]) == ("default/holder", "gpu2")
+
+
+def test_drain_copies_and_new_nodes_are_one_question(
+    snapshot: str, half: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, value = answer(
+        capsys, "--snapshot", snapshot, "--drain", "gpu1", "--add-nodes", "1", "--like", "gpu1",
+        "--pod", half, "--count", "6",
+    )  # fmt: skip
+    assert status == 0
+    assert value["placements"][0]["pod"] == "default/holder"
+    assert {each["node"] for each in value["placements"]} == {"gpu2", "gpu1-new-1"}
+    assert len(value["placements"]) == 7
+
+
+def test_a_quota_in_the_snapshot_is_kept(
+    half: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = quota('{"default": {"quota": {"T4": 1.2}, "pool": []}}')
+    path = write(tmp_path, node(), pod("holder", 60, 8, held=True), limit)
+    status, value = answer(capsys, "--snapshot", path, "--pod", half, "--count", "2")
+    assert (status, len(value["placements"])) == (1, 1)
+    assert value["unplaced"][0]["nodes"]["gpu1"]["code"] == "QuotaExceeded"
+
+
+def test_fgd_measures_by_the_trace_that_is_given(
+    snapshot: str, half: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival,duration,cores,memory\n0,1,40,8\n")
+    status, value = answer(
+        capsys, "--snapshot", snapshot, "--pod", half, "--policy", "fgd", "--workload", str(trace)
+    )
+    # 40 are left beside the holder, which that workload can use in full: card 0 stays as it is.
+    assert (status, value["placements"][0]["containers"][0]["minors"]) == (0, [1])
+
+
+def test_people_read_a_line_a_pod_and_a_line_for_all_that_have_one_reason(
+    snapshot: str, half: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", "--snapshot", snapshot, "--pod", half, "--count", "9"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["POD", "NODE", "CARDS"]
+    assert lines[1].split() == ["default/half-1", "gpu1", "main=1"]
+    assert lines[-1].split(maxsplit=3)[-1].split(maxsplit=1) == ["3", "InsufficientCore on 2 nodes"]
+    assert lines[-1].startswith("default/half-7 .. default/half-9")
+    assert main(["what-if", "--snapshot", snapshot, "--pod", half, "--capacity"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["TOTAL", "6"]
+
+
+def test_a_pod_may_come_from_a_pipe(
+    snapshot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(pod("piped", 50, 8))))
+    status, value = answer(capsys, "--snapshot", snapshot, "--pod", "-")
+    assert (status, value["placements"][0]["pod"]) == (0, "default/piped")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "--pod is needed"),
+        (["--pod", "f", "--capacity", "--count", "3"], "leave --count away"),
+        (["--pod", "f", "--capacity", "--drain", "n"], "two questions"),
+        (["--drain", "n", "--count", "3"], "there is none"),
+        (["--pod", "f", "--add-nodes", "3"], "go together"),
+        (["--pod", "f", "--like", "n"], "go together"),
+        (["--pod", "f", "--workload", "t"], "--policy fgd"),
+        (["--pod", "f", "--count", "0"], "'0' is not a whole number above 0"),
+        (["--pod", "f", "--policy", "luck"], "invalid choice"),
+    ],
+)
+def test_options_that_make_no_question_end_with_status_two(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["what-if", "--snapshot", "s", *arguments])
+    assert ended.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (pod("p", "abc", 8), f"spec.containers[0].resources.limits[{KEYS.vcuda_core}]: "),
+        (pod("p", 150, 8), "150 is neither a share"),
+        (
+            {"kind": "Job", "spec": {"template": pod("p", 50, 0)}},
+            f"spec.template.spec.containers[0].resources.limits[{KEYS.vcuda_core}]: a share",
+        ),
+        ({"spec": {"containers": [{"name": "a"}]}}, "asks for no GPU; set tencent.com/vcuda-core"),
+        ({"kind": "Pod"}, "spec.containers: is missing"),
+    ],
+)
+def test_a_pod_that_cannot_be_asked_for_is_named_by_file_and_field(
+    snapshot: str, tmp_path: pathlib.Path, value: object, named: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = written(tmp_path, value)
+    assert main(["what-if", "--snapshot", snapshot, "--pod", path]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gpustack: {path}: ")
+    assert named in line
+
+
+def test_a_file_or_node_that_is_not_there_is_named(
+    snapshot: str, half: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", "--snapshot", snapshot, "--pod", "/nowhere/pod"]) == 2
+    assert "/nowhere/pod: No such file" in capsys.readouterr().err
+    assert main(["what-if", "--snapshot", snapshot, "--drain", "gpu9"]) == 2
+    assert "no node is named 'gpu9'" in capsys.readouterr().err
+    more = ["--add-nodes", "2", "--like", "gpu9"]
+    assert main(["what-if", "--snapshot", snapshot, "--pod", half, *more]) == 2
+    assert "no node is named 'gpu9'" in capsys.readouterr().err

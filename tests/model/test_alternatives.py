@@ -1,0 +1,80 @@
+"""Why a running pod is where it is."""
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from gpustack.model.alternatives import Standing, Verdict, why
+from gpustack.model.cluster import Tenant, settle
+from gpustack.model.device import Node, Use
+from gpustack.model.explanation import Reason
+from gpustack.model.holding import Placement
+from gpustack.model.placement import place
+from gpustack.model.request import PodRequest, Strategy
+from tests.model.machines import card, grouped, node, nodes, pod, pods
+
+
+def standing(request: PodRequest, where: Node, *others: Node) -> Standing:
+    answer = place(where, request)
+    assert isinstance(answer, Placement)
+    tenant = Tenant(uid="u", namespace="team", name="p", placement=answer)
+    return why(settle([where, *others], [tenant]), tenant, request)
+
+
+def test_a_share_says_how_much_more_the_next_card_would_have_left() -> None:
+    found = standing(pod((30, 8)), node(3, taken={1: Use(cores=40), 2: Use(cores=10)}))
+    (other,) = found.alternatives
+    assert other.verdict is Verdict.WORSE
+    assert other.criterion == "free cores left on its cards"
+    assert (other.chosen, other.other) == ("30", "60")
+    assert other.placement.containers[0].minors == (2,)
+
+
+def test_whole_cards_say_how_much_farther_the_next_set_is() -> None:
+    found = standing(pod((200, 0)), node(4, grouped(2, 2)))
+    (near,) = found.alternatives
+    assert near.placement.containers[0].minors == (2, 3)
+    assert (near.criterion, near.chosen, near.other) == ("lowest minors", "0,1", "2,3")
+
+    broken = node(4, grouped(2, 2), {3: Use(cores=1)})
+    (one, two) = standing(pod((200, 0)), broken).alternatives
+    assert (one.criterion, one.chosen, one.other) == ("worst pair", "PIX", "PHB")
+    assert two.verdict is Verdict.WORSE
+
+
+def test_one_whole_card_says_which_group_another_one_would_break() -> None:
+    machine = node(3, (("X", "PIX", "SYS"), ("PIX", "X", "SYS"), ("SYS", "SYS", "X")))
+    (other,) = standing(pod((100, 0)), machine).alternatives
+    assert other.criterion == "free pairs left joined by PIX or nearer"
+    assert (other.chosen, other.other) == ("1", "0")
+
+
+def test_other_nodes_are_compared_by_what_is_free_of_them_and_refusals_are_kept() -> None:
+    emptier = replace(node(4), name="a-emptier")
+    full = replace(node(1, taken={0: Use(cores=90)}), name="full")
+    found = standing(pod((30, 8)), node(1), emptier, full)
+    (other,) = found.alternatives
+    assert (other.verdict, other.criterion) == (Verdict.WORSE, "free cores of the node")
+    assert (other.chosen, other.other) == ("100", "400")
+    assert found.refusals["full"].reason is Reason.INSUFFICIENT_CORE
+
+
+def test_to_spread_the_emptier_node_is_better() -> None:
+    emptier = replace(node(4), name="a-emptier")
+    found = standing(pod((30, 8), node_strategy=Strategy.SPREAD), node(1), emptier)
+    assert found.alternatives[0].verdict is Verdict.BETTER
+
+
+def test_a_card_without_a_uuid_has_an_alternative_too() -> None:
+    plain = Node(name="old", cards=(card(0, uuid=""), card(1, uuid="")))
+    (other,) = standing(pod((30, 8)), plain).alternatives
+    assert other.placement.containers[0].minors == (1,)
+
+
+@given(nodes(), pods(most=1))
+def test_what_the_model_chose_for_one_container_is_never_worse_than_an_alternative(
+    where: Node, request: PodRequest
+) -> None:
+    if isinstance(place(where, request), Placement):
+        for other in standing(request, where).alternatives:
+            assert other.verdict is not Verdict.BETTER

@@ -1,0 +1,201 @@
+"""Quota: who may hold how much of which model and pool, and what a refusal says."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.device import Node, model_matches
+from gpustack.model.explanation import Reason, Refusal
+from gpustack.model.holding import Placement, holds
+from gpustack.model.placement import place
+from gpustack.model.quota import (
+    NamespaceQuota,
+    Quota,
+    Usage,
+    amounts,
+    cards_text,
+    check,
+    raised,
+    within,
+)
+from gpustack.model.request import PodRequest, Selector
+from tests.model.clusters import NAMESPACES, clusters, quotas
+from tests.model.machines import card, node, pod, pods
+
+HALF = pod((50, 8))
+MIXED = Node(
+    name="mixed", cards=(card(0, model="Tesla P40"), card(1, model="NVIDIA A100-SXM4-80GB"))
+)
+
+
+def limit(cards: dict[str, int], *pools: str) -> Quota:
+    return Quota(namespaces={"team": NamespaceQuota(cards=cards, pools=pools)})
+
+
+def placed(where: Node, request: PodRequest) -> Placement:
+    answer = place(where, request)
+    assert isinstance(answer, Placement)
+    return answer
+
+
+def held(*pods_of_team: tuple[str, PodRequest]) -> Usage:
+    usage = Usage()
+    for name, request in pods_of_team:
+        usage.put(name, "team", name, node(8), placed(node(8), request))
+    return usage
+
+
+def test_a_namespace_that_is_not_listed_is_unlimited() -> None:
+    answer = placed(node(4), pod((400, 0)))
+    assert check(limit({}), Usage(), "other", node(4), answer) is None
+
+
+def test_the_last_hundredth_fits_and_one_more_does_not() -> None:
+    usage = held(("one", pod((60, 8))), ("two", pod((90, 8))))
+    answer = placed(node(1), HALF)
+    assert check(limit({"P40": 200}), usage, "team", node(1), answer) is None
+    refusal = check(limit({"P40": 199}), usage, "team", node(1), answer)
+    assert refusal is not None
+    assert refusal.reason is Reason.QUOTA_EXCEEDED
+
+
+def test_an_amount_is_refused_with_what_is_used_and_by_the_three_largest() -> None:
+    asks = (("a", 10), ("b", 40), ("c", 30), ("d", 40), ("e", 5))
+    usage = held(*((name, pod((cores, 8))) for name, cores in asks))
+    refusal = check(limit({"P40": 150}), usage, "team", node(1), placed(node(1), HALF))
+    assert refusal is not None
+    assert refusal.detail == (
+        "namespace 'team' holds 1.25 of its 1.5 P40 cards (b 0.4, d 0.4, c 0.3, and 2 more); "
+        "the pod needs 0.5 more"
+    )
+
+
+def test_a_model_that_is_not_listed_is_refused_by_its_name() -> None:
+    refusal = check(limit({"A100": 800}), Usage(), "team", node(1), placed(node(1), HALF))
+    assert refusal is not None
+    assert refusal.reason is Reason.MODEL_FORBIDDEN
+    assert "Tesla-P40" in refusal.detail
+    assert "A100" in refusal.detail
+
+
+@pytest.mark.parametrize(("pool", "shown"), [("blue", "pool 'blue'"), ("", "no pool")])
+def test_a_pool_that_is_not_listed_is_refused_by_its_name(pool: str, shown: str) -> None:
+    there = replace(node(1), pool=pool)
+    refusal = check(limit({"P40": 800}, "red"), Usage(), "team", there, placed(there, HALF))
+    assert refusal is not None
+    assert refusal.reason is Reason.POOL_FORBIDDEN
+    assert shown in refusal.detail
+    assert "red" in refusal.detail
+
+
+def test_a_card_that_two_names_match_counts_for_both() -> None:
+    quota = limit({"P40": 800, "Tesla-P40": 10})
+    refusal = check(quota, Usage(), "team", node(1), placed(node(1), HALF))
+    assert refusal is not None
+    assert "Tesla-P40" in refusal.detail
+
+
+def test_the_pod_itself_does_not_count_twice() -> None:
+    usage = held(("one", HALF))
+    answer = placed(node(1), HALF)
+    assert check(limit({"P40": 50}), usage, "team", node(1), answer) is not None
+    assert check(limit({"P40": 50}), usage, "team", node(1), answer, without=["one"]) is None
+
+
+def test_a_pod_that_is_counted_again_replaces_itself() -> None:
+    usage = held(("one", pod((90, 8))), ("one", pod((20, 8))))
+    assert usage.used("team", "P40") == 20
+    usage.drop("one")
+    usage.drop("one")
+    assert usage.used("team", "P40") == 0
+
+
+def test_on_a_node_with_two_models_the_one_with_quota_left_is_used() -> None:
+    quota = limit({"P40": 0, "A100": 100})
+    answer = within(quota, Usage(), "team", place)(MIXED, HALF)
+    assert isinstance(answer, Placement)
+    assert answer.containers[0].minors == (1,)
+
+
+def test_on_a_node_with_two_models_the_users_own_choice_stands() -> None:
+    quota = limit({"P40": 0, "A100": 100})
+    request = replace(HALF, models=Selector(include=("P40",)))
+    answer = within(quota, Usage(), "team", place)(MIXED, request)
+    assert isinstance(answer, Refusal)
+    assert answer.reason is Reason.QUOTA_EXCEEDED
+
+
+@pytest.mark.parametrize(
+    ("hundredths", "text"), [(400, "4"), (250, "2.5"), (25, "0.25"), (5, "0.05"), (0, "0")]
+)
+def test_hundredths_are_written_as_people_write_cards(hundredths: int, text: str) -> None:
+    assert cards_text(hundredths) == text
+
+
+@given(clusters(), st.lists(st.tuples(st.sampled_from(NAMESPACES), pods(most=2))), quotas())
+def test_no_quota_is_exceeded_over_any_history(
+    cluster: Cluster, arrivals: list[tuple[str, PodRequest]], quota: Quota
+) -> None:
+    nodes = dict(cluster.without(cluster.tenants).nodes)
+    usage = Usage()
+    running: list[Tenant] = []
+    for number, (namespace, request) in enumerate(arrivals):
+        if number % 3 == 2 and running:
+            usage.drop(running.pop(number % len(running)).uid)
+        for name in sorted(nodes):
+            answer = within(quota, usage, namespace, place)(nodes[name], request)
+            if isinstance(answer, Placement):
+                uid = f"pod-{number}"
+                usage.put(uid, namespace, uid, nodes[name], answer)
+                running.append(Tenant(uid=uid, namespace=namespace, name=uid, placement=answer))
+                break
+        assert_within(nodes, quota, running)
+
+
+def assert_within(nodes: dict[str, Node], quota: Quota, running: list[Tenant]) -> None:
+    for namespace, allowed in quota.namespaces.items():
+        own = [tenant for tenant in running if tenant.namespace == namespace]
+        for tenant in own:
+            where = nodes[tenant.placement.node]
+            assert not allowed.pools or where.pool in allowed.pools
+        held_cards = [
+            (nodes[tenant.placement.node].cards[index].model, use.cores)
+            for tenant in own
+            for index, use in holds(nodes[tenant.placement.node], tenant.placement).items()
+        ]
+        for name, most in allowed.cards.items():
+            assert sum(cores for model, cores in held_cards if model_matches(name, model)) <= most
+        assert all(any(model_matches(n, model) for n in allowed.cards) for model, _ in held_cards)
+
+
+@given(clusters())
+def test_usage_kept_pod_by_pod_is_what_the_placements_hold(cluster: Cluster) -> None:
+    usage = cluster.usage()
+    for tenant in cluster.tenants[1:]:
+        usage.drop(tenant.uid)
+    for namespace in NAMESPACES:
+        expected = 0
+        for tenant in cluster.tenants[:1]:
+            if tenant.namespace == namespace:
+                where = cluster.nodes[tenant.placement.node]
+                found = amounts(where, tenant.placement)
+                expected = sum(v for model, v in found.items() if model_matches("P40", model))
+        assert usage.used(namespace, "P40") == expected
+
+
+@given(clusters(most_tenants=2), pods(most=2), st.sampled_from(NAMESPACES))
+def test_the_raised_quota_allows_what_was_refused(
+    cluster: Cluster, request: PodRequest, namespace: str
+) -> None:
+    usage = cluster.usage()
+    for where in cluster.nodes.values():
+        answer = place(where, request)
+        if isinstance(answer, Refusal):
+            continue
+        then = raised(cluster.quota, usage, namespace, where, answer)
+        allowed = cluster.quota.of(namespace)
+        if allowed is None or not allowed.pools or where.pool:
+            assert check(then, usage, namespace, where, answer) is None

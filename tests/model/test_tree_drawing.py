@@ -1,0 +1,115 @@
+"""The four texts: the original's `/graph`, the blog's cost tree, a matrix, a plain tree."""
+
+import dataclasses
+
+from gpustack.model import drawing, tree
+from gpustack.model.device import Node, Use
+from gpustack.model.drawing import Activity
+from tests.model.machines import WHOLE, card, grouped, node
+
+MIB = 1 << 20
+
+COSTS = """\
+ROOT:7:0
+|--PHB:7:0
+|  |--PIX:3:0
+|  |  |--GPU0:1:1
+|  |  |--GPU1:1:1
+|  |  |--GPU2:1:1
+|  |--PIX:4:0
+|  |  |--GPU3:1:2
+|  |  |--GPU4:1:2
+|  |  |--GPU5:1:2
+|  |  |--GPU6:1:2
+"""
+
+
+def test_the_blogs_machine_gives_the_blogs_cost_tree() -> None:
+    machine = node(7, grouped(3, 4))
+    assert drawing.costs(machine, tree.of(machine)) == COSTS
+
+
+def test_taken_cards_are_not_available_and_the_emptier_group_is_dearer() -> None:
+    taken = {3: Use(cores=30, memory_units=4), 4: WHOLE}
+    machine = node(7, grouped(3, 4), taken)
+    lines = drawing.costs(machine, tree.of(machine)).splitlines()
+    assert lines[:3] == ["ROOT:5:0", "|--PHB:5:0", "|  |--PIX:2:0"]
+    assert lines[3:5] == ["|  |  |--GPU3:0:1", "|  |  |--GPU4:0:1"]
+    assert lines[7:9] == ["|  |--PIX:3:0", "|  |  |--GPU0:1:2"]
+
+
+def test_a_lone_card_costs_less_than_the_group_beside_it() -> None:
+    machine = node(3, grouped(2, 1, across="NODE"))
+    assert drawing.costs(machine, tree.of(machine)).splitlines() == [
+        "ROOT:3:0",
+        "|--NODE:3:0",
+        "|  |--GPU2:1:1",
+        "|  |--PIX:2:0",
+        "|  |  |--GPU0:1:2",
+        "|  |  |--GPU1:1:2",
+    ]
+
+
+def test_the_graph_shows_what_the_original_shows() -> None:
+    cards = tuple(card(minor, 64) for minor in (0, 1, 4))
+    uses = (Use(cores=30, memory_units=4), WHOLE, Use())
+    machine = Node(name="n", cards=cards, links=grouped(2, 1, across="NODE"), uses=uses)
+    activity = {0: Activity(pids=(7, 9), used_bytes=5 * MIB), 1: Activity(pids=(11,), used_bytes=1)}
+    total, free = 64 * 256 * MIB, 60 * 256 * MIB
+    assert drawing.graph(machine, tree.of(machine), activity) == (
+        "ROOT:1\n"
+        f"|---CPU (aval: 1, pids: [7 9 11], usedMemory: {5 * MIB + 1}, totalMemory: {3 * total}, "
+        "allocatableCores: 0, allocatableMemory: 0)\n"
+        f"|   |---GPU4 (pids: [], usedMemory: 0, totalMemory: {total}, allocatableCores: 100, "
+        f"allocatableMemory: {total})\n"
+        f"|   |---PIX (aval: 0, pids: [7 9 11], usedMemory: {5 * MIB + 1}, totalMemory: "
+        f"{2 * total}, allocatableCores: 0, allocatableMemory: 0)\n"
+        f"|   |   |---GPU0 (pids: [7 9], usedMemory: {5 * MIB}, totalMemory: {total}, "
+        f"allocatableCores: 70, allocatableMemory: {free})\n"
+        f"|   |   |---GPU1 (pids: [11], usedMemory: 1, totalMemory: {total}, "
+        "allocatableCores: 0, allocatableMemory: 0)\n"
+    )
+
+
+def test_an_unhealthy_card_is_not_available() -> None:
+    cards = (card(0), card(1, healthy=False))
+    machine = Node(name="n", cards=cards, links=grouped(2))
+    assert drawing.graph(machine, tree.of(machine)).startswith("ROOT:1\n|---PIX (aval: 1,")
+
+
+def test_the_matrix_is_laid_out_like_the_tools() -> None:
+    cards = (card(0, numa=1), card(10))
+    machine = Node(name="n", cards=cards, links=(("X", "NV4"), ("NV4", "X")))
+    assert drawing.matrix(machine) == (
+        "\tGPU0\tGPU10\tNUMA Affinity\nGPU0\t X \tNV4\t1\nGPU10\tNV4\t X \tN/A\n"
+    )
+
+
+def test_the_plain_tree_names_cards_and_their_nvlinks() -> None:
+    cards = tuple(card(minor, 64, numa=0) for minor in range(4))
+    links = [list(row) for row in grouped(2, 2, across="NODE")]
+    for a, b in ((0, 2), (0, 3), (1, 3)):
+        links[a][b] = links[b][a] = "NV2"
+    machine = Node(name="n", cards=cards, links=tuple(tuple(row) for row in links))
+    assert drawing.plain(machine, tree.of(machine)) == (
+        "4 cards\n"
+        "`-- NODE\n"
+        "    |-- PIX\n"
+        "    |   |-- GPU0  Tesla P40  16384 MiB  NUMA 0  NV2 to 2-3\n"
+        "    |   `-- GPU1  Tesla P40  16384 MiB  NUMA 0  NV2 to 3\n"
+        "    `-- PIX\n"
+        "        |-- GPU2  Tesla P40  16384 MiB  NUMA 0  NV2 to 0\n"
+        "        `-- GPU3  Tesla P40  16384 MiB  NUMA 0  NV2 to 0-1\n"
+    )
+
+
+def test_a_host_without_cards_can_be_drawn() -> None:
+    empty = Node(name="n")
+    assert drawing.graph(empty, tree.of(empty)) == "ROOT:0\n"
+    assert drawing.costs(empty, tree.of(empty)) == "ROOT:0:0\n"
+    assert drawing.plain(empty, tree.of(empty)) == "0 cards\n"
+
+
+def test_a_card_of_unknown_size_shows_no_memory() -> None:
+    machine = Node(name="n", cards=(dataclasses.replace(card(0), memory_bytes=0, model=""),))
+    assert drawing.plain(machine, tree.of(machine)) == "1 card\n`-- GPU0\n"

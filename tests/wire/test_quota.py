@@ -1,0 +1,87 @@
+"""The quota ConfigMap: what the original wrote is read, and what is broken is named by its path."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.quota import NamespaceQuota
+from gpustack.wire.quota import BadQuota, decode_quota, parse_quota
+from tests.model.clusters import quotas
+
+
+def test_the_originals_whole_numbers_are_read() -> None:
+    read = parse_quota('{"team": {"quota": {"M40": 2, "P100": 3}, "pool": ["public"]}}')
+    assert read.of("team") == NamespaceQuota(cards={"M40": 200, "P100": 300}, pools=("public",))
+    assert read.of("other") is None
+
+
+@pytest.mark.parametrize("text", ['{"team": {"quota": null, "pool": null}}', '{"team": {}}'])
+def test_what_go_writes_for_empty_lists_is_read(text: str) -> None:
+    assert parse_quota(text).of("team") == NamespaceQuota(cards={}, pools=())
+
+
+@pytest.mark.parametrize(
+    ("number", "hundredths"),
+    [("0.1", 10), ("1.25", 125), ("2.50", 250), ("1e2", 10_000), ("0", 0), ("0.00", 0)],
+)
+def test_two_decimals_are_read_exactly(number: str, hundredths: int) -> None:
+    read = parse_quota(f'{{"team": {{"quota": {{"A100": {number}}}}}}}').of("team")
+    assert read is not None
+    assert read.cards["A100"] == hundredths
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "is not JSON"),
+        ("[]", "the document: [] is not of type object"),
+        ('{"team": 3}', "team: 3 is not of type object"),
+        ('{"team": {"pools": []}}', "team: pools is not known here; allowed: pool, quota"),
+        ('{"team": {"pool": ["a", 3]}}', "team.pool[1]: 3 is not of type string"),
+        ('{"team": {"quota": {"A100": -1}}}', "team.quota.A100: -1 is less than 0"),
+        ('{"team": {"quota": {"A100": "2"}}}', "team.quota.A100: '2' is not of type number"),
+        ('{"team": {"quota": {"A100": true}}}', "team.quota.A100: True is not of type number"),
+        ('{"team": {"quota": {"A100": 1.005}}}', "team.quota.A100: 1.005 has more than two"),
+        ('{"team": {"quota": {"A100": 1e-99999999999999999}}}', "more than two decimals"),
+        ('{"team": {"quota": {"A100": NaN}}}', "NaN is not a number"),
+        ('{"team": {"quota": {"A100": 1e9}}}', "more than 1000000"),
+        ('{"team": {"quota": {"A100": 1e9999}}}', "team.quota.A100: 1E+9999 is more than"),
+        ('{"team": {"quota": {"A100": 1e9999999999999999999}}}', "a number of 21 characters"),
+        ('{"team": {"quota": {"A100": 1.000000000000000000001}}}', "a number of 23 characters"),
+        ('{"team": {"quota": {"A 100": 1}}}', "'A 100' is not allowed"),
+        ('{"Team": {}}', "'Team' is not allowed; expected: the name of a namespace"),
+        ('{"team": {}, "team": {}}', "'team' stands twice"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_quota_is_named_by_its_path(text: str, named: str) -> None:
+    with pytest.raises(BadQuota) as caught:
+        parse_quota(text)
+    assert named in str(caught.value)
+    assert str(caught.value).startswith("data.gpu_quota: ")
+
+
+def test_without_a_config_map_nobody_is_limited() -> None:
+    assert decode_quota(None).namespaces == {}
+
+
+@pytest.mark.parametrize("config_map", [{}, {"data": None}, {"data": {"gpu-quota": "{}"}}])
+def test_a_config_map_without_the_key_is_broken(config_map: dict[str, Any]) -> None:
+    with pytest.raises(BadQuota, match="is missing"):
+        decode_quota(config_map)
+
+
+@given(st.data())
+def test_any_quota_reads_back(data: st.DataObject) -> None:
+    quota = data.draw(quotas())
+    body = {
+        name: {
+            "quota": {model: cards / 100 for model, cards in each.cards.items()},
+            "pool": list(each.pools),
+        }
+        for name, each in quota.namespaces.items()
+    }
+    assert decode_quota({"data": {"gpu_quota": json.dumps(body)}}) == quota
