@@ -65,7 +65,11 @@ lint: setup ## Style, types, layers, playbooks
 
 .PHONY: unit
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
-	@$(STEP) unit -- pytest -q -m "not bench and not gpu" tests
+	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
+	@$(MAKE) --no-print-directory -C tests/simgpu tests
+	@# a short folder: the path of a unix socket has at most 107 characters
+	@folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) unit -- \
+	  pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" -m "not bench and not gpu" tests
 
 .PHONY: check
 check: lint unit ## What one runs before a commit

@@ -158,9 +158,8 @@ def test_a_bookmark_moves_the_version_so_that_a_reconnect_needs_no_list(
     assert follower.next() == ("SYNC", [])
     wait_until(lambda: asked_to_watch(api) == 1)
     api.create("pods", pod("other"))
-    seen = watcher.last_seen
     api.send_bookmarks()
-    wait_until(lambda: watcher.last_seen > seen)
+    wait_until(lambda: watcher.version == str(api.store.version))
     api.store.compact()
     api.drop_connections()
     api.create("pods", pod("a"))
