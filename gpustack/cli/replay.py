@@ -10,6 +10,7 @@ from gpustack.model import replay
 from gpustack.model.device import Node
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.policies import NAMES, named
+from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.annotations import Keys
 from gpustack.wire.trace import shuffled
 
@@ -74,7 +75,16 @@ def play(
         name: replay.run(nodes, trace, named(name, workload), workload, progress(name))
         for name in policies
     }
-    return Played(nodes=nodes, workload=workload, runs=runs)
+    arrived = {each.at for each in trace}
+    departed = (run.moments[-1].at for run in runs.values())
+    healthy = [card for node in nodes for card in node.cards if card.healthy]
+    return Played(
+        cores=CORES_PER_CARD * len(healthy),
+        memory_units=sum(card.memory_units for card in healthy),
+        workload=workload,
+        runs=runs,
+        end=max(arrived) if len(arrived) > 1 else max(departed),
+    )
 
 
 def _policies(text: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpustack.model import fragmentation, replay
-from gpustack.model.device import Node
 from gpustack.model.fragmentation import Workload
 from gpustack.model.replay import Moment, Run
 from gpustack.model.units import CORES_PER_CARD
@@ -15,30 +14,25 @@ Table = list[Sequence[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """The runs of a trace by policy, on these nodes, measured by one workload."""
+    """The runs of a trace by policy.
 
-    nodes: tuple[Node, ...]
+    Attributes:
+        cores: hundredths of all healthy cards.
+        memory_units: of all healthy cards.
+        workload: what fragmentation is measured by.
+        runs: by policy.
+        end: up to when to look: the last arrival, for what follows is only emptying; where all
+            pods arrive at once, the last departure.
+    """
+
+    cores: int
+    memory_units: int
     workload: Workload
     runs: Mapping[str, Run]
-
-    @property
-    def cores(self) -> int:
-        """Hundredths of all healthy cards."""
-        return CORES_PER_CARD * sum(card.healthy for node in self.nodes for card in node.cards)
-
-    @property
-    def memory_units(self) -> int:
-        """Memory units of all healthy cards."""
-        cards = (card for node in self.nodes for card in node.cards if card.healthy)
-        return sum(card.memory_units for card in cards)
-
-    @property
-    def end(self) -> float:
-        """The last moment of the longest run: means are taken up to it under every policy."""
-        return max(run.moments[-1].at for run in self.runs.values())
+    end: float
 
     def times(self, points: int) -> list[float]:
-        """Return evenly spaced moments from the first to the last."""
+        """Return evenly spaced moments from the first one to the end."""
         begin = min(run.moments[0].at for run in self.runs.values())
         steps = max(1, points - 1)
         return [begin + (self.end - begin) * step / steps for step in range(points)]

@@ -237,13 +237,14 @@ def sample(moments: Sequence[Moment], times: Iterable[float]) -> list[Moment]:
 def mean(moments: Sequence[Moment], end: float, value: Callable[[Moment], float]) -> float:
     """Return the mean of `value` over time, from the first moment until `end` seconds.
 
-    Where no time passes, the last moment's value.
+    Where no time passes, the value at the end.
     """
-    length = end - moments[0].at
+    within = [moment for moment in moments if moment.at <= end] or list(moments[:1])
+    length = end - within[0].at
     if length <= 0:
-        return value(moments[-1])
-    ends = [*(moment.at for moment in moments[1:]), end]
+        return value(within[-1])
+    ends = [*(moment.at for moment in within[1:]), end]
     areas = (
-        value(moment) * (until - moment.at) for moment, until in zip(moments, ends, strict=True)
+        value(moment) * (until - moment.at) for moment, until in zip(within, ends, strict=True)
     )
     return sum(areas) / length

@@ -103,7 +103,6 @@ def _line(
     run = replay.run(several, trace, policy, workload)
     seconds = time.perf_counter() - started
     end = trace[-1].at
-    arriving = [moment for moment in run.moments if moment.at <= end]
     cards = sum(len(each.cards) for each in several)
 
     def fragmented(moment: Moment) -> float:
@@ -113,8 +112,8 @@ def _line(
         return moment.load.cores / (100 * cards)
 
     return (
-        f"| {policy.name} | {replay.mean(arriving, end, fragmented):.2f} | "
-        f"{replay.mean(arriving, end, used):.1%} | {_mean_wait(run):.0f} | "
+        f"| {policy.name} | {replay.mean(run.moments, end, fragmented):.2f} | "
+        f"{replay.mean(run.moments, end, used):.1%} | {_mean_wait(run):.0f} | "
         f"{_pair_cost(several, run):.1f} | {seconds:.1f} |"
     )
 

@@ -51,7 +51,9 @@ def test_policies_stand_side_by_side_over_the_same_moments(
     assert (first["utilisation"], first["waiting"]) == (0.75, 0)
     assert (exact["placed"], exact["unplaced"]) == (4, 0)
     assert exact["mean"]["wait_seconds"] == 1.25
-    assert exact["series"][-1]["utilisation"] == 0.3
+    assert [each["at"] for each in exact["series"]] == [0, 1.25, 2.5, 3.75, 5]
+    last = exact["series"][-1]
+    assert (last["utilisation"], last["waiting"]) == (1.0, 1)
 
 
 def test_the_same_seed_gives_the_same_answer(

@@ -91,6 +91,7 @@ def test_samples_are_the_last_moment_not_after_and_means_are_over_time() -> None
     moments = [Moment(at=at, load=Load(cores=cores), waiting=0) for at, cores in ((2, 10), (4, 40))]
     assert [each.load.cores for each in sample(moments, (0, 2, 3, 4, 9))] == [10, 10, 10, 40, 40]
     assert mean(moments, 5, lambda each: each.load.cores) == pytest.approx((2 * 10 + 40) / 3)
+    assert mean(moments, 3, lambda each: each.load.cores) == 10
     assert mean(moments[:1], 2, lambda each: each.load.cores) == 10
 
 
