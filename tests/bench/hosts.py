@@ -8,8 +8,10 @@ import collections.abc
 import concurrent.futures
 import ipaddress
 import json
+import os
 import pathlib
 import subprocess
+import tempfile
 import time
 
 from tests.bench import description, files, progress
@@ -51,10 +53,13 @@ def create(
     """
     container = bench.container(host)
     progress.output(create_command(bench, host, image, mounts))
-    done = subprocess.run(
-        ["podman", "cp", "-", f"{container}:/"],
-        input=files.tar(entries), capture_output=True, check=False,
-    )  # fmt: skip
+    # "podman cp" leaves an empty folder behind in its folder for temporary files
+    with tempfile.TemporaryDirectory() as scratch:
+        done = subprocess.run(
+            ["podman", "cp", "-", f"{container}:/"],
+            input=files.tar(entries), capture_output=True, check=False,
+            env={**os.environ, "TMPDIR": scratch},
+        )  # fmt: skip
     if done.returncode:
         raise progress.BenchError(f"no files for {container}: {done.stderr.decode().strip()}")
     progress.output(["podman", "start", container])
