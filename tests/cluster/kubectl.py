@@ -42,11 +42,10 @@ def wait_for(what: str, look: Callable[[], T], *, seconds: float = 60) -> T:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Kubectl:
-    """One cluster as one identity sees it."""
+    """One cluster as one kubeconfig sees it."""
 
     binary: pathlib.Path
     kubeconfig: pathlib.Path
-    identity: tuple[str, ...] = ()  # e.g. ("--as=alice",)
 
     def run(self, *arguments: str, stdin: str | None = None, seconds: float = 60) -> str:
         """Run kubectl and return its stdout.
@@ -55,7 +54,7 @@ class Kubectl:
             KubectlError: it exited with an error.
         """
         done = subprocess.run(
-            [str(self.binary), f"--kubeconfig={self.kubeconfig}", *self.identity, *arguments],
+            [str(self.binary), f"--kubeconfig={self.kubeconfig}", *arguments],
             input=stdin,
             capture_output=True,
             text=True,
@@ -65,11 +64,6 @@ class Kubectl:
         if done.returncode:
             raise KubectlError(done.stderr.strip() or f"exit status {done.returncode}")
         return done.stdout
-
-    def as_user(self, user: str, *groups: str) -> "Kubectl":
-        """Return the same cluster seen by another user."""
-        extra = tuple(f"--as-group={group}" for group in groups)
-        return dataclasses.replace(self, identity=(f"--as={user}", *extra))
 
     def apply(self, manifest: Mapping[str, Any]) -> None:
         """Create or update one object."""
@@ -99,12 +93,6 @@ class Kubectl:
             "delete", *arguments, "--ignore-not-found", "--wait", "--cascade=foreground",
             seconds=120,
         )  # fmt: skip
-
-    def describe_events(self, kind: str, name: str) -> list[str]:
-        """Return ``Reason: message`` of the object's events, oldest first."""
-        selector = f"involvedObject.kind={kind},involvedObject.name={name}"
-        events = self.items("events", f"--field-selector={selector}")
-        return [f"{event.get('reason')}: {event.get('message')}" for event in events]
 
 
 def annotations(item: Mapping[str, Any]) -> dict[str, str]:
