@@ -8,18 +8,23 @@ alternative may be better by now, and is then named so.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
+from gpustack.model import eligibility
+from gpustack.model.avoiding import avoiding
 from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.device import Node
+from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement, apply, release
 from gpustack.model.placement import place
-from gpustack.model.policies.base import free_totals
-from gpustack.model.quota import Placer
+from gpustack.model.policies import EXACT, Policy, free_totals
+from gpustack.model.quota import Placer, within
 from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.topology import Level
+from gpustack.model.verification import verify
 
 
 class Verdict(StrEnum):
@@ -57,11 +62,13 @@ class Standing:
         placement: where it is.
         alternatives: other cards of its node first, then other nodes by name.
         refusals: the nodes that have no room for it, by name.
+        trouble: why the decision could not be carried out today; None where it could.
     """
 
     placement: Placement
     alternatives: tuple[Alternative, ...]
     refusals: Mapping[str, Refusal]
+    trouble: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,53 +80,68 @@ class _Measure:
     shown: str
 
 
-def why(cluster: Cluster, tenant: Tenant, request: PodRequest, placer: Placer = place) -> Standing:
-    """Compare a running pod's place with its alternatives.
+def why(
+    cluster: Cluster,
+    tenant: Tenant,
+    request: PodRequest,
+    demands: Demands = NO_DEMANDS,
+    policy: Policy = EXACT,
+) -> Standing:
+    """Compare a running pod's place with its alternatives, which the policy names.
+
+    Quota counts as if the pod asked anew.
 
     Raises:
         KeyError: the tenant's node is not in the cluster.
     """
+    usage = cluster.usage(tenant.namespace)
+    scale = _Scale(request, policy)
+    ask = within(
+        cluster.quota, usage, tenant.namespace, partial(place, policy=policy), without=[tenant.uid]
+    )
     held = tenant.placement
     before = release(cluster.nodes[held.node], held)
-    chosen = _on_cards(before, request, held)
+    chosen = scale.on_cards(before, held)
     alternatives = [
-        _compare(other, chosen, _on_cards(before, request, other))
-        for other in _other_cards(before, request, held, placer)
+        _compare(other, chosen, scale.on_cards(before, other))
+        for other in _other_cards(before, request, held, ask)
     ]
-    refusals: dict[str, Refusal] = {}
-    of_node = _on_node(before, request)
-    for name in sorted(cluster.nodes.keys() - {held.node}):
-        node = cluster.nodes[name]
-        answer = placer(node, request)
-        if isinstance(answer, Refusal):
-            refusals[name] = answer
-        else:
-            alternatives.append(_compare(answer, of_node, _on_node(node, request)))
-    return Standing(placement=held, alternatives=tuple(alternatives), refusals=refusals)
+    of_node = scale.on_node(before, held)
+    elsewhere = _elsewhere(cluster, held.node, request, demands, ask)
+    alternatives.extend(
+        _compare(answer, of_node, scale.on_node(cluster.nodes[name], answer))
+        for name, answer in elsewhere.items()
+        if isinstance(answer, Placement)
+    )
+    refusals = {name: each for name, each in elsewhere.items() if isinstance(each, Refusal)}
+    return Standing(
+        placement=held,
+        alternatives=tuple(alternatives),
+        refusals=refusals,
+        trouble=verify(before, held, request),
+    )
+
+
+def _elsewhere(
+    cluster: Cluster, here: str, request: PodRequest, demands: Demands, ask: Placer
+) -> Mapping[str, Placement | Refusal]:
+    """Return every other node's answer, by name."""
+    names = sorted(cluster.nodes.keys() - {here})
+    barred = eligibility.refusals(demands, names, cluster.hosts)
+    return {name: barred.get(name) or ask(cluster.nodes[name], request) for name in names}
 
 
 def _other_cards(
-    node: Node, request: PodRequest, held: Placement, placer: Placer
+    node: Node, request: PodRequest, held: Placement, ask: Placer
 ) -> Iterator[Placement]:
     """Yield the best placement without each of the pod's cards; none twice."""
     seen = {_minors(held)}
     for minor in sorted({minor for each in held.containers for minor in each.minors}):
-        answer = placer(*_without(node, request, minor))
+        index = node.index_of(minor)
+        answer = ask(*avoiding(node, request, () if index is None else (index,)))
         if isinstance(answer, Placement) and _minors(answer) not in seen:
             seen.add(_minors(answer))
             yield answer
-
-
-def _without(node: Node, request: PodRequest, minor: int) -> tuple[Node, PodRequest]:
-    """Return the question that rules one card out: by its UUID, or as broken where it has none."""
-    card = next((card for card in node.cards if card.minor == minor), None)
-    if card is None:
-        return node, request
-    if card.uuid:
-        uuids = replace(request.uuids, exclude=(*request.uuids.exclude, card.uuid))
-        return node, replace(request, uuids=uuids)
-    cards = (replace(each, healthy=False) if each is card else each for each in node.cards)
-    return replace(node, cards=tuple(cards)), request
 
 
 def _minors(placement: Placement) -> tuple[tuple[int, ...], ...]:
@@ -139,35 +161,63 @@ def _compare(placement: Placement, chosen: list[_Measure], other: list[_Measure]
     return Alternative(placement=placement, verdict=Verdict.EQUAL)
 
 
-def _on_cards(node: Node, request: PodRequest, placement: Placement) -> list[_Measure]:
-    """Measure one choice of cards of a node, by the order of the objective."""
-    spread = request.card_strategy is Strategy.SPREAD
-    links = [
-        node.link(a, b)
-        for each in placement.containers
-        for a, b in _pairs(_indexes(node, each.minors))
-    ]
-    worst = max((link.level for link in links), default=Level.SELF)
-    cost = sum(link.cost for link in links)
-    measures = [
-        _Measure(criterion="worst pair", order=(worst,), shown=worst.name),
-        _Measure(criterion="sum of pair costs", order=(cost,), shown=str(cost)),
-    ]
-    if any(not each.is_share for each in placement.containers):
-        measures.extend(_left_joined(node, placement, spread=spread))
-    shares = [index for each in placement.containers if each.is_share
-              for index in _indexes(node, each.minors)]  # fmt: skip
-    after = apply(node, placement)
-    cores = sum(map(after.free_cores, shares))
-    memory = sum(map(after.free_memory_units, shares))
-    minors = tuple(minor for each in placement.containers for minor in each.minors)
-    shown = ",".join(map(str, minors))
-    return [
-        *measures,
-        _amount("free cores left on its cards", cores, spread=spread),
-        _amount("free memory units left on its cards", memory, spread=spread),
-        _Measure(criterion="lowest minors", order=minors, shown=shown),
-    ]
+class _Scale:
+    """By what a policy tells two places for one pod apart."""
+
+    def __init__(self, request: PodRequest, policy: Policy) -> None:
+        """Measure as `policy` understands the pod."""
+        read = policy.read(request)
+        self._policy = policy
+        self._nodes = read.node_strategy
+        self._spread_cards = read.card_strategy is Strategy.SPREAD
+
+    def on_cards(self, node: Node, placement: Placement) -> list[_Measure]:
+        """Measure one choice of cards of a node, by the order of the objective."""
+        links = [
+            node.link(a, b)
+            for each in placement.containers
+            for a, b in _pairs(_indexes(node, each.minors))
+        ]
+        worst = max((link.level for link in links), default=Level.SELF)
+        cost = sum(link.cost for link in links)
+        measures = [
+            *self._growth(node, placement),
+            _Measure(criterion="worst pair", order=(worst,), shown=worst.name),
+            _Measure(criterion="sum of pair costs", order=(cost,), shown=str(cost)),
+        ]
+        spread = self._spread_cards
+        if any(not each.is_share for each in placement.containers):
+            measures.extend(_left_joined(node, placement, spread=spread))
+        shares = [index for each in placement.containers if each.is_share
+                  for index in _indexes(node, each.minors)]  # fmt: skip
+        after = apply(node, placement)
+        cores = sum(map(after.free_cores, shares))
+        memory = sum(map(after.free_memory_units, shares))
+        minors = tuple(minor for each in placement.containers for minor in each.minors)
+        shown = ",".join(map(str, minors))
+        return [
+            *measures,
+            _amount("free cores left on its cards", cores, spread=spread),
+            _amount("free memory units left on its cards", memory, spread=spread),
+            _Measure(criterion="lowest minors", order=minors, shown=shown),
+        ]
+
+    def on_node(self, node: Node, placement: Placement) -> list[_Measure]:
+        """Measure a node before the pod comes: binpack takes the fullest, spread the emptiest."""
+        cores, memory = free_totals(node)
+        spread = self._nodes is Strategy.SPREAD
+        name = tuple(map(ord, node.name))
+        return [
+            *self._growth(node, placement),
+            _amount("free cores of the node", cores, spread=spread),
+            _amount("free memory units of the node", memory, spread=spread),
+            _Measure(criterion="name of the node", order=name, shown=node.name),
+        ]
+
+    def _growth(self, node: Node, placement: Placement) -> Iterator[_Measure]:
+        if self._policy.weighs_placements:
+            grown = self._policy.increase(node, placement)
+            yield _amount("growth of fragmentation", grown, spread=False)
 
 
 def _left_joined(node: Node, placement: Placement, *, spread: bool) -> Iterator[_Measure]:
@@ -178,18 +228,6 @@ def _left_joined(node: Node, placement: Placement, *, spread: bool) -> Iterator[
     for level in list(Level)[1:]:
         count = sum(each <= level for each in levels)
         yield _amount(f"free pairs left joined by {level.name} or nearer", count, spread=not spread)
-
-
-def _on_node(node: Node, request: PodRequest) -> list[_Measure]:
-    """Measure a node before the pod comes: binpack takes the fullest, spread the emptiest."""
-    cores, memory = free_totals(node)
-    spread = request.node_strategy is Strategy.SPREAD
-    name = tuple(map(ord, node.name))
-    return [
-        _amount("free cores of the node", cores, spread=spread),
-        _amount("free memory units of the node", memory, spread=spread),
-        _Measure(criterion="name of the node", order=name, shown=node.name),
-    ]
 
 
 def _amount(criterion: str, value: int, *, spread: bool) -> _Measure:

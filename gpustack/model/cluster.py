@@ -5,10 +5,11 @@ that a question like "what if this pod ended" costs one node.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from gpustack.model.device import Node
+from gpustack.model.eligibility import Host
 from gpustack.model.holding import Placement, apply, release
 from gpustack.model.quota import NO_QUOTA, Quota, Usage
 
@@ -32,12 +33,14 @@ class Tenant:
 class Cluster:
     """Nodes by name, with the tenants' uses counted in, and the tenants.
 
-    A tenant whose node isn't there holds nothing.
+    A tenant whose node isn't there holds nothing. `hosts` says what the nodes say to pods
+    (`eligibility`); one that it doesn't name takes any.
     """
 
     nodes: Mapping[str, Node]
     tenants: tuple[Tenant, ...] = ()
     quota: Quota = NO_QUOTA
+    hosts: Mapping[str, Host] = field(default_factory=dict)
 
     def without(self, leaving: Iterable[Tenant]) -> "Cluster":
         """Return the cluster after these tenants ended."""
@@ -50,12 +53,12 @@ class Cluster:
         staying = tuple(tenant for tenant in self.tenants if tenant not in gone)
         return replace(self, nodes=MappingProxyType(nodes), tenants=staying)
 
-    def usage(self) -> Usage:
-        """Return what every namespace uses of its quota."""
+    def usage(self, namespace: str | None = None) -> Usage:
+        """Return what every namespace uses of its quota, or one alone, which costs less."""
         usage = Usage()
         for tenant in self.tenants:
             node = self.nodes.get(tenant.placement.node)
-            if node is not None:
+            if node is not None and namespace in {None, tenant.namespace}:
                 usage.put(tenant.uid, tenant.namespace, tenant.name, node, tenant.placement)
         return usage
 

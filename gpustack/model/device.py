@@ -4,6 +4,7 @@ All values are frozen. A node with something taken is a new node that shares its
 with the old one, so trying a placement costs O(its cards).
 """
 
+import functools
 import itertools
 import re
 from dataclasses import dataclass, replace
@@ -16,12 +17,14 @@ _NOT_LABEL: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LABEL_EDGE: Final = "-_."  # a label's value begins and ends with a letter or a digit
 
 
+@functools.lru_cache(maxsize=1024)  # a cluster has few models; quota asks for them all the time
 def label_safe_model(model: str) -> str:
     """Return a model's full name as a label can hold it: `NVIDIA-A100-SXM4-80GB`."""
     name = _NOT_LABEL.sub("-", model).strip(_LABEL_EDGE)
     return name[:_LABEL_MAX].rstrip(_LABEL_EDGE)
 
 
+@functools.lru_cache(maxsize=4096)
 def model_matches(pattern: str, model: str) -> bool:
     """Say whether a model name of a user or a quota means this card.
 
@@ -112,6 +115,8 @@ class Node:
         cards: ascending by minor.
         links: tokens of all pairs in the order of `cards`; empty where nobody published them, and
             then every pair counts as the farthest.
+        paths: the same with the PCIe path of every pair, also of those that NVLink joins; may be
+            empty, and then `links` says all that is known.
         uses: what is taken of each card, in the order of `cards`; left out, nothing is.
         driver: driver version, empty where unknown.
         cuda: CUDA version of the driver, empty where unknown.
@@ -121,6 +126,7 @@ class Node:
     name: str
     cards: tuple[Card, ...] = ()
     links: topology.Links = ()
+    paths: topology.Links = ()
     uses: tuple[Use, ...] = ()
     driver: str = ""
     cuda: str = ""
@@ -130,7 +136,7 @@ class Node:
         """Check the shapes.
 
         Raises:
-            ValueError: minors that don't ascend, or links or uses of another length than cards.
+            ValueError: minors that don't ascend; links, paths or uses of another length than cards.
         """
         if not self.uses:
             object.__setattr__(self, "uses", (IDLE,) * len(self.cards))
@@ -139,8 +145,9 @@ class Node:
             raise ValueError(f"the minors of node {self.name!r} don't ascend: {minors}")
         if len(self.uses) != len(self.cards):
             raise ValueError(f"node {self.name!r}: {len(self.uses)} uses, {len(minors)} cards")
-        if self.links and len(self.links) != len(self.cards):
-            raise ValueError(f"node {self.name!r}: {len(self.links)} links, {len(minors)} cards")
+        for tokens in (self.links, self.paths):
+            if tokens and len(tokens) != len(minors):
+                raise ValueError(f"node {self.name!r}: {len(tokens)} links, {len(minors)} cards")
 
     def link(self, first: int, second: int) -> topology.Link:
         """Return how the cards at two positions of `cards` are joined."""

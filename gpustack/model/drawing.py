@@ -3,7 +3,8 @@
 All four draw the tree of `gpustack.model.tree` with its children sorted as the original prints
 them: nearest level first, then fewest available cards, then lowest minor. A card is available when
 it is healthy and nothing at all is taken of it; the original, too, takes a shared card out of its
-groups. Every text ends with a newline.
+groups. Among the cards of a group it changes no order: the original counts a card as one for ever.
+Every text ends with a newline.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -165,9 +166,11 @@ def _printed(node: Node, root: Branch) -> Iterator[tuple[int, Branch]]:
 
 
 def _sorted(node: Node, branches: Iterable[Branch]) -> list[Branch]:
-    return sorted(
-        branches, key=lambda branch: (branch.level, _available(node, branch), branch.cards)
-    )
+    def key(branch: Branch) -> tuple[TreeLevel, int, tuple[int, ...]]:
+        available = 1 if _is_card(branch) else _available(node, branch)
+        return branch.level, available, branch.cards
+
+    return sorted(branches, key=key)
 
 
 def _is_card(branch: Branch) -> bool:
@@ -187,7 +190,7 @@ def _allocatable(node: Node, branch: Branch) -> tuple[int, int]:
     if not _is_card(branch):
         return 0, 0
     card, use = node.cards[branch.cards[0]], node.uses[branch.cards[0]]
-    if use.cores >= CORES_PER_CARD:
-        return 0, 0
+    if use.cores >= CORES_PER_CARD and use.memory_units >= card.memory_units:
+        return 0, 0  # taken whole, with what its memory has beyond whole units
     free_bytes = card.memory_bytes - use.memory_units * MEMORY_UNIT_BYTES
-    return CORES_PER_CARD - use.cores, max(0, free_bytes)
+    return node.free_cores(branch.cards[0]), max(0, free_bytes)

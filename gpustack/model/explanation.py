@@ -27,6 +27,12 @@ class Reason(StrEnum):
     BAD_REQUEST = "BadRequest"
     NO_CARDS = "NoCards"
     NODE_UNKNOWN = "NodeUnknown"
+    # What the scheduler asks before any card is looked at (`eligibility`).
+    SCHEDULING_GATED = "SchedulingGated"
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    NODE_SELECTOR_UNMET = "NodeSelectorUnmet"
+    NODE_AFFINITY_UNMET = "NodeAffinityUnmet"
     # Of a decision that somebody else wrote (`verification`).
     UNKNOWN_CARD = "UnknownCard"
     CARD_RENUMBERED = "CardRenumbered"
@@ -47,8 +53,13 @@ REASON_WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.BAD_REQUEST: "the pod's GPU request is invalid",
         Reason.NO_CARDS: "the node has no GPU",
         Reason.NODE_UNKNOWN: "the node is not known to gpustack yet",
+        Reason.SCHEDULING_GATED: "the pod has scheduling gates",
+        Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
+        Reason.TAINT_NOT_TOLERATED: "the node has a taint that the pod does not tolerate",
+        Reason.NODE_SELECTOR_UNMET: "the node has not the labels of the pod's nodeSelector",
+        Reason.NODE_AFFINITY_UNMET: "the node does not match the pod's required node affinity",
         Reason.UNKNOWN_CARD: "the decision names a GPU that the node does not have",
-        Reason.CARD_RENUMBERED: "the decision's GPU UUID stands at another minor now",
+        Reason.CARD_RENUMBERED: "another GPU stands at the decision's minor now",
         Reason.UNJUSTIFIED_DECISION: "the decision is not justified by the pod's limits",
     }
 )

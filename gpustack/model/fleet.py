@@ -7,19 +7,25 @@ pods come and go, and hands out frozen values.
 """
 
 import bisect
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpustack.model.device import Node, Use
 from gpustack.model.explanation import Refusal
-from gpustack.model.holding import ContainerPlacement, Placement, apply, release
+from gpustack.model.holding import Placement, apply, release
+from gpustack.model.likeness import hardware, moved
 from gpustack.model.placement import place
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Placer
 from gpustack.model.request import ANY, PodRequest, Strategy
 
 _MOST_STATES: Final = 100_000  # some hundred megabytes; states that no node is in go first
+
+
+Progress = Callable[[int, int], None]
+"""Called with how many pods are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ class Fleet:
             if node.name in self._nodes:
                 raise ValueError(f"two nodes are named {node.name!r}")
             self._nodes[node.name] = node
-            self._hardware[node.name] = self._kinds.setdefault(_hardware(node), len(self._kinds))
+            self._hardware[node.name] = self._kinds.setdefault(hardware(node), len(self._kinds))
             self._state_of[node.name] = self._state(node)
 
     @property
@@ -91,17 +97,21 @@ class Fleet:
         request: PodRequest,
         among: Iterable[str] | None = None,
         placer: Placer | None = None,
+        barred: Container[str] = (),
     ) -> Placement | None:
         """Find the first of `rank`'s choices and take its cards; None where no node fits.
 
         Args:
             request: what the pod asks.
             among: the only nodes to look at; left out, all.
-            placer: answers for a node in place of the policy alone, and isn't remembered: a quota
-                says yes today and no tomorrow.
+            placer: has the last word about a node that fits, and isn't remembered: a quota says yes
+                today and no tomorrow. Nodes are asked in the order of the policy's own answers.
+            barred: nodes that are out of the question.
         """
         request = self._policy.read(request)
-        found = self._choose(request, self._candidates(request.node_strategy, among), placer)
+        candidates = self._candidates(request.node_strategy, among)
+        open_ones = (each for each in candidates if each[1] not in barred) if barred else candidates
+        found = self._choose(request, open_ones, placer)
         if found is not None:
             self._put(apply(self._nodes[found.node], found))
         return found
@@ -152,28 +162,43 @@ class Fleet:
     def _choose(
         self, request: PodRequest, candidates: Iterable[_Rank], placer: Placer | None
     ) -> Placement | None:
+        for name, placement in self._by_preference(request, candidates):
+            found = placement if placer is None else placer(self._nodes[name], request)
+            if isinstance(found, Placement):
+                return moved(self._nodes[name], found)
+        return None
+
+    def _by_preference(
+        self, request: PodRequest, candidates: Iterable[_Rank]
+    ) -> Iterator[tuple[str, Placement]]:
+        """Yield the nodes that fit, the first choice first, with their (or a like node's) answer.
+
+        Lazily: mostly the first one is taken, and a placer that costs more than a look into the
+        memory isn't asked about a thousand others.
+        """
         number = self._requests.setdefault(request, len(self._requests))
-        best: tuple[int, str, Placement] | None = None
-        for _, name in candidates:
+        weighed: list[tuple[int, int, str, Placement]] = []
+        for place_in_order, (_, name) in enumerate(candidates):
             answer = self._state_of[name].answers.get(number)
-            if answer is None or placer is not None or request.uuids != ANY:
-                answer = self._ask(name, request, placer or self.answer)
-                if placer is None:
-                    self._state_of[name].answers[number] = answer
+            if answer is None or request.uuids != ANY:
+                answer = self._state_of[name].answers[number] = self._ask(name, request)
             if answer.placement is None:
                 continue
-            # Candidates come in order, so an equal increase later on is no better.
-            if best is None or answer.increase < best[0]:
-                best = answer.increase, name, answer.placement
-            if not self._policy.weighs_placements:
-                break
-        return None if best is None else _moved(self._nodes[best[1]], best[2])
+            if self._policy.weighs_placements:
+                # No two places in order are equal, so placements are never compared.
+                weighed.append((answer.increase, place_in_order, name, answer.placement))
+            else:
+                yield name, answer.placement
+        heapq.heapify(weighed)
+        while weighed:
+            _, _, name, placement = heapq.heappop(weighed)
+            yield name, placement
 
-    def _ask(self, name: str, request: PodRequest, placer: Placer) -> _Answer:
+    def _ask(self, name: str, request: PodRequest) -> _Answer:
         node = self._nodes[name]
         if not _may_fit(self._state_of[name], request):
             return _NO
-        found = placer(node, request)
+        found = self.answer(node, request)
         if isinstance(found, Refusal):
             return _NO
         return _Answer(placement=found, increase=self._policy.increase(node, found))
@@ -226,33 +251,3 @@ def _may_fit(state: _State, request: PodRequest) -> bool:
         ):
             return False
     return True
-
-
-def _hardware(node: Node) -> object:
-    """Return what `place` looks at of a node beside its uses, when no UUIDs are asked for."""
-    cards = tuple(
-        (card.minor, card.model, card.memory_bytes, card.numa, card.healthy) for card in node.cards
-    )
-    return cards, node.links
-
-
-def _moved(node: Node, placement: Placement) -> Placement:
-    """Return a like node's placement as this node's: its name and its cards' UUIDs."""
-    if placement.node == node.name:
-        return placement
-    uuids = {card.minor: card.uuid for card in node.cards}
-    return Placement(
-        node=node.name,
-        containers=tuple(
-            ContainerPlacement(
-                name=each.name,
-                kind=each.kind,
-                index=each.index,
-                minors=each.minors,
-                uuids=tuple(uuids[minor] for minor in each.minors),
-                cores=each.cores,
-                memory_units=each.memory_units,
-            )
-            for each in placement.containers
-        ),
-    )

@@ -15,11 +15,11 @@ integer (hundredths of a card times weight), so that two nodes compare without r
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.device import Node
+from gpustack.model.device import Node, Use
 from gpustack.model.holding import Placement
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
@@ -88,21 +88,56 @@ def fragmented(node: Node, workload: Workload) -> int:
 
     Unhealthy cards have nothing to hand out, so nothing of them is fragmented.
     """
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    idle = sum(1 for index in healthy if node.uses[index].idle)
-    room = sum(node.free_cores(index) for index in healthy)
-    in_use = room - CORES_PER_CARD * idle
-    reachable, beyond = _whole_weights(workload, idle)
-    total = reachable * in_use + beyond * room
-    for index in healthy:
-        total += _on_card(node.free_cores(index), node.free_memory_units(index), workload)
-    return total
+    healthy = _healthy(node)
+    return _of_whole_cards(workload, *_free(node)) + sum(
+        _on_card(node.free_cores(index), node.free_memory_units(index), workload)
+        for index in healthy
+    )
+
+
+def growth(node: Node, workload: Workload, share: Use) -> Callable[[int], int]:
+    """Return by how much the node's fragmentation grows when a share goes to a card.
+
+    The function returned takes a position in `node.cards`; the card must be healthy and have room.
+    It is what `fragmented` says after less before, without looking at the other cards again.
+    """
+    idle, room = _free(node)
+    before = _of_whole_cards(workload, idle, room)
+
+    def on_card(index: int) -> int:
+        cores, units = node.free_cores(index), node.free_memory_units(index)
+        still_idle = idle - 1 if node.uses[index].idle else idle
+        return (
+            _of_whole_cards(workload, still_idle, room - share.cores)
+            - before
+            + _on_card(cores - share.cores, units - share.memory_units, workload)
+            - _on_card(cores, units, workload)
+        )
+
+    return on_card
 
 
 def ratio(amount: int, workload: Workload) -> float:
     """Return a sum of `fragmented` in cards; 0 where no workload is known."""
     total = workload.total
     return amount / (total * CORES_PER_CARD) if total else 0.0
+
+
+def _healthy(node: Node) -> list[int]:
+    return [index for index, card in enumerate(node.cards) if card.healthy]
+
+
+def _free(node: Node) -> tuple[int, int]:
+    """Return how many cards are idle, and how much compute is free in all."""
+    healthy = _healthy(node)
+    idle = sum(node.uses[index].idle for index in healthy)
+    return idle, sum(node.free_cores(index) for index in healthy)
+
+
+def _of_whole_cards(workload: Workload, idle: int, room: int) -> int:
+    """Return the fragmented part of a node for all whole-card shapes, times their weights."""
+    reachable, beyond = _whole_weights(workload, idle)
+    return reachable * (room - CORES_PER_CARD * idle) + beyond * room
 
 
 @functools.lru_cache(maxsize=65_536)  # a card has few states, and a node few cards

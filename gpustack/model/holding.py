@@ -7,9 +7,10 @@ computes a pod's resources, applied card by card).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpustack.model.device import IDLE, Node, Use
+from gpustack.model.effort import Gap
 from gpustack.model.request import ContainerKind, ContainerRequest
 from gpustack.model.units import CORES_PER_CARD
 
@@ -44,10 +45,19 @@ class ContainerPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Which node and which cards a pod gets, container by container, in the request's order."""
+    """Which node and which cards a pod gets, container by container, in the request's order.
+
+    Attributes:
+        node: its name.
+        containers: the cards of each.
+        gap: None where the cards are the best ones, which they are but for pods and machines too
+            hard to search to the end; else how much better those of the first container in doubt
+            could be. No part of what is decided: two placements are equal without it.
+    """
 
     node: str
     containers: tuple[ContainerPlacement, ...]
+    gap: Gap | None = field(default=None, compare=False)
 
 
 def placed(node: Node, request: ContainerRequest, indexes: Iterable[int]) -> ContainerPlacement:

@@ -4,30 +4,43 @@ The rules are the original gpu-admission's (its quota filter of 2020), which a n
 not listed escapes altogether: it is unlimited. In a listed one a model or a pool that is not
 listed is refused, and an empty list of pools means every pool.
 
-Amounts are hundredths of a card, and what counts is what placements hold: a pod counts from the
-moment it is reserved, on the model of the very cards it got, and an ordinary init container adds
-only what it holds beyond the pod's containers. (The original added up the limits of bound pods by
-their node's label, so a burst of pods could pass together.)
+Amounts are hundredths of a card, and what counts is what placements hold (`usage`). (The original
+added up the limits of bound pods by their node's label, so a burst of pods could pass together.)
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from gpustack.model.avoiding import avoiding
 from gpustack.model.device import Node, label_safe_model, model_matches
 from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement, holds
-from gpustack.model.request import PodRequest
+from gpustack.model.holding import Placement
+from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.usage import Usage, amounts, matching
+
+__all__ = [
+    "NO_QUOTA",
+    "NamespaceQuota",
+    "Placer",
+    "Quota",
+    "Usage",
+    "amounts",
+    "cards_text",
+    "check",
+    "others",
+    "raised",
+    "within",
+]
 
 _LARGEST_NAMED: Final = 3  # a refusal names so many of the pods that use the quota
 
-# Nodes with more than four models of cards aren't built; of such a one only so many sets of models
-# to avoid are tried, and the refusal stands where none of them helps.
-_MOST_MIXTURES: Final = 16
+# On a node with several models only so many sets of cards to avoid are tried, which takes some
+# milliseconds, and the refusal stands where none of them helps. All sets of four models are 14.
+_MOST_MIXTURES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,93 +69,6 @@ class Quota:
 
 
 NO_QUOTA: Final = Quota()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """What one pod holds: hundredths of a card by label-safe model."""
-
-    name: str
-    amounts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Namespace:
-    """One namespace's pods by UID, their sum, and who is largest, by model name, when asked for."""
-
-    totals: Counter[str]
-    pods: dict[str, _Held]
-    largest: dict[str, list[tuple[str, str, int]]]
-
-
-class Usage:
-    """What every namespace holds, kept up to date pod by pod.
-
-    The model's one value that changes: a cluster has ten thousand pods, and a decision must not
-    cost more than the change since the last one. `put` and `drop` cost the pod, `used` the models
-    of one namespace. Who changes a node's cards puts its pods again.
-    """
-
-    def __init__(self) -> None:
-        self._namespaces: dict[str, _Namespace] = {}
-        self._where: dict[str, str] = {}
-
-    def put(self, uid: str, namespace: str, name: str, node: Node, placement: Placement) -> None:
-        """Count what a pod holds on its node, in place of what it held before."""
-        self.drop(uid)
-        held = _Held(name=name, amounts=amounts(node, placement))
-        found = self._namespaces.setdefault(namespace, _Namespace(Counter(), {}, {}))
-        found.totals.update(held.amounts)
-        found.pods[uid] = held
-        found.largest.clear()
-        self._where[uid] = namespace
-
-    def drop(self, uid: str) -> None:
-        """Forget a pod; one that isn't counted is passed over."""
-        namespace = self._where.pop(uid, None)
-        if namespace is None:
-            return
-        found = self._namespaces[namespace]
-        found.totals.subtract(found.pods.pop(uid).amounts)
-        found.largest.clear()
-        if not found.pods:
-            del self._namespaces[namespace]
-
-    def used(self, namespace: str, pattern: str, *, without: Collection[str] = ()) -> int:
-        """Return the hundredths held of the models that `pattern` means.
-
-        `without` names pods (UIDs) that are not to be counted.
-        """
-        found = self._namespaces.get(namespace)
-        if found is None:
-            return 0
-        left_out = (found.pods[uid].amounts for uid in set(without) if uid in found.pods)
-        return _matching(found.totals, pattern) - sum(_matching(each, pattern) for each in left_out)
-
-    def holders(
-        self, namespace: str, pattern: str, *, without: Collection[str] = ()
-    ) -> Sequence[tuple[str, str, int]]:
-        """Return (UID, name, hundredths) of the pods that hold such models, the largest first."""
-        found = self._namespaces.get(namespace)
-        if found is None:
-            return []
-        if pattern not in found.largest:
-            parts = (
-                (uid, held.name, _matching(held.amounts, pattern))
-                for uid, held in found.pods.items()
-            )
-            holding = (each for each in parts if each[2] > 0)
-            found.largest[pattern] = sorted(holding, key=lambda each: (-each[2], each[1]))
-        ranked = found.largest[pattern]
-        return [each for each in ranked if each[0] not in without] if without else ranked
-
-
-def amounts(node: Node, placement: Placement) -> Mapping[str, int]:
-    """Return what a placement holds: hundredths of a card by label-safe model."""
-    found: Counter[str] = Counter()
-    for index, use in holds(node, placement).items():
-        found[label_safe_model(node.cards[index].model)] += use.cores
-    return MappingProxyType(dict(found))
 
 
 def cards_text(hundredths: int) -> str:
@@ -175,7 +101,7 @@ def check(
         if not any(model_matches(name, model) for name in limit.cards):
             return _wrong_model(namespace, limit, node, model)
     for name in sorted(limit.cards):
-        more = _matching(asked, name)
+        more = matching(asked, name)
         used = usage.used(namespace, name, without=without)
         if more and used + more > limit.cards[name]:
             holders = usage.holders(namespace, name, without=without)
@@ -198,8 +124,8 @@ def within(
 ) -> Placer:
     """Return a placer that keeps to the quota.
 
-    On a node with several models, where the first answer breaks it, the answer is asked for again
-    without the models of one set after another, small sets first: the pod may fit on what is left.
+    On a node with several models, where the first answer breaks it, `others` are tried: the pod
+    may fit on cards of which there is quota left.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:
@@ -207,25 +133,98 @@ def within(
         if isinstance(first, Refusal):
             return first
         refusal = check(quota, usage, namespace, node, first, without=without)
-        if refusal is None or refusal.reason is Reason.POOL_FORBIDDEN:
-            return first if refusal is None else refusal
-        for other in itertools.islice(_avoiding(node, request), _MOST_MIXTURES):
-            again = placer(node, other)
-            if isinstance(again, Refusal):
-                continue
-            if check(quota, usage, namespace, node, again, without=without) is None:
-                return again
+        if refusal is None:
+            return first
+        if refusal.reason is not Reason.POOL_FORBIDDEN:
+            allowed = _allowed(quota, usage, namespace, node, without)
+            for other in others(node, request, placer, allowed):
+                if check(quota, usage, namespace, node, other, without=without) is None:
+                    return other
         return refusal
 
     return answer
 
 
-def _avoiding(node: Node, request: PodRequest) -> Iterator[PodRequest]:
-    models = sorted({label_safe_model(card.model) for card in node.cards} - {""})
-    for size in range(1, len(models)):
-        for avoided in itertools.combinations(models, size):
-            exclude = (*request.models.exclude, *avoided)
-            yield replace(request, models=replace(request.models, exclude=exclude))
+def others(
+    node: Node, request: PodRequest, placer: Placer, allowed: Mapping[str, int] | None = None
+) -> Iterator[Placement]:
+    """Yield placements on fewer of a node's models, or on fewer cards of them, than the first may.
+
+    Whole models are left out first, small sets of them before large ones. `allowed` says how many
+    hundredths may be had of each label-safe model; then, for a pod of several cards, so many cards
+    are left out that no more than these can be taken. Where all together are too few for the pod,
+    nothing is tried.
+    """
+    models = {index: label_safe_model(card.model) for index, card in enumerate(node.cards)}
+    if len(set(models.values())) < 2:
+        return
+    sets = _of_models(models)
+    if allowed is not None:
+        usable = _usable(node, request, models)
+        parts = (min(allowed[name], CORES_PER_CARD * len(usable[name])) for name in usable)
+        needed = sum(e.cores for e in request.containers if e.kind is not ContainerKind.INIT)
+        if sum(max(0, part) for part in parts) < needed:
+            return
+        if sum(each.card_count for each in request.containers) > 1:
+            sets = itertools.chain(sets, _beyond(request, usable, allowed))
+    for avoided in itertools.islice(sets, _MOST_MIXTURES):
+        answer = placer(*avoiding(node, request, avoided))
+        if isinstance(answer, Placement):
+            yield answer
+
+
+def _of_models(models: Mapping[int, str]) -> Iterator[frozenset[int]]:
+    names = sorted(set(models.values()))
+    for size in range(1, len(names)):
+        for avoided in itertools.combinations(names, size):
+            yield frozenset(index for index, name in models.items() if name in avoided)
+
+
+def _usable(
+    node: Node, request: PodRequest, models: Mapping[int, str]
+) -> Mapping[str, Sequence[int]]:
+    """Return the cards that could serve the pod, by model."""
+    shares = _has_shares(request)
+    found: dict[str, list[int]] = {}
+    for index, card in enumerate(node.cards):
+        if card.healthy and request.accepts(card) and (shares or node.uses[index].idle):
+            found.setdefault(models[index], []).append(index)
+    return found
+
+
+def _beyond(
+    request: PodRequest, usable: Mapping[str, Sequence[int]], allowed: Mapping[str, int]
+) -> Iterator[frozenset[int]]:
+    """Yield the sets of cards whose loss leaves of each model no more than is allowed."""
+    # A share may stand on the part of a card that is allowed beyond the whole ones.
+    beside = CORES_PER_CARD - 1 if _has_shares(request) else 0
+    spare = []
+    for name, cards in sorted(usable.items()):
+        kept = max(0, allowed[name] + beside) // CORES_PER_CARD
+        lost = itertools.combinations(cards, max(0, len(cards) - kept))
+        spare.append(itertools.islice(lost, _MOST_MIXTURES))
+    for several in itertools.product(*spare):
+        yield frozenset(itertools.chain.from_iterable(several))
+
+
+def _has_shares(request: PodRequest) -> bool:
+    return any(each.is_share for each in request.containers)
+
+
+def _allowed(
+    quota: Quota, usage: Usage, namespace: str, node: Node, without: Collection[str]
+) -> Mapping[str, int]:
+    """Return how many hundredths of each of the node's models the namespace may still take."""
+    limit = quota.of(namespace) or NamespaceQuota()
+    left = {
+        name: most - usage.used(namespace, name, without=without)
+        for name, most in limit.cards.items()
+    }
+    found = {}
+    for model in {label_safe_model(card.model) for card in node.cards}:
+        parts = [part for name, part in left.items() if model_matches(name, model)]
+        found[model] = min(parts, default=0)
+    return found
 
 
 def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Placement) -> Quota:
@@ -242,16 +241,12 @@ def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Pl
         if not any(model_matches(name, model) for name in cards):
             cards[model] = 0
     for name, now in cards.items():
-        if more := _matching(asked, name):
+        if more := matching(asked, name):
             cards[name] = max(now, usage.used(namespace, name) + more)
     if pools and node.pool and node.pool not in pools:
         pools = (*pools, node.pool)
     allowed = NamespaceQuota(cards=MappingProxyType(cards), pools=pools)
     return Quota(namespaces=MappingProxyType({**quota.namespaces, namespace: allowed}))
-
-
-def _matching(held: Mapping[str, int], pattern: str) -> int:
-    return sum(cores for model, cores in held.items() if model_matches(pattern, model))
 
 
 def _wrong_pool(namespace: str, limit: NamespaceQuota, node: Node) -> Refusal:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gpustack.model import fragmentation
 from gpustack.model.device import Node
-from gpustack.model.fleet import Fleet
+from gpustack.model.fleet import Fleet, Progress
 from gpustack.model.fragmentation import Workload
 from gpustack.model.holding import Placement
 from gpustack.model.policies import Policy
@@ -91,10 +91,6 @@ class Run:
     def placed(self) -> int:
         """How many pods got cards."""
         return len(self.placements)
-
-
-Progress = Callable[[int, int], None]
-"""Called with how many pods have arrived, and of how many."""
 
 
 def run(

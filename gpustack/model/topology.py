@@ -95,24 +95,25 @@ def parse_link(token: str) -> Link:
     return Link(token=name, level=level, cost=_COSTS[level])
 
 
-def check_links(links: Links, size: int) -> None:
+def check_links(links: Links, size: int, name: str = "links") -> None:
     """Check that `links` describes `size` cards.
 
     Raises:
         BadLinks: not square, not symmetric, a diagonal that isn't X, an X beside it, or a token
-            that nobody knows. The text names row and column, counted from 0.
+            that nobody knows. The text gives the matrix its `name`, and names row and column,
+            counted from 0.
     """
     if len(links) != size:
-        raise BadLinks(f"links has {len(links)} rows for {size} cards")
+        raise BadLinks(f"{name} has {len(links)} rows for {size} cards")
     for row, tokens in enumerate(links):
         if len(tokens) != size:
-            raise BadLinks(f"links[{row}] has {len(tokens)} tokens for {size} cards")
-        for column, token in enumerate(tokens):
-            _check_token(links, row, column, token)
+            raise BadLinks(f"{name}[{row}] has {len(tokens)} tokens for {size} cards")
+        for column in range(size):
+            _check_token(links, row, column, name)
 
 
-def _check_token(links: Links, row: int, column: int, token: str) -> None:
-    place = f"links[{row}][{column}]"
+def _check_token(links: Links, row: int, column: int, name: str) -> None:
+    token, place = links[row][column], f"{name}[{row}][{column}]"
     try:
         link = parse_link(token)
     except BadLinks as error:
@@ -120,4 +121,5 @@ def _check_token(links: Links, row: int, column: int, token: str) -> None:
     if (row == column) != (link.level is Level.SELF):
         raise BadLinks(f"{place}: {token!r}; X stands on the diagonal and nowhere else")
     if column < row and links[column][row] != token:
-        raise BadLinks(f"{place}: {token!r}, but links[{column}][{row}] is {links[column][row]!r}")
+        back = links[column][row]
+        raise BadLinks(f"{place}: {token!r}, but {name}[{column}][{row}] is {back!r}")

@@ -12,7 +12,7 @@ groups and none is lost, which the original's first-match rule doesn't promise.
 NVLink is no level of the tree: it says nothing of the path through PCIe, and the original doesn't
 ask for it. The path of such a pair is taken
 
-1. from `paths`, where the caller knows it (NVML tells both, `nvidia-smi topo -mp` the path only);
+1. from `Node.paths`, where it is known (NVML tells both, `nvidia-smi topo -mp` the path only);
 2. else from the cards' NUMA nodes: SYSTEM between two nodes, CPU within one, which are bounds that
    always hold, and a nearer path over other cards still brings the two together earlier;
 3. else SYSTEM: it is one machine.
@@ -77,10 +77,10 @@ class Branch:
     children: tuple["Branch", ...] = ()
 
 
-def of(node: Node, paths: Links = ()) -> Branch:
+def of(node: Node) -> Branch:
     """Return the tree of a node's cards; see `build`."""
     numas = tuple(card.numa for card in node.cards)
-    return build(len(node.cards), node.links, numas, paths)
+    return build(len(node.cards), node.links, numas, node.paths)
 
 
 @functools.lru_cache(maxsize=1024)  # as many kinds of machine as a cluster may have

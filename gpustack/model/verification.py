@@ -57,15 +57,18 @@ def mismatch(asked: ContainerRequest, given: ContainerPlacement) -> str:
 
 
 def _wrong_cards(node: Node, placement: Placement) -> Refusal | None:
+    now = {card.uuid: card.minor for card in node.cards if card.uuid}
     for container in placement.containers:
         for minor, uuid in zip(container.minors, container.uuids, strict=True):
             index = node.index_of(minor)
+            elsewhere = f"; that one is card {now[uuid]} now" if uuid in now else ""
             if index is None:
-                return _no(Reason.UNKNOWN_CARD, f"node {node.name} has no card {minor}", minor)
+                reason = Reason.CARD_RENUMBERED if elsewhere else Reason.UNKNOWN_CARD
+                return _no(reason, f"node {node.name} has no card {minor}{elsewhere}", minor)
             present = node.cards[index].uuid
             if uuid and present and uuid != present:
                 text = f"card {minor} of {node.name} is {present}, the decision says {uuid}"
-                return _no(Reason.CARD_RENUMBERED, text, minor)
+                return _no(Reason.CARD_RENUMBERED, text + elsewhere, minor)
     return None
 
 
@@ -75,7 +78,9 @@ def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Re
         for index in indexes:
             card = node.cards[index]
             if not card.healthy:
-                text = f"card {card.minor} is unhealthy since {card.since}: {card.reason}"
+                since = f" since {card.since}" if card.since else ""
+                why = f": {card.reason}" if card.reason else ""
+                text = f"card {card.minor} is unhealthy{since}{why}"
                 return _no(Reason.UNHEALTHY_CARDS, text, card.minor)
             if not request.accepts(card):
                 text = f"the pod does not accept card {card.minor} ({card.model}, {card.uuid})"

@@ -4,16 +4,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 from gpustack.model.cluster import Cluster
 from gpustack.model.device import IDLE, Node
+from gpustack.model.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
 from gpustack.model.errors import GpustackError
 from gpustack.model.explanation import Refusal
-from gpustack.model.fleet import Fleet
+from gpustack.model.fleet import Fleet, Progress
 from gpustack.model.holding import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import Placer, within
 from gpustack.model.request import PodRequest
+
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+"""Every node's own name, as the kubelet writes it."""
 
 
 class NoSuchNode(GpustackError, ValueError):
@@ -22,11 +27,12 @@ class NoSuchNode(GpustackError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod to place: whose it is, and what it asks."""
+    """A pod to place: whose it is, what it asks, and what it says about nodes."""
 
     namespace: str
     name: str
     request: PodRequest
+    demands: Demands = NO_DEMANDS
 
     @property
     def title(self) -> str:
@@ -66,9 +72,11 @@ class Plan:
 
 
 class _Planner:
-    """A cluster that fills up pod by pod, within the quota."""
+    """A cluster that fills up pod by pod, within the quota and where nodes take the pod at all."""
 
     def __init__(self, cluster: Cluster, policy: Policy) -> None:
+        self._hosts = cluster.hosts
+        self._barred: dict[Demands, Mapping[str, Refusal]] = {}
         self.fleet = Fleet(cluster.nodes.values(), policy)
         self._quota = cluster.quota
         self._usage = cluster.usage()
@@ -80,7 +88,8 @@ class _Planner:
 
     def place(self, pod: Pod) -> Placement | None:
         """Take a pod's cards; None where it doesn't fit."""
-        found = self.fleet.place(pod.request, placer=self._placer(pod.namespace))
+        placer, barred = self._placer(pod.namespace), self.barred(pod.demands)
+        found = self.fleet.place(pod.request, placer=placer, barred=barred)
         if found is not None and self.limited(pod.namespace):
             self._placed += 1
             uid = f"planned-{self._placed}"
@@ -88,8 +97,17 @@ class _Planner:
         return found
 
     def refusals(self, pod: Pod) -> Mapping[str, Refusal]:
-        """Return why each node refuses a pod."""
-        return self.fleet.refusals(pod.request, self._placer(pod.namespace))
+        """Return why each node refuses a pod: the scheduler's reasons first, as it asks first."""
+        by_cards = self.fleet.refusals(pod.request, self._placer(pod.namespace))
+        found = {**by_cards, **self.barred(pod.demands)}
+        return {name: found[name] for name in sorted(found)}
+
+    def barred(self, demands: Demands) -> Mapping[str, Refusal]:
+        """Return why nodes don't take a pod whatever their cards, by name."""
+        if demands not in self._barred:
+            names = (node.name for node in self.fleet.nodes)
+            self._barred[demands] = refusals(demands, names, self._hosts)
+        return self._barred[demands]
 
     def _placer(self, namespace: str) -> Placer | None:
         if not self.limited(namespace):
@@ -97,7 +115,12 @@ class _Planner:
         return within(self._quota, self._usage, namespace, self.fleet.answer)
 
 
-def plan(cluster: Cluster, pods: Iterable[Pod], policy: Policy = EXACT) -> Plan:
+def plan(
+    cluster: Cluster,
+    pods: Iterable[Pod],
+    policy: Policy = EXACT,
+    progress: Progress | None = None,
+) -> Plan:
     """Place pods one after another; one that doesn't fit is left out and the next one tried.
 
     The cluster only fills up, so a pod like one that was refused isn't tried again.
@@ -105,31 +128,39 @@ def plan(cluster: Cluster, pods: Iterable[Pod], policy: Policy = EXACT) -> Plan:
     planner = _Planner(cluster, policy)
     placed: list[Placed] = []
     refused: list[Pod] = []
-    why: dict[tuple[str, PodRequest], Mapping[str, Refusal]] = {}
-    for pod in pods:
-        asked = pod.namespace, pod.request
+    why: dict[object, Mapping[str, Refusal]] = {}
+    several = tuple(pods)
+    for number, pod in enumerate(several, start=1):
+        asked = _alike(pod)
         found = None if asked in why else planner.place(pod)
         if found is None:
             why[asked] = {}
             refused.append(pod)
         else:
             placed.append(Placed(pod=pod, placement=found))
-    for pod in {(each.namespace, each.request): each for each in refused}.values():
-        why[pod.namespace, pod.request] = planner.refusals(pod)
+        if progress is not None:
+            progress(number, len(several))
+    for asked, pod in {_alike(each): each for each in refused}.items():
+        why[asked] = planner.refusals(pod)
     return Plan(
         placed=tuple(placed),
-        unplaced=tuple(
-            Unplaced(pod=pod, refusals=why[pod.namespace, pod.request]) for pod in refused
-        ),
+        unplaced=tuple(Unplaced(pod=pod, refusals=why[_alike(pod)]) for pod in refused),
         nodes=planner.fleet.nodes,
     )
+
+
+def _alike(pod: Pod) -> object:
+    """Return what decides about a pod: two of which it is equal get the same answer."""
+    return pod.namespace, pod.request, pod.demands
 
 
 def capacity(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Mapping[str, int]:
     """Return how many more such pods each node takes, placed one by one until none fits."""
     planner = _Planner(cluster, policy)
     if not planner.limited(pod.namespace):
-        return planner.fleet.room(pod.request)
+        barred = planner.barred(pod.demands)
+        room = planner.fleet.room(pod.request)
+        return {name: 0 if name in barred else count for name, count in room.items()}
     counts = Counter({name: 0 for name in sorted(cluster.nodes)})
     while (found := planner.place(pod)) is not None:
         counts[found.node] += 1
@@ -144,8 +175,11 @@ def without_node(cluster: Cluster, name: str) -> Cluster:
     """
     _find(cluster, name)
     nodes = {each: node for each, node in cluster.nodes.items() if each != name}
+    hosts = {each: host for each, host in cluster.hosts.items() if each != name}
     staying = tuple(each for each in cluster.tenants if each.placement.node != name)
-    return replace(cluster, nodes=MappingProxyType(nodes), tenants=staying)
+    return replace(
+        cluster, nodes=MappingProxyType(nodes), tenants=staying, hosts=MappingProxyType(hosts)
+    )
 
 
 def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
@@ -169,8 +203,9 @@ def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
 def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
     """Return the cluster with `count` new nodes that have the hardware of the node named `like`.
 
-    A new node is idle and healthy; nobody knows its cards' UUIDs and bus addresses yet. Its name is
-    the model's with `-new-1` and so on behind it, passing over names that are taken.
+    A new node is idle, healthy and in service, and has its model's labels and taints; nobody knows
+    its cards' UUIDs and bus addresses yet. Its name is the model's with `-new-1` and so on behind
+    it, passing over names that are taken.
 
     Raises:
         NoSuchNode: there is none of that name.
@@ -182,14 +217,16 @@ def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
     cards = tuple(
         replace(card, uuid="", bus="", healthy=True, since="", reason="") for card in pattern.cards
     )
-    nodes = dict(cluster.nodes)
+    nodes, hosts = dict(cluster.nodes), dict(cluster.hosts)
+    host = in_service(cluster.hosts.get(like, OPEN))
     number = 0
     while len(nodes) < len(cluster.nodes) + count:
         number += 1
         name = f"{like}-new-{number}"
         if name not in nodes:
             nodes[name] = replace(pattern, name=name, cards=cards, uses=(IDLE,) * len(cards))
-    return replace(cluster, nodes=MappingProxyType(nodes))
+            hosts[name] = replace(host, labels={**host.labels, HOSTNAME_LABEL: name})
+    return replace(cluster, nodes=MappingProxyType(nodes), hosts=MappingProxyType(hosts))
 
 
 def _find(cluster: Cluster, name: str) -> Node:

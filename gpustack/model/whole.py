@@ -1,10 +1,11 @@
 """Whole cards for one container: the demand of a pod put as a question to `cardset`."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gpustack.model import cardset
+from gpustack.model import cardset, cardsets
 from gpustack.model.device import Node
+from gpustack.model.effort import Effort
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 
@@ -16,19 +17,23 @@ class Demand:
     Attributes:
         candidates: cards that are healthy, accepted by the pod, and wholly free.
         forced: those of them that must be in the set.
+        effort: where work is counted, and sets are noted that may not be the best.
     """
 
     candidates: tuple[int, ...]
     forced: tuple[int, ...] = ()
+    effort: Effort = field(default_factory=Effort, compare=False)
 
 
 def choices(
     node: Node, request: PodRequest, container: ContainerRequest, demand: Demand
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of cards that meet the demand, best first.
+    """Yield the sets of cards that meet the demand, best first, as far as they differ.
 
-    The best one comes from the search that remembers; the others are listed only when a caller
-    comes back for more, which it does when the best one blocks another container of the pod.
+    The first one comes from the search that remembers. The others are looked for only when a caller
+    comes back for more, which it does when the first blocks another container of the pod. Cards of
+    one size that may be together with the same others are alike to the rest of the pod; so of sets
+    that differ in such cards only the best is offered, for where it fails the others fail.
     """
     question = cardset.Question(
         links=links_of(node),
@@ -40,11 +45,14 @@ def choices(
         spread=request.card_strategy is Strategy.SPREAD,
     )
     first = cardset.best(question)
-    if first is None:
+    demand.effort.spend(first.looks)
+    if first.cards is None:
+        demand.effort.cut |= first.gap is not None
         return
-    yield first
+    demand.effort.note(first.cards, first.gap)
+    yield first.cards
     sizes = tuple(card.memory_units for card in node.cards)
-    yield from (cards for cards in cardset.every(question, sizes) if cards != first)
+    yield from cardsets.others(question, sizes, first, demand.effort)
 
 
 def joins(node: Node, demand: Topology) -> tuple[int, ...]:

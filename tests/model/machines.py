@@ -1,6 +1,8 @@
 """Machines and requests for the tests, drawn at random or built by hand."""
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from hypothesis import strategies as st
 
@@ -58,6 +60,35 @@ def pod(*asks: tuple[int, int], **conditions: object) -> PodRequest:
     return PodRequest(containers=containers, **conditions)  # type: ignore[arg-type]
 
 
+Hierarchy = tuple[list[tuple[int, int, int, int]], Links]
+"""Addresses of cards, and the matrix that follows from them."""
+
+
+def symmetric(size: int, tokens: Mapping[tuple[int, int], str]) -> Links:
+    """Return the matrix of pairs (lower card, higher card)."""
+    cards = range(size)
+    return tuple(
+        tuple("X" if a == b else tokens[min(a, b), max(a, b)] for b in cards) for a in cards
+    )
+
+
+@st.composite
+def hierarchies(draw: st.DrawFn, most: int = 10) -> Hierarchy:
+    """Cards at addresses (node, bridge, outer switch, inner switch, card), and their matrix.
+
+    Two cards meet where their addresses part, which makes every such matrix hierarchical.
+    """
+    part = st.integers(0, 2)
+    addresses = draw(st.lists(st.tuples(part, part, part, part), min_size=1, max_size=most))
+    far = ("SYS", "NODE", "PHB", "PXB", "PIX")
+    pairs = combinations(range(len(addresses)), 2)
+    tokens = {
+        (a, b): next((far[at] for at in range(4) if addresses[a][at] != addresses[b][at]), far[-1])
+        for a, b in pairs
+    }
+    return addresses, symmetric(len(addresses), tokens)
+
+
 @st.composite
 def link_matrices(draw: st.DrawFn, size: int, tokens: Sequence[str] = TOKENS) -> Links:
     """Any symmetric matrix: real ones are hierarchical, broken hosts are not."""
@@ -68,57 +99,119 @@ def link_matrices(draw: st.DrawFn, size: int, tokens: Sequence[str] = TOKENS) ->
     return tuple(tuple(row) for row in rows)
 
 
+dice = st.randoms(use_true_random=True)
+"""One seed that hypothesis draws.
+
+Drawn one by one, most values would be the smallest or the largest there are, most pods would be
+refused, and drawing would take longer than what is tried. So hypothesis draws sizes, which it can
+make smaller, and the rest is rolled.
+"""
+
+MODELS = ("Tesla P40", "NVIDIA A100-SXM4-80GB", "Tesla T4")
+NUMAS: tuple[tuple[int | None, ...], ...] = ((None,), (0, 1), (None, 0, 1))
+HIERARCHIES = (("SYS", "PIX"), ("SYS", "PHB", "PIX"), ("SYS", "NODE", "PXB"), ("NODE", "NV4"))
+KINDS = (ContainerKind.APP, ContainerKind.APP, ContainerKind.SIDECAR, ContainerKind.INIT)
+
+
 @st.composite
 def nodes(draw: st.DrawFn, most: int = 4, *, used: bool = True) -> Node:
     """Nodes of cards that differ in memory, model, NUMA node and health, in use and over-used."""
-    size = draw(st.integers(1, most))
-    minors = sorted(draw(st.sets(st.integers(0, 12), min_size=size, max_size=size)))
-    cards = tuple(
-        card(
-            minor,
-            draw(st.sampled_from([8, 16, 24])),
-            model=draw(st.sampled_from(["Tesla P40", "NVIDIA A100-SXM4-80GB"])),
-            numa=draw(st.sampled_from([None, 0, 1])),
-            healthy=draw(st.sampled_from([True, True, True, False])),
-        )
-        for minor in minors
-    )
-    links = draw(st.one_of(st.just(()), link_matrices(size)))
-    uses = tuple(draw(uses_of(each)) if used else Use() for each in cards)
-    return Node(
-        name=draw(st.sampled_from(["n1", "n10", "n2"])), cards=cards, links=links, uses=uses
-    )
-
-
-def uses_of(each: Card) -> st.SearchStrategy[Use]:
-    """Idle as often as not; sometimes more than the card has."""
-    some = st.builds(Use, cores=st.integers(0, 130), memory_units=st.integers(0, 30))
-    return st.one_of(st.just(Use()), st.just(Use()), st.just(each.whole), some)
-
-
-def asks() -> st.SearchStrategy[tuple[int, int]]:
-    """Any allowed (cores, memory units)."""
-    share = st.tuples(st.integers(1, 99), st.integers(1, 26))
-    whole = st.tuples(st.sampled_from([100, 100, 200, 300]), st.integers(0, 26))
-    return st.one_of(share, whole)
+    rolled = draw(dice)
+    name = rolled.choice(["n1", "n10", "n2"])
+    idle = machine(rolled, draw(st.integers(1, most)), name)
+    return in_use(rolled, idle) if used else idle
 
 
 @st.composite
 def pods(draw: st.DrawFn, most: int = 3) -> PodRequest:
     """Pods of containers, sidecars and init containers in any mixture."""
-    containers = tuple(
-        ContainerRequest(name=f"c{index}", kind=kind, index=index, cores=cores, memory_units=memory)
-        for index, (kind, (cores, memory)) in enumerate(
-            draw(
-                st.lists(
-                    st.tuples(st.sampled_from(ContainerKind), asks()), min_size=1, max_size=most
-                )
-            )
-        )
-    )
+    rolled = draw(dice)
+    count = draw(st.integers(1, most))
     return PodRequest(
-        containers=containers,
-        topology=draw(st.sampled_from(Topology)),
-        node_strategy=draw(st.sampled_from(Strategy)),
-        card_strategy=draw(st.sampled_from(Strategy)),
+        containers=numbered([(rolled.choice(KINDS), ask(rolled)) for _ in range(count)]),
+        topology=rolled.choice(list(Topology)),
+        node_strategy=rolled.choice(list(Strategy)),
+        card_strategy=rolled.choice(list(Strategy)),
     )
+
+
+def machine(rolled: random.Random, size: int, name: str = "node") -> Node:
+    """Draw an idle node: cards of few kinds; links of a hierarchy, a broken host, or none."""
+    sizes = rolled.choices([8, 16, 24], k=rolled.randint(1, 3))
+    models = rolled.choices(MODELS, k=rolled.randint(1, 2))
+    numas = rolled.choice(NUMAS)
+    sick = rolled.choice([0, 0, 0.25])
+    cards = tuple(
+        card(
+            minor,
+            rolled.choice(sizes),
+            model=rolled.choice(models),
+            healthy=rolled.random() >= sick,
+            numa=rolled.choice(numas),
+        )
+        for minor in sorted(rolled.sample(range(16), size))
+    )
+    return Node(name=name, cards=cards, links=_links(rolled, size))
+
+
+def _links(rolled: random.Random, size: int) -> Links:
+    """Cards at addresses, joined by where these part; or any token for any pair; or nothing."""
+    tokens = rolled.choice(HIERARCHIES)
+    near = tokens[-1]
+    at = [[rolled.randrange(2) for _ in tokens[1:]] for _ in range(size)]
+    pairs = {
+        (a, b): next((t for t, x, y in zip(tokens, at[a], at[b], strict=False) if x != y), near)
+        for a, b in combinations(range(size), 2)
+    }
+    shape = rolled.random()
+    if shape < 0.1:
+        return ()
+    if shape < 0.4:
+        pairs = {pair: rolled.choice(TOKENS) for pair in pairs}
+    return symmetric(size, pairs)
+
+
+def in_use(rolled: random.Random, node: Node, most: float = 1) -> Node:
+    """Let others take something of some cards, more than there is now and then.
+
+    `most` is the share of cards that are in use at most.
+    """
+    busy = rolled.random() * most
+    uses = (
+        taken(rolled, each) if rolled.random() < busy else use
+        for each, use in zip(node.cards, node.uses, strict=True)
+    )
+    return node.with_uses(tuple(uses))
+
+
+def taken(rolled: random.Random, each: Card) -> Use:
+    most = each.memory_units
+    return rolled.choice(
+        [
+            each.whole,
+            Use(cores=rolled.randint(0, 130), memory_units=rolled.randint(0, most + 6)),
+            Use(cores=rolled.randint(1, 60), memory_units=rolled.randint(1, most // 2)),
+        ]
+    )
+
+
+def ask(rolled: random.Random) -> tuple[int, int]:
+    """Draw any allowed (cores, memory units)."""
+    if rolled.random() < 0.6:
+        return rolled.randint(1, 99), rolled.randint(1, rolled.choice([8, 26]))
+    return rolled.choice([100, 100, 200, 300]), rolled.randint(0, 26)
+
+
+def numbered(
+    asked: Sequence[tuple[ContainerKind, tuple[int, int]]],
+) -> tuple[ContainerRequest, ...]:
+    """Containers with the positions that they have in their pod's two lists."""
+    found: list[ContainerRequest] = []
+    for kind, (cores, memory) in asked:
+        app = kind is ContainerKind.APP
+        index = sum((each.kind is ContainerKind.APP) is app for each in found)
+        name = f"{kind.value}-{index}"
+        found.append(
+            ContainerRequest(name=name, kind=kind, index=index, cores=cores, memory_units=memory)
+        )
+    return tuple(found)

@@ -1,6 +1,5 @@
 """What would make a pod fit: each change fits, and one unit nearer to the pod's wish does not."""
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -8,37 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.advice import Change, Kind, Pending, explain, waiting
+from gpustack.model.advice import Change, Explanation, Kind, Pending, explain, supply
 from gpustack.model.advice.question import with_container
-from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster import Cluster, settle
 from gpustack.model.device import Node, Use
+from gpustack.model.eligibility import Demands, Host
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
-from gpustack.model.quota import NO_QUOTA, NamespaceQuota, Quota, within
+from gpustack.model.policies import EXACT, Policy, Spread
+from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import ContainerRequest, PodRequest, Selector, Topology
+from tests.model.asking import alone, changes, fits, tenant
 from tests.model.clusters import NAMESPACES, clusters
 from tests.model.machines import WHOLE, card, grouped, node, pod, pods
-
-
-def changes(cluster: Cluster, request: PodRequest, namespace: str = "team-a") -> dict[Kind, Change]:
-    found = explain(cluster, Pending(namespace=namespace, name="p", request=request))
-    return {change.kind: change for change in found.changes}
-
-
-def alone(where: Node, *tenants: Tenant, quota: Quota = NO_QUOTA) -> Cluster:
-    return settle([where], tenants, quota)
-
-
-def tenant(where: Node, name: str, request: PodRequest, namespace: str = "team-a") -> Tenant:
-    answer = place(where, request)
-    assert isinstance(answer, Placement)
-    return Tenant(uid=name, namespace=namespace, name=name, placement=answer)
-
-
-def fits(cluster: Cluster, request: PodRequest, namespace: str) -> bool:
-    ask = within(cluster.quota, cluster.usage(), namespace, place)
-    return any(isinstance(ask(each, request), Placement) for each in cluster.nodes.values())
 
 
 def test_a_pod_that_fits_needs_no_change() -> None:
@@ -89,15 +70,6 @@ def test_other_cards_than_the_named_one_are_named() -> None:
     assert found[Kind.OTHER_UUID].names == ("GPU-1",)
 
 
-def test_the_smallest_pods_to_wait_for_are_named() -> None:
-    machine = node(1)
-    tenants = [tenant(machine, name, pod((cores, 8))) for name, cores in (("a", 20), ("b", 60))]
-    found = changes(alone(machine, *tenants), pod((40, 8)))
-    assert found[Kind.PODS_END].names == ("team-a/a",)
-    both = changes(alone(machine, *tenants), pod((90, 8)))
-    assert both[Kind.PODS_END].names == ("team-a/a", "team-a/b")
-
-
 def test_one_more_card_is_enough_where_one_is_missing() -> None:
     found = changes(alone(node(4, grouped(2, 2), {3: WHOLE})), pod((400, 0)))
     assert found[Kind.MORE_CARDS].count == 1
@@ -134,15 +106,68 @@ def test_every_node_says_why_not_and_every_card_its_first_reason() -> None:
     ]
 
 
-def test_beyond_the_bound_the_set_is_irreducible_and_says_so(
+def test_many_broken_cards_on_many_nodes_are_not_all_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting, "MOST_TRIES", 1)
-    machine = node(1)
-    tenants = [tenant(machine, f"t{i}", pod((10, 2))) for i in range(8)]
-    found = changes(alone(machine, *tenants), pod((50, 8)))[Kind.PODS_END]
-    assert len(found.names) == 3
+    monkeypatch.setattr(supply, "MOST_REPAIRS", 0)
+    machine = node(4, taken={3: WHOLE})
+    sick = replace(machine, cards=tuple(replace(each, healthy=False) for each in machine.cards))
+    found = changes(alone(sick), pod((60, 8), (60, 8)))[Kind.CARDS_REPAIRED]
+    assert len(found.names) == 2
     assert not found.smallest
+    whole = changes(alone(sick), pod((200, 0)))[Kind.CARDS_REPAIRED]
+    assert whole.text == "cards 1 (GPU-1), 2 (GPU-2) of node are healthy again"
+    assert whole.smallest
+
+
+def test_on_a_node_with_two_models_the_cheaper_increase_of_the_quota_is_named() -> None:
+    there = Node(name="node", cards=(card(0), card(1, model="Tesla T4")))
+    quota = Quota(namespaces={"team-a": NamespaceQuota(cards={"P40": 0, "T4": 40})})
+    found = changes(alone(there, quota=quota), pod((50, 8)))
+    assert found[Kind.MORE_QUOTA].text == (
+        "the quota of namespace 'team-a' allows 0.5 instead of 0.4 T4 cards"
+    )
+
+
+def test_a_share_of_what_was_a_whole_card_says_how_much_memory_it_would_have() -> None:
+    found = changes(alone(node(1, taken={0: Use(cores=30)})), pod((100, 8)))
+    assert found[Kind.FEWER_CORES].text == (
+        "container 'c0' asks 70 instead of 100 cores, a share of a card with 8 memory units"
+    )
+
+
+def waits(cluster: Cluster, demands: Demands, request: PodRequest) -> Explanation:
+    pending = Pending(namespace="team-a", name="p", request=request, demands=demands)
+    return explain(cluster, pending)
+
+
+def test_a_node_that_has_the_cards_but_keeps_the_pod_away_is_named() -> None:
+    cluster = replace(alone(node(1)), hosts={"node": Host(cordoned=True)})
+    found = waits(cluster, Demands(), pod((50, 8)))
+    assert not found.fits
+    (change,) = found.changes
+    assert (change.kind, change.names) == (Kind.OTHER_NODE, ("node",))
+    assert "node node is cordoned" in change.text
+
+
+def test_a_gated_pod_is_told_that_its_gates_must_go_and_where_it_goes_then() -> None:
+    gated = Demands(gates=("queue", "budget"))
+    (change,) = waits(alone(node(1)), gated, pod((50, 8))).changes
+    assert (change.kind, change.names) == (Kind.GATES_REMOVED, ("queue", "budget"))
+    assert change.placement.containers[0].minors == (0,)
+    assert not waits(alone(node(1)), gated, pod((50, 80))).changes
+
+
+@pytest.mark.parametrize(("policy", "first"), [(EXACT, "full"), (Spread(), "empty")])
+def test_the_first_choice_is_the_policys(policy: Policy, first: str) -> None:
+    full = replace(node(2, taken={0: Use(cores=10)}), name="full")
+    empty = replace(node(2), name="empty")
+    pending = Pending(namespace="team-a", name="p", request=pod((50, 8)))
+    found = explain(settle([full, empty], ()), pending, policy)
+    assert found.choice == first
+    minors = {name: answer.containers[0].minors for name, answer in found.answers.items()
+              if isinstance(answer, Placement)}  # fmt: skip
+    assert minors["full"] == ((0,) if policy is EXACT else (1,))
 
 
 @given(clusters(), pods(most=2), st.sampled_from(NAMESPACES))
@@ -155,20 +180,6 @@ def test_every_change_fits_and_one_unit_nearer_does_not(
             assert fits(then, change.request, namespace)
         for nearer_cluster, nearer in one_nearer(cluster, request, change):
             assert not fits(nearer_cluster, nearer, namespace)
-
-
-@given(clusters(), pods(most=2), st.sampled_from(NAMESPACES))
-def test_a_refused_pod_is_told_what_to_wait_for_where_tenants_stand_in_the_way(
-    cluster: Cluster, request: PodRequest, namespace: str
-) -> None:
-    empty = cluster.without(cluster.tenants)
-    if not fits(cluster, request, namespace) and fits(empty, request, namespace):
-        one_node = any(
-            fits(cluster.without(t for t in cluster.tenants if t.placement.node == name),
-                 request, namespace)
-            for name in cluster.nodes
-        )  # fmt: skip
-        assert not one_node or Kind.PODS_END in changes(cluster, request, namespace)
 
 
 def carried_out(cluster: Cluster, change: Change) -> Cluster | None:
@@ -210,23 +221,3 @@ def _one_more(asked: ContainerRequest, now: ContainerRequest) -> Iterator[Contai
             yield replace(now, cores=now.cores + step)
     if now.memory_units < asked.memory_units:
         yield replace(now, memory_units=now.memory_units + 1)
-
-
-@given(
-    st.lists(st.tuples(st.integers(10, 60), st.integers(1, 30)), min_size=2, max_size=7),
-    st.tuples(st.integers(50, 99), st.integers(20, 64)),
-)
-def test_no_smaller_set_of_pods_makes_room(
-    shares: list[tuple[int, int]], asked: tuple[int, int]
-) -> None:
-    cluster = alone(node(2))
-    for number, share in enumerate(shares):
-        where = cluster.nodes["node"]
-        if isinstance(place(where, pod(share)), Placement):
-            tenants = (*cluster.tenants, tenant(where, f"t{number}", pod(share)))
-            cluster = alone(node(2), *tenants)
-    change = changes(cluster, pod(asked)).get(Kind.PODS_END)
-    assert (change is None) == fits(cluster, pod(asked), "team-a")
-    for size in range(1, len(change.names) if change else 0):
-        for leaving in itertools.combinations(cluster.tenants, size):
-            assert not fits(cluster.without(leaving), pod(asked), "team-a")

@@ -5,11 +5,15 @@ from dataclasses import replace
 from hypothesis import given
 
 from gpustack.model.alternatives import Standing, Verdict, why
-from gpustack.model.cluster import Tenant, settle
+from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.device import Node, Use
+from gpustack.model.eligibility import Host
 from gpustack.model.explanation import Reason
+from gpustack.model.fragmentation import workload_of
 from gpustack.model.holding import Placement
 from gpustack.model.placement import place
+from gpustack.model.policies import Fgd
+from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Strategy
 from tests.model.machines import card, grouped, node, nodes, pod, pods
 
@@ -69,6 +73,61 @@ def test_a_card_without_a_uuid_has_an_alternative_too() -> None:
     plain = Node(name="old", cards=(card(0, uuid=""), card(1, uuid="")))
     (other,) = standing(pod((30, 8)), plain).alternatives
     assert other.placement.containers[0].minors == (1,)
+
+
+def two_nodes() -> tuple[Cluster, Tenant]:
+    where, other = node(1), replace(node(1), name="other")
+    answer = place(where, pod((30, 8)))
+    assert isinstance(answer, Placement)
+    tenant = Tenant(uid="u", namespace="team", name="p", placement=answer)
+    return settle([where, other], [tenant]), tenant
+
+
+def test_a_node_that_the_quota_forbids_is_no_alternative() -> None:
+    cluster, tenant = two_nodes()
+    nodes_ = {**cluster.nodes, "node": replace(cluster.nodes["node"], pool="red")}
+    limit = NamespaceQuota(cards={"P40": 30}, pools=("red",))
+    limited = replace(cluster, nodes=nodes_, quota=Quota(namespaces={"team": limit}))
+    found = why(limited, tenant, pod((30, 8)))
+    assert found.refusals["other"].reason is Reason.POOL_FORBIDDEN
+
+
+def test_the_pods_own_part_of_the_quota_is_free_for_its_alternatives() -> None:
+    cluster, tenant = two_nodes()
+    limit = NamespaceQuota(cards={"P40": 30})
+    limited = replace(cluster, quota=Quota(namespaces={"team": limit}))
+    assert not why(limited, tenant, pod((30, 8))).refusals
+
+
+def test_a_node_that_keeps_the_pod_away_is_no_alternative() -> None:
+    cluster, tenant = two_nodes()
+    cordoned = replace(cluster, hosts={"other": Host(cordoned=True)})
+    found = why(cordoned, tenant, pod((30, 8)))
+    assert found.refusals["other"].reason is Reason.NODE_UNSCHEDULABLE
+
+
+def test_under_fgd_the_growth_of_fragmentation_comes_first() -> None:
+    where = node(2, taken={0: Use(cores=50, memory_units=8)})
+    answer = place(where, pod((50, 8)))
+    assert isinstance(answer, Placement)
+    tenant = Tenant(uid="u", namespace="team", name="p", placement=answer)
+    fgd = Fgd(workload_of([(pod((100, 0)), 1)]))
+    (other,) = why(settle([where], [tenant]), tenant, pod((50, 8)), policy=fgd).alternatives
+    assert (other.verdict, other.criterion) == (Verdict.WORSE, "growth of fragmentation")
+    # The rest of a broken card is of no use to pods that ask for whole ones; a full one has none.
+    assert (other.chosen, other.other) == ("-50", "50")
+
+
+def test_a_decision_that_does_not_hold_today_is_told_with_its_reason() -> None:
+    cluster, tenant = two_nodes()
+    here = cluster.nodes["node"]
+    sick = replace(here, cards=(replace(here.cards[0], healthy=False, reason="XID 79"),))
+    nodes_ = {**cluster.nodes, "node": sick}
+    trouble = why(replace(cluster, nodes=nodes_), tenant, pod((30, 8))).trouble
+    assert trouble is not None
+    assert trouble.reason is Reason.UNHEALTHY_CARDS
+    assert trouble.detail == "card 0 is unhealthy: XID 79"
+    assert why(cluster, tenant, pod((30, 8))).trouble is None
 
 
 @given(nodes(), pods(most=1))

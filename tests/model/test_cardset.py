@@ -1,18 +1,25 @@
 """The best n cards, against trying all of them."""
 
 import itertools
+import pathlib
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import cardset
+from gpustack.model import cardset, cardsets
+from gpustack.model.effort import Effort
 from gpustack.model.topology import Level, Links, parse_link
-from tests.model.machines import grouped, link_matrices
+from gpustack.wire import topo_text
+from tests.model import machines
+from tests.model.machines import grouped, hierarchies, link_matrices
+
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "topo"
 
 
-def brute_force(question: cardset.Question) -> tuple[int, ...] | None:
-    """Return the best of all subsets by the stated objective."""
+def allowed(question: cardset.Question) -> list[tuple[int, ...]]:
+    """Return every set that meets the question."""
 
     def joined(cards: tuple[int, ...]) -> bool:
         pairs = itertools.combinations(cards, 2)
@@ -20,8 +27,12 @@ def brute_force(question: cardset.Question) -> tuple[int, ...] | None:
 
     forced = set(cardset.bits(question.forced))
     every = itertools.combinations(cardset.bits(question.candidates), question.count)
-    allowed = [cards for cards in every if forced <= set(cards) and joined(cards)]
-    return min(allowed, key=lambda cards: objective(question, cards), default=None)
+    return [cards for cards in every if forced <= set(cards) and joined(cards)]
+
+
+def brute_force(question: cardset.Question) -> tuple[int, ...] | None:
+    """Return the best of all subsets by the stated objective."""
+    return min(allowed(question), key=lambda cards: objective(question, cards), default=None)
 
 
 def objective(question: cardset.Question, cards: tuple[int, ...]) -> tuple[object, ...]:
@@ -37,65 +48,132 @@ def objective(question: cardset.Question, cards: tuple[int, ...]) -> tuple[objec
     )
 
 
-@st.composite
-def questions(draw: st.DrawFn) -> cardset.Question:
-    size = draw(st.integers(1, 8))
-    # Few tokens make twins and ties, which is where a search goes wrong.
-    tokens = draw(st.sampled_from([("PIX", "SYS"), ("NV12",), ("NV1", "NV2", "PIX", "PHB", "SYS")]))
-    links = draw(link_matrices(size, tokens))
-    everything = (1 << size) - 1
-    free = draw(st.integers(0, everything))
-    candidates = free & draw(st.one_of(st.just(everything), st.integers(0, everything)))
-    forced = candidates & draw(st.sampled_from([0, 0, 1, 3]))
-    limit = draw(st.sampled_from([Level.SYS, Level.SYS, Level.PXB, Level.NVLINK]))
-    joins = tuple(
-        sum(1 << b for b in range(size) if parse_link(links[a][b]).level <= limit)
-        for a in range(size)
+TOKENS = (("PIX", "SYS"), ("NV12",), ("NV1", "NV2", "PIX", "PHB", "SYS"), machines.TOKENS)
+REAL = tuple(topo_text.parse(path.read_bytes()).links for path in sorted(DATA.glob("*.txt")))
+
+
+def within(links: Links, limit: Level) -> tuple[int, ...]:
+    """For each card the cards that are that near or nearer."""
+    return tuple(
+        sum(1 << at for at, token in enumerate(row) if parse_link(token).level <= limit)
+        for row in links
     )
-    count = draw(st.integers(max(1, forced.bit_count()), size))
+
+
+@st.composite
+def matrices(draw: st.DrawFn, most: int = 10) -> Links:
+    """Any matrix of few tokens (twins and ties are where a search goes wrong), tree or machine."""
+    kind = draw(st.sampled_from(("any", "any", "tree", "real")))
+    if kind == "tree":
+        return draw(hierarchies(most))[1]
+    if kind == "real":
+        return draw(st.sampled_from(REAL))
+    size = draw(st.integers(1, most))
+    return draw(link_matrices(size, draw(st.sampled_from(TOKENS))))
+
+
+@st.composite
+def questions(draw: st.DrawFn, most: int = 10) -> cardset.Question:
+    """Any question whose candidates are few enough to try all sets of them."""
+    links = draw(matrices(most))
+    size = len(links)
+    everything = (1 << size) - 1
+    free = draw(st.one_of(st.just(everything), st.integers(0, everything)))
+    few = draw(st.sets(st.integers(0, size - 1), max_size=most))
+    candidates = free if size <= most and draw(st.booleans()) else free & sum(1 << i for i in few)
+    forced = candidates & draw(st.sampled_from([0, 0, 1, 3, everything]))
+    limit = draw(st.sampled_from([Level.SYS, Level.SYS, Level.PXB, Level.NVLINK]))
     return cardset.Question(
         links=links,
         free=free,
         candidates=candidates,
-        count=count,
-        joins=joins,
+        count=draw(st.integers(max(1, forced.bit_count()), max(1, min(size, most)))),
+        joins=within(links, limit),
         forced=forced,
         spread=draw(st.booleans()),
     )
 
 
+def kind_of(question: cardset.Question, marks: tuple[int, ...], cards: tuple[int, ...]) -> object:
+    """What the rest of a pod sees of a set: how many cards of which mark and which partners."""
+    return sorted((marks[card], question.joins[card] | 1 << card) for card in cards)
+
+
 @given(questions())
 def test_the_best_set_is_the_one_that_trying_all_finds(question: cardset.Question) -> None:
-    assert cardset.best(question) == brute_force(question)
+    answer = cardset.best(question)
+    assert answer.cards == brute_force(question)
+    assert answer.gap is None
 
 
-@given(questions())
-def test_the_list_of_all_sets_begins_with_the_best_and_goes_on_in_order(
-    question: cardset.Question,
+@given(st.randoms(use_true_random=True), st.sampled_from(TOKENS), st.booleans())
+def test_so_it_is_for_every_number_of_cards_of_a_machine_without_any_order(
+    draw: random.Random, tokens: tuple[str, ...], spread: bool
 ) -> None:
-    listed = cardset.every(question, (0,) * len(question.links))
-    assert listed[:1] == [cards for cards in [brute_force(question)] if cards is not None]
-    order = [objective(question, cards) for cards in listed]
-    assert order == sorted(order)
+    pairs = itertools.combinations(range(8), 2)
+    links = machines.symmetric(8, {pair: draw.choice(tokens) for pair in pairs})
+    for count in range(2, 8):
+        assert ask(links, count, spread=spread) == brute_force(of_all(links, count, spread=spread))
 
 
-@given(questions())
-def test_cards_of_different_marks_are_never_taken_for_each_other(
-    question: cardset.Question,
+@given(questions(most=8), st.integers(0, 60))
+def test_a_search_that_is_stopped_says_how_much_better_a_set_could_be(
+    question: cardset.Question, looks: int
 ) -> None:
-    listed = cardset.every(question, tuple(range(len(question.links))))
-    forced = set(cardset.bits(question.forced))
-    expected = {
-        cards
-        for cards in itertools.combinations(cardset.bits(question.candidates), question.count)
-        if forced <= set(cards)
-        and all(question.joins[a] >> b & 1 for a, b in itertools.combinations(cards, 2))
-    }
-    assert set(listed) == expected
-    assert len(listed) == len(expected)
+    expected = brute_force(question)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cardset, "_MOST_LOOKS", looks)
+        answer = cardset.best.__wrapped__(question)
+    if answer.gap is None:
+        assert answer.cards == expected
+        return
+    if answer.cards is not None:
+        assert expected is not None
+        assert answer.cards in allowed(question)
+    if expected is not None:
+        level, cost = objective(question, expected)[:2]
+        assert (answer.gap.level, answer.gap.cost) <= (level, cost)
 
 
-def ask(links: Links, count: int, **other: object) -> tuple[int, ...] | None:
+@given(questions(most=8), st.data())
+def test_the_other_sets_are_the_best_of_every_kind_in_order(
+    question: cardset.Question, data: st.DataObject
+) -> None:
+    size = len(question.links)
+    marks = tuple(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
+    first = cardset.best(question)
+    listed = [
+        cards for cards in [first.cards] if cards is not None
+    ] + list(cardsets.others(question, marks, first, Effort()))  # fmt: skip
+    expected: list[tuple[int, ...]] = []
+    kinds: list[object] = []
+    for cards in sorted(allowed(question), key=lambda cards: objective(question, cards)):
+        kind = kind_of(question, marks, cards)
+        if kind not in kinds:
+            kinds.append(kind)
+            expected.append(cards)
+    assert listed == expected
+
+
+@given(questions(most=8), st.integers(0, 40))
+def test_a_listing_that_is_stopped_says_so_and_offers_the_smallest_cards_soon(
+    question: cardset.Question, looks: int
+) -> None:
+    marks = tuple(-card for card in range(len(question.links)))
+    effort = Effort(left=looks)
+    first = cardset.best(question)
+    listed = list(cardsets.others(question, marks, first, effort))
+    assert set(listed) <= set(allowed(question))
+    if effort.cut:
+        free = cardset.bits(question.candidates & ~question.forced)[::-1]
+        missing = question.count - question.forced.bit_count()
+        smallest = tuple(sorted([*cardset.bits(question.forced), *free[:missing]]))
+        assert (smallest in allowed(question)) == (smallest in [first.cards, *listed[:5]])
+        assert set(effort.gaps) == set(listed)
+
+
+def of_all(links: Links, count: int, **other: object) -> cardset.Question:
+    """Return the question for so many of all cards."""
     everything = (1 << len(links)) - 1
     fields: dict[str, object] = {
         "free": everything,
@@ -103,7 +181,12 @@ def ask(links: Links, count: int, **other: object) -> tuple[int, ...] | None:
         "joins": (everything,) * len(links),
         **other,
     }
-    return cardset.best(cardset.Question(links=links, count=count, **fields))  # type: ignore[arg-type]
+    return cardset.Question(links=links, count=count, **fields)  # type: ignore[arg-type]
+
+
+def ask(links: Links, count: int, **other: object) -> tuple[int, ...] | None:
+    """Return the best of all cards."""
+    return cardset.best(of_all(links, count, **other)).cards
 
 
 def test_one_card_breaks_the_smallest_group() -> None:
@@ -144,3 +227,15 @@ def test_a_machine_on_which_all_pairs_are_alike_gives_its_lowest_cards(count: in
 
 def test_there_is_no_set_of_more_cards_than_there_are() -> None:
     assert ask(grouped(3, 4), 8) is None
+
+
+def test_a_machine_too_hard_to_search_is_answered_soon_and_with_a_gap() -> None:
+    # Any of 40 cards is joined to half of the others, at random: no set of 12 tells its worth.
+    draw = random.Random(4)  # noqa: S311  # no secret
+    tokens = {pair: draw.choice(("NV1", "SYS")) for pair in itertools.combinations(range(40), 2)}
+    links = machines.symmetric(40, tokens)
+    answer = cardset.best(of_all(links, 12))
+    assert answer.cards is not None
+    assert len(answer.cards) == 12
+    assert answer.gap is not None
+    assert answer.looks < 25_000

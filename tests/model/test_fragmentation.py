@@ -1,5 +1,8 @@
 """The measure of FGD, by hand and against its definition."""
 
+import random
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +13,12 @@ from gpustack.model.fragmentation import (
     Shape,
     Workload,
     fragmented,
+    growth,
     ratio,
     workload_of,
 )
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
-from tests.model.machines import card, node, nodes, pod
+from tests.model.machines import WHOLE, card, node, nodes, pod
 
 HALF = Shape(cores=50, memory_units=8)
 PAIR = Shape(cores=200, memory_units=0)
@@ -77,6 +81,72 @@ def test_the_measure_is_its_definition(on: Node, shares: list[tuple[int, int]]) 
     shapes += [Shape(cores=100, memory_units=0), PAIR]
     workload = of(*((shape, at + 1) for at, shape in enumerate(shapes)))
     assert fragmented(on, workload) == by_definition(on, workload)
+
+
+shapes = st.builds(Shape, cores=st.integers(1, 99), memory_units=st.integers(1, 26))
+whole_shapes = st.builds(
+    Shape, cores=st.integers(1, 4).map(lambda cards: 100 * cards), memory_units=st.just(0)
+)
+
+
+@given(nodes(), st.lists(st.tuples(st.one_of(shapes, whole_shapes), st.integers(1, 5))))
+def test_the_measure_is_a_sum_over_shapes_and_never_more_than_what_is_free(
+    on: Node, several: list[tuple[Shape, int]]
+) -> None:
+    measured = fragmented(on, of(*several))
+    assert measured == sum(weight * fragmented(on, of((shape, 1))) for shape, weight in several)
+    free = sum(on.free_cores(i) for i, each in enumerate(on.cards) if each.healthy)
+    assert 0 <= measured <= free * of(*several).total
+
+
+@given(nodes(), shapes, st.integers(0, 20), st.integers(0, 20))
+def test_who_asks_more_finds_no_less_of_it_fragmented(
+    on: Node, shape: Shape, cores: int, units: int
+) -> None:
+    larger = Shape(
+        cores=min(99, shape.cores + cores), memory_units=shape.memory_units + units
+    )  # fmt: skip
+    assert fragmented(on, of((shape, 1))) <= fragmented(on, of((larger, 1)))
+    assert fragmented(on, of((larger, 1))) <= fragmented(
+        on, of((Shape(cores=99, memory_units=99), 1))
+    )
+
+
+@given(st.integers(0, 8), st.integers(1, 8))
+def test_idle_cards_are_fragments_to_those_only_who_ask_more_of_them(
+    cards: int, asked: int
+) -> None:
+    shape = Shape(cores=100 * asked, memory_units=0)
+    assert fragmented(node(cards), of((shape, 1))) == (100 * cards if asked > cards else 0)
+    full = node(cards, taken=dict.fromkeys(range(cards), WHOLE))
+    assert fragmented(full, of((shape, 1))) == 0
+
+
+@given(nodes(), st.lists(st.tuples(shapes, st.integers(1, 5)), min_size=1), st.randoms())
+def test_the_measure_does_not_see_which_card_is_which(
+    on: Node, several: list[tuple[Shape, int]], order: random.Random
+) -> None:
+    at = order.sample(range(len(on.cards)), len(on.cards))
+    cards = tuple(
+        replace(on.cards[old], minor=on.cards[new].minor) for new, old in enumerate(at)
+    )  # fmt: skip
+    mixed = Node(name=on.name, cards=cards, uses=tuple(on.uses[old] for old in at))
+    assert fragmented(mixed, of(*several)) == fragmented(on, of(*several))
+
+
+@given(nodes(), shapes, st.lists(st.tuples(st.one_of(shapes, whole_shapes), st.integers(1, 5))))
+def test_growth_on_a_card_is_the_measure_after_less_the_measure_before(
+    on: Node, share: Shape, several: list[tuple[Shape, int]]
+) -> None:
+    taken = Use(cores=share.cores, memory_units=share.memory_units)
+    grown = growth(on, of(*several), taken)
+    for index, each in enumerate(on.cards):
+        room = on.free_cores(index) >= share.cores
+        if each.healthy and room and on.free_memory_units(index) >= share.memory_units:
+            uses = list(on.uses)
+            uses[index] += taken
+            after = fragmented(on.with_uses(tuple(uses)), of(*several))
+            assert grown(index) == after - fragmented(on, of(*several))
 
 
 def test_a_workload_counts_containers_by_shape_and_leaves_init_containers_out() -> None:

@@ -1,7 +1,10 @@
 """Where pods go: the worked examples, and the cases that greedy rules get wrong."""
 
+from dataclasses import replace
+
 import pytest
 
+from gpustack.model import cardset
 from gpustack.model.device import Node, Use
 from gpustack.model.explanation import CardRefusal, Reason, Refusal
 from gpustack.model.placement import Placement, apply, holds, place, rank, release
@@ -105,25 +108,6 @@ def test_an_over_committed_card_has_nothing_free_and_is_not_taken_for_empty() ->
 def test_two_containers_share_one_card_and_a_third_gets_a_whole_one() -> None:
     answer = place(node(2), pod((50, 8), (100, 0), (50, 8)))
     assert minors(answer) == [(1,), (0,), (1,)]
-
-
-def test_the_first_choice_is_taken_back_where_it_blocks_another_container() -> None:
-    # The whole card would go to 0, the only one that is large enough for the share.
-    mixed = Node(name="n", cards=(card(0, 64), card(1, 16)))
-    assert minors(place(mixed, pod((100, 0), (50, 32)))) == [(1,), (0,)]
-
-
-def test_two_pairs_are_chosen_so_that_both_are_joined_by_nvlink() -> None:
-    # A chain 2-0-1-3: the best pair by number of links is 0-1, which leaves no second pair.
-    far = "SYS"
-    links = (
-        ("X", "NV4", "NV1", far),
-        ("NV4", "X", far, "NV1"),
-        ("NV1", far, "X", far),
-        (far, "NV1", far, "X"),
-    )
-    demand = pod((200, 0), (200, 0), topology=Topology.NVLINK)
-    assert minors(place(node(4, links), demand)) == [(0, 2), (1, 3)]
 
 
 @pytest.mark.parametrize(
@@ -266,13 +250,23 @@ def test_binpack_takes_the_fullest_node_that_fits_and_spread_the_emptiest() -> N
     assert [each.name for each, _ in spread] == ["a", "b", "c"]
 
 
-def test_a_search_without_end_stops_at_a_bound_and_says_so() -> None:
-    # Two of these fit on a card, so 17 don't fit on 8; trying all pairings would take years.
-    asks = [(34 + number % 16, 1 + number) for number in range(17)]
-    refused = place(node(8), pod(*asks))
-    assert reason(refused) is Reason.INSUFFICIENT_CORE
-    assert isinstance(refused, Refusal)
-    assert "stopped after 5000 tries to fit 17 containers" in refused.detail
+def test_a_node_with_something_taken_shares_the_rest_and_leaves_the_old_one_as_it_was() -> None:
+    before = node(7, SEED)
+    answer = place(before, pod((200, 0), (50, 8)))
+    assert isinstance(answer, Placement)
+    after = apply(before, answer)
+    assert before == node(7, SEED)
+    assert (after.cards is before.cards, after.links is before.links) == (True, True)
+    assert release(after, answer) == before
+
+
+def test_like_nodes_in_like_states_are_searched_once() -> None:
+    links = grouped(5, 3, within="NV3", across="PHB")
+    several = [replace(node(8, links, {2: WHOLE}), name=f"n{number}") for number in range(20)]
+    cardset.best.cache_clear()
+    answers = {tuple(minors(place(each, pod((300, 0))))) for each in several}
+    assert len(answers) == 1
+    assert cardset.best.cache_info()[:2] == (19, 1)  # remembered, searched
 
 
 def test_giving_back_what_was_never_taken_is_an_error() -> None:

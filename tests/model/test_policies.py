@@ -6,15 +6,25 @@ from hypothesis import strategies as st
 
 from gpustack.model import cardset, policies, whole
 from gpustack.model.device import Node, Use
-from gpustack.model.explanation import Refusal
 from gpustack.model.fragmentation import Shape, Workload, fragmented
 from gpustack.model.holding import Placement, apply
 from gpustack.model.placement import place, rank
-from gpustack.model.policies import EXACT, Fgd, Original, Policy, Spread
+from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.topology import Links
-from tests.model import reference
-from tests.model.machines import WHOLE, card, grouped, link_matrices, node, nodes, pod, pods
+from tests.model import gpu_manager, reference
+from tests.model.machines import (
+    WHOLE,
+    Hierarchy,
+    card,
+    grouped,
+    hierarchies,
+    link_matrices,
+    node,
+    nodes,
+    pod,
+    pods,
+)
 from tests.model.test_cardset import objective
 from tests.model.test_placement import SEED, cost, minors
 
@@ -144,23 +154,35 @@ def test_fgd_of_cards_of_two_sizes_spares_the_size_that_the_workload_needs() -> 
     assert minors(place(mixed, pod((100, 0)), Fgd(large))) == [(1,)]
 
 
-@given(nodes(), pods(), every_policy)
-def test_under_every_policy_a_placement_obeys_the_rules_and_a_refusal_means_that_none_does(
-    on: Node, request: PodRequest, policy: Policy
+@given(hierarchies(), st.data())
+def test_original_answers_as_gpu_manager_does_on_every_hierarchical_machine(
+    machine: Hierarchy, data: st.DataObject
 ) -> None:
-    answer = place(on, request, policy)
-    possible = list(reference.assignments(on, request))
-    if isinstance(answer, Refusal):
-        assert not possible
-        return
-    given_cards = {
-        asked: tuple(on.index_of(minor) for minor in placed.minors)
-        for asked, placed in zip(request.containers, answer.containers, strict=True)
-    }
-    assert given_cards in possible
+    links = machine[1]
+    size = len(links)
+    some = st.tuples(st.integers(1, 99), st.integers(1, 63))
+    takes = st.dictionaries(st.integers(0, size - 1), st.one_of(st.just((100, 64)), some))
+    taken = data.draw(takes)
+    uses = {card: Use(cores=cores, memory_units=units) for card, (cores, units) in taken.items()}
+    shares = data.draw(st.lists(some, min_size=1, max_size=3))
+    for ask in (*((100 * count, 0) for count in range(1, size + 1)), *shares):
+        theirs = gpu_manager.evaluate(gpu_manager.taken(gpu_manager.build(links), taken), *ask)
+        answer = place(node(size, links, uses), pod(ask), ORIGINAL)
+        assert ([theirs] if theirs else []) == (
+            minors(answer) if isinstance(answer, Placement) else []
+        )
 
 
-@given(st.integers(2, 6).flatmap(link_matrices), st.data())
+@pytest.mark.parametrize(("on", "ask", "expected"), EXAMPLES)
+def test_gpu_manager_as_the_tests_know_it_gives_its_own_worked_examples(
+    on: Node, ask: tuple[int, int], expected: tuple[int, ...]
+) -> None:
+    taken = {at: (use.cores, use.memory_units) for at, use in enumerate(on.uses) if not use.idle}
+    tree = gpu_manager.taken(gpu_manager.build(on.links), taken)
+    assert gpu_manager.evaluate(tree, *ask) == expected
+
+
+@given(st.integers(2, 10).flatmap(link_matrices), st.data())
 def test_exact_is_never_worse_than_the_original_by_the_stated_objective(
     links: Links, data: st.DataObject
 ) -> None:

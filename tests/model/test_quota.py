@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.device import Node, model_matches
+from gpustack.model.device import Node, Use, model_matches
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, holds
 from gpustack.model.placement import place
@@ -126,6 +126,65 @@ def test_on_a_node_with_two_models_the_users_own_choice_stands() -> None:
     answer = within(quota, Usage(), "team", place)(MIXED, request)
     assert isinstance(answer, Refusal)
     assert answer.reason is Reason.QUOTA_EXCEEDED
+
+
+def test_cards_of_no_known_model_are_left_for_others_where_a_named_model_is_free() -> None:
+    there = Node(name="mixed", cards=(card(0, model=""), card(1)))
+    answer = within(limit({"P40": 100}), Usage(), "team", place)(there, HALF)
+    assert isinstance(answer, Placement)
+    assert answer.containers[0].minors == (1,)
+
+
+@pytest.mark.parametrize("asked", [pod((200, 0)), pod((100, 0), (100, 0)), pod((60, 8), (60, 8))])
+def test_a_pod_of_two_cards_takes_one_of_each_model_where_the_quota_has_one_of_each(
+    asked: PodRequest,
+) -> None:
+    models = ("Tesla P40", "Tesla P40", "Tesla T4", "Tesla T4")
+    cards = tuple(card(minor, model=model) for minor, model in enumerate(models))
+    there = Node(name="mixed", cards=cards)
+    answer = within(limit({"P40": 100, "T4": 100}), Usage(), "team", place)(there, asked)
+    assert isinstance(answer, Placement)
+    assert sorted(minor for each in answer.containers for minor in each.minors) in (
+        [0, 2], [0, 3], [1, 2], [1, 3],
+    )  # fmt: skip
+    refused = within(limit({"P40": 100, "T4": 19}), Usage(), "team", place)(there, asked)
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.QUOTA_EXCEEDED
+
+
+@given(
+    st.lists(st.sampled_from(["Tesla P40", "Tesla T4", "NVIDIA L40S"]), min_size=2, max_size=8),
+    st.dictionaries(st.sampled_from(["P40", "T4", "L40S"]), st.integers(0, 500)),
+    st.integers(1, 8),
+    st.sets(st.integers(0, 7), max_size=3),
+)
+def test_whole_cards_are_refused_only_where_no_mixture_of_models_keeps_to_the_quota(
+    models: list[str], cards: dict[str, int], count: int, taken: set[int]
+) -> None:
+    there = Node(
+        name="mixed",
+        cards=tuple(card(minor, model=model) for minor, model in enumerate(models)),
+        uses=tuple(Use(cores=1 if minor in taken else 0) for minor in range(len(models))),
+    )
+    free = [model.split()[-1] for minor, model in enumerate(models) if minor not in taken]
+    most = sum(min(free.count(name), allowed // 100) for name, allowed in cards.items())
+    answer = within(limit(cards), Usage(), "team", place)(there, pod((count * 100, 0)))
+    assert isinstance(answer, Placement) == (count <= most)
+
+
+@given(clusters(), st.sampled_from(NAMESPACES), st.tuples(st.integers(1, 99), st.integers(1, 40)))
+def test_a_refused_share_would_exceed_the_quota_on_every_card_that_has_room(
+    cluster: Cluster, namespace: str, asked: tuple[int, int]
+) -> None:
+    usage = cluster.usage()
+    for where in cluster.nodes.values():
+        answer = within(cluster.quota, usage, namespace, place)(where, pod(asked))
+        if isinstance(answer, Placement):
+            continue
+        for each in where.cards:
+            here = place(where, pod(asked, uuids=Selector(include=(each.uuid,))))
+            if isinstance(here, Placement):
+                assert check(cluster.quota, usage, namespace, where, here) is not None
 
 
 @pytest.mark.parametrize(

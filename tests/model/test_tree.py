@@ -1,7 +1,6 @@
 """The tree: partitions at every level, the original's answer wherever it has a sound one."""
 
-from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -9,37 +8,19 @@ from hypothesis import strategies as st
 
 from gpustack.model import tree
 from gpustack.model.device import Node
-from gpustack.model.topology import Links
 from gpustack.model.tree import TreeLevel
-from tests.model.machines import card, grouped, link_matrices
+from tests.model import gpu_manager
+from tests.model.machines import (
+    Hierarchy,
+    card,
+    grouped,
+    hierarchies,
+    link_matrices,
+    symmetric,
+)
 
 LEVELS = {"PIX": 10, "PXB": 20, "PHB": 30, "NODE": 40, "SYS": 50}
 PATHS = tuple(LEVELS)
-Hierarchy = tuple[list[tuple[int, int, int, int]], Links]
-
-
-def symmetric(size: int, tokens: dict[tuple[int, int], str]) -> Links:
-    cards = range(size)
-    return tuple(
-        tuple("X" if a == b else tokens[min(a, b), max(a, b)] for b in cards) for a in cards
-    )
-
-
-@st.composite
-def hierarchies(draw: st.DrawFn, most: int = 10) -> Hierarchy:
-    """Cards at addresses (node, bridge, outer switch, inner switch, card), and their matrix.
-
-    Two cards meet where their addresses part, which makes every such matrix hierarchical.
-    """
-    part = st.integers(0, 2)
-    addresses = draw(st.lists(st.tuples(part, part, part, part), min_size=1, max_size=most))
-    far = ("SYS", "NODE", "PHB", "PXB", "PIX")
-    pairs = combinations(range(len(addresses)), 2)
-    tokens = {
-        (a, b): next((far[at] for at in range(4) if addresses[a][at] != addresses[b][at]), far[-1])
-        for a, b in pairs
-    }
-    return addresses, symmetric(len(addresses), tokens)
 
 
 def shape(branch: tree.Branch) -> object:
@@ -47,40 +28,6 @@ def shape(branch: tree.Branch) -> object:
     if branch.level is TreeLevel.CARD:
         return branch.cards[0]
     return int(branch.level), frozenset(shape(child) for child in branch.children)
-
-
-def original(links: Links) -> object:
-    """Do what gpu-manager does: join pairs into groups level by level, then find parents.
-
-    Written from the description of its `join` and `buildTree`; the root's number is ours.
-    """
-    size = len(links)
-    groups: dict[int, list[int]] = {level: [] for level in LEVELS.values()}
-    for a, b in combinations(range(size), 2):
-        pair, same = 1 << a | 1 << b, groups[LEVELS[links[a][b]]]
-        at = next((at for at, group in enumerate(same) if group & pair), None)
-        if at is None:
-            same.append(pair)
-        else:
-            same[at] |= pair
-    children: dict[tuple[int, int], set[object]] = {}
-    tops = next((level for level in (50, 40, 30, 20, 10) if groups[level]), 0)
-    for leaf in range(size):
-        chain: list[tuple[int, int]] = [(0, 1 << leaf)]
-        for level, same in groups.items():
-            above = next((group for group in same if group & chain[-1][1]), None)
-            if above is not None:
-                chain.append((level, above))
-        for lower, upper in pairwise(chain):
-            children.setdefault(upper, set()).add(lower)
-
-    def drawn(node: tuple[int, int]) -> object:
-        if node[0] == 0:
-            return node[1].bit_length() - 1
-        return node[0], frozenset(drawn(child) for child in children[node])  # type: ignore[arg-type]
-
-    roots: Sequence[tuple[int, int]] = [(tops, group) for group in groups[tops]] if tops else []
-    return 60, frozenset([drawn(root) for root in roots] if roots else range(size))
 
 
 @given(hierarchies())
@@ -105,7 +52,8 @@ def test_the_original_builds_the_same_tree_of_a_hierarchical_matrix(
     machine: Hierarchy,
 ) -> None:
     links = machine[1]
-    assert shape(tree.build(len(links), links)) == original(links)
+    original = gpu_manager.build(links)
+    assert shape(tree.build(len(links), links)) == gpu_manager.shape(original.root)
 
 
 @given(st.data(), st.integers(0, 9))
@@ -147,9 +95,10 @@ def test_a_matrix_that_is_not_transitive_lists_every_card_once() -> None:
     # The original builds PIX {0,2,3} and PIX {1,2} of this, and gives card 2 away twice.
     tokens = {pair: "PHB" for pair in combinations(range(4), 2)}
     tokens |= {(0, 3): "PIX", (1, 2): "PIX", (2, 3): "PIX"}
-    root = tree.build(4, symmetric(4, tokens))
+    links = symmetric(4, tokens)
+    root = tree.build(4, links)
     assert shape(root) == (60, frozenset({(10, frozenset({0, 1, 2, 3}))}))
-    assert original(symmetric(4, tokens)) != shape(root)
+    assert gpu_manager.shape(gpu_manager.build(links).root) != shape(root)
 
 
 def test_two_gpus_of_one_board_meet_at_the_single_switch() -> None:

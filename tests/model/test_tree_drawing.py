@@ -38,6 +38,54 @@ def test_taken_cards_are_not_available_and_the_emptier_group_is_dearer() -> None
     assert lines[7:9] == ["|  |--PIX:3:0", "|  |  |--GPU0:1:2"]
 
 
+def test_cards_of_a_group_stand_by_their_minors_whatever_is_taken_of_them() -> None:
+    machine = node(4, grouped(3, 1), {1: WHOLE, 2: Use(cores=10, memory_units=1)})
+    lines = drawing.graph(machine, tree.of(machine)).splitlines()
+    assert [line.split(" (")[0] for line in lines] == [
+        "ROOT:2",
+        "|---PHB",
+        "|   |---GPU3",
+        "|   |---PIX",
+        "|   |   |---GPU0",
+        "|   |   |---GPU1",
+        "|   |   |---GPU2",
+    ]
+    costs = drawing.costs(machine, tree.of(machine)).splitlines()
+    assert costs[4:] == ["|  |  |--GPU0:1:2", "|  |  |--GPU1:0:2", "|  |  |--GPU2:0:2"]
+
+
+def test_shares_without_a_core_left_show_the_memory_that_is_left() -> None:
+    cards = tuple(
+        dataclasses.replace(card(minor), memory_bytes=64 * 256 * MIB + 5) for minor in (0, 1)
+    )
+    uses = (Use(cores=100, memory_units=60), WHOLE)
+    machine = Node(name="n", cards=cards, links=grouped(2), uses=uses)
+    lines = drawing.graph(machine, tree.of(machine)).splitlines()
+    assert lines[2].endswith(f"allocatableCores: 0, allocatableMemory: {4 * 256 * MIB + 5})")
+    assert lines[3].endswith("allocatableCores: 0, allocatableMemory: 0)")
+
+
+GRAPH = """\
+ROOT:7
+|---PHB (aval: 7, pids: [], usedMemory: 0, totalMemory: 7, allocatableCores: 0, allocatableMemory: 0)
+|   |---PIX (aval: 3, pids: [], usedMemory: 0, totalMemory: 3, allocatableCores: 0, allocatableMemory: 0)
+|   |   |---GPU0 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+|   |   |---GPU1 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+|   |   |---GPU2 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+|   |---PIX (aval: 4, pids: [], usedMemory: 0, totalMemory: 4, allocatableCores: 0, allocatableMemory: 0)
+|   |   |---GPU3 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+|   |   |---GPU4 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+|   |   |---GPU5 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+|   |   |---GPU6 (pids: [], usedMemory: 0, totalMemory: 1, allocatableCores: 100, allocatableMemory: 1)
+"""  # noqa: E501  # the original's lines are as long
+
+
+def test_the_blogs_machine_gives_the_originals_graph_character_by_character() -> None:
+    cards = tuple(dataclasses.replace(card(minor), memory_bytes=1) for minor in range(7))
+    machine = Node(name="n", cards=cards, links=grouped(3, 4))
+    assert drawing.graph(machine, tree.of(machine)) == GRAPH
+
+
 def test_a_lone_card_costs_less_than_the_group_beside_it() -> None:
     machine = node(3, grouped(2, 1, across="NODE"))
     assert drawing.costs(machine, tree.of(machine)).splitlines() == [

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.device import Node, Use
+from gpustack.model.device import Card, Node, Use
 from gpustack.model.explanation import REASON_WORDS, Reason
 from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.request import PodRequest, Selector, Topology
@@ -105,6 +105,36 @@ def test_a_decision_that_the_node_cannot_carry_out_names_the_reason_and_the_card
     assert refusal.reason is expected
     assert len(refusal.cards) == 1
     assert refusal.message == REASON_WORDS[expected]
+
+
+@pytest.mark.parametrize(
+    ("cards", "detail"),
+    [
+        (
+            (card(0, uuid="GPU-1"), card(1, uuid="GPU-0")),
+            "card 1 of node is GPU-0, the decision says GPU-1; that one is card 0 now",
+        ),
+        ((card(0, uuid="GPU-1"),), "node node has no card 1; that one is card 0 now"),
+        (
+            (card(0), card(1, uuid="GPU-new")),
+            "card 1 of node is GPU-new, the decision says GPU-1",
+        ),
+    ],
+)
+def test_a_renumbered_card_is_told_with_where_it_is_now(
+    cards: tuple[Card, ...], detail: str
+) -> None:
+    refusal = verify(Node(name="node", cards=cards), decided(SHARE), pod((50, 8)))
+    assert refusal is not None
+    assert refusal.reason is Reason.CARD_RENUMBERED
+    assert refusal.detail == detail
+
+
+def test_an_unhealthy_card_is_told_with_since_when_and_why() -> None:
+    sick = card(1, healthy=False, since="2026-01-01T00:00:00Z", reason="XID 79")
+    refusal = verify(Node(name="node", cards=(card(0), sick)), decided(SHARE), pod((50, 8)))
+    assert refusal is not None
+    assert refusal.detail == "card 1 is unhealthy since 2026-01-01T00:00:00Z: XID 79"
 
 
 def test_two_containers_of_one_pod_may_not_over_commit_a_card_between_them() -> None:

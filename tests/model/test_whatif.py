@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Node
+from gpustack.model.device import Node, label_safe_model
+from gpustack.model.eligibility import Demands, Host, Taint, Toleration
 from gpustack.model.explanation import Reason
 from gpustack.model.holding import Placement
 from gpustack.model.placement import rank
-from gpustack.model.policies import Policy
+from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from gpustack.model.whatif import (
+    HOSTNAME_LABEL,
     NoSuchNode,
     Pod,
     capacity,
@@ -179,6 +181,58 @@ def test_a_drain_loses_no_pod_it_is_placed_or_named(
 
 def tenant(of: Pod, placement: Placement) -> Tenant:
     return Tenant(uid=of.name, namespace=of.namespace, name=of.name, placement=placement)
+
+
+def test_a_pod_stands_only_on_nodes_that_take_it_and_the_others_say_the_schedulers_reason() -> None:
+    cluster = replace(settle(TWO, ()), hosts={"a": Host(taints=(Taint(key="k"),))})
+    answer = plan(cluster, copies(pod((100, 0)), 3))
+    assert [each.placement.node for each in answer.placed] == ["b", "b"]
+    [left] = answer.unplaced
+    assert {name: why.reason for name, why in left.refusals.items()} == {
+        "a": Reason.TAINT_NOT_TOLERATED,
+        "b": Reason.NO_WHOLE_CARD,
+    }
+    assert capacity(cluster, asks(pod((100, 0)))) == {"a": 0, "b": 2}
+    tolerant = replace(asks(pod((100, 0))), demands=Demands(tolerations=(Toleration(key="k"),)))
+    assert capacity(cluster, tolerant) == {"a": 2, "b": 2}
+    both = plan(cluster, [*copies(pod((100, 0)), 3), tolerant])
+    assert [each.placement.node for each in both.placed] == ["b", "b", "a"]
+
+
+def test_a_new_node_has_its_models_labels_and_taints_but_its_own_name_and_is_in_service() -> None:
+    kept, own = Taint(key="k"), Taint(key="node.kubernetes.io/not-ready")
+    host = Host(labels={"zone": "z", HOSTNAME_LABEL: "a"}, taints=(kept, own), cordoned=True)
+    cluster = with_more(replace(settle(TWO, ()), hosts={"a": host}), "a", 1)
+    expected = Host(labels={"zone": "z", HOSTNAME_LABEL: "a-new-1"}, taints=(kept,))
+    assert cluster.hosts["a-new-1"] == expected
+
+
+def test_a_quota_and_the_scheduler_limit_together() -> None:
+    limit = Quota(namespaces={"team": NamespaceQuota(cards={"P40": 150})})
+    cluster = replace(settle(TWO, (), limit), hosts={"a": Host(cordoned=True)})
+    answer = plan(cluster, [asks(pod((50, 8)), str(number), "team") for number in range(4)])
+    assert {each.placement.node for each in answer.placed} == {"b"}
+    assert len(answer.placed) == 3
+    reasons = {name: why.reason for name, why in answer.unplaced[0].refusals.items()}
+    assert reasons == {"a": Reason.NODE_UNSCHEDULABLE, "b": Reason.QUOTA_EXCEEDED}
+    assert capacity(cluster, asks(pod((50, 8)), "p", "team")) == {"a": 0, "b": 3}
+
+
+@given(clusters(), st.lists(pods(), min_size=1, max_size=4), every_policy)
+def test_a_quota_that_is_never_reached_changes_nothing(
+    several: list[Node], requests: list[PodRequest], policy: Policy
+) -> None:
+    models = {label_safe_model(card.model) for each in several for card in each.cards}
+    ample = NamespaceQuota(cards={model: 10**6 for model in models})
+    limited = settle(several, (), Quota(namespaces={"default": ample}))
+    wanted = [asks(each) for each in requests]
+    assert plan(limited, wanted, policy) == plan(settle(several, ()), wanted, policy)
+
+
+def test_progress_counts_every_pod() -> None:
+    told: list[tuple[int, int]] = []
+    plan(settle(TWO, ()), copies(pod((100, 0)), 5), EXACT, lambda *done: told.append(done))
+    assert told == [(number, 5) for number in range(1, 6)]
 
 
 def test_questions_leave_the_cluster_as_it_was() -> None:

@@ -12,7 +12,7 @@ from gpustack.model.advice.question import Change, Kind, Question, largest, with
 from gpustack.model.device import Node
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
-from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD
 
 
@@ -36,9 +36,20 @@ def _best(
     lower: Callable[[Question, ContainerRequest], tuple[float, Change] | None],
 ) -> list[Change]:
     """Try each container, and keep the one that loses the smallest part of what it asks."""
-    tried = (lower(question, container) for container in question.request.containers)
+    tried = (lower(question, container) for container in _different(question.request))
     found = [each for each in tried if each is not None]
     return [max(found, key=lambda each: each[0])[1]] if found else []
+
+
+def _different(request: PodRequest) -> Iterator[ContainerRequest]:
+    """Yield one of all containers that ask alike; those that run first depend on their place."""
+    seen: set[tuple[int, int]] = set()
+    for container in request.containers:
+        asked = container.cores, container.memory_units
+        if container.kind is not ContainerKind.APP or asked not in seen:
+            yield container
+        if container.kind is ContainerKind.APP:
+            seen.add(asked)
 
 
 def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
@@ -52,6 +63,8 @@ def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float
         return None
     cores = found.container.cores
     what = f"{cores} instead of {container.cores} cores"
+    if found.container.is_share and not container.is_share:
+        what += f", a share of a card with {container.memory_units} memory units"
     return cores / container.cores, _change(Kind.FEWER_CORES, found, what)
 
 

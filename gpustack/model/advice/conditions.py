@@ -1,10 +1,11 @@
-"""Dropping one condition: another topology, another model, other cards than the ones named."""
+"""Dropping one condition: another topology, another model, other cards or nodes than the named."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from gpustack.model.advice.question import Change, Kind, Question
 from gpustack.model.device import label_safe_model
+from gpustack.model.holding import Placement
 from gpustack.model.request import ANY, Selector, Topology
 
 # From the narrowest to none at all; what is asked now is passed over.
@@ -21,6 +22,7 @@ def search(question: Question) -> Iterator[Change]:
     yield from _topology(question)
     yield from _models(question)
     yield from _uuids(question)
+    yield from _barred(question)
 
 
 def _topology(question: Question) -> Iterator[Change]:
@@ -75,3 +77,18 @@ def _uuids(question: Question) -> Iterator[Change]:
             placement=placement,
             names=uuids,
         )
+
+
+def _barred(question: Question) -> Iterator[Change]:
+    """Name a node that has the cards, but whose cordon, taint or labels keep the pod away."""
+    for name, refusal in question.barred.items():
+        placement = question.ask(question.cluster.nodes[name], question.request)
+        if isinstance(placement, Placement):
+            yield Change(
+                kind=Kind.OTHER_NODE,
+                text=f"node {name} takes the pod (now: {refusal.detail})",
+                request=question.request,
+                placement=placement,
+                names=(name,),
+            )
+            return

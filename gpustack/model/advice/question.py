@@ -4,32 +4,39 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from gpustack.model import eligibility
 from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.device import Node
+from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement, release
-from gpustack.model.quota import Placer, Quota, Usage, within
+from gpustack.model.placement import place
+from gpustack.model.policies import Policy
+from gpustack.model.quota import Quota, Usage, within
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """A pod that waits."""
+    """A pod that waits: whose it is, what it asks, and what it says about nodes."""
 
     namespace: str
     name: str
     request: PodRequest
+    demands: Demands = NO_DEMANDS
 
 
 class Kind(StrEnum):
     """What would have to change. The spelling is a contract, as that of `Reason` is."""
 
+    GATES_REMOVED = "gates-removed"
     FEWER_CORES = "fewer-cores"
     LESS_MEMORY = "less-memory"
     SMALLER_SHARE = "smaller-share"
     OTHER_TOPOLOGY = "other-topology"
     OTHER_MODEL = "other-model"
     OTHER_UUID = "other-uuid"
+    OTHER_NODE = "other-node"
     PODS_END = "pods-end"
     CARDS_REPAIRED = "cards-repaired"
     MORE_CARDS = "more-cards"
@@ -46,7 +53,8 @@ class Change:
         request: what the pod asks then; as it was where something else changes.
         placement: what comes out, found by placing again.
         container: the container whose amounts change; empty for the others.
-        names: the models, pods (`namespace/name`) or cards (`minor (uuid)`) it is about.
+        names: the models, nodes, gates, pods (`namespace/name`) or cards (`minor (uuid)`) that it
+            is about.
         count: how many cards more are needed (`MORE_CARDS`); 0 for the others.
         quota: the quota then (`MORE_QUOTA`); None for the others.
         smallest: False where the search stopped at its bound: a smaller change may exist.
@@ -66,21 +74,31 @@ class Change:
 class Question:
     """A refused pod, its cluster, and the rules by which it is placed."""
 
-    def __init__(self, cluster: Cluster, pod: Pending, placer: Placer) -> None:
-        """Ask for `pod` on `cluster`; `placer` answers for one node, quota left aside."""
+    def __init__(self, cluster: Cluster, pod: Pending, policy: Policy) -> None:
+        """Ask for `pod` on `cluster`, on the nodes that take it whatever their cards."""
         self.cluster = cluster
         self.pod = pod
         self.request = pod.request
-        self.placer = placer
-        self.usage = _usage_of(cluster, pod.namespace)
-        self.ask = within(cluster.quota, self.usage, pod.namespace, placer)
-        self.nodes = [cluster.nodes[name] for name in sorted(cluster.nodes)]
+        self.policy = policy
+        self.barred = eligibility.refusals(pod.demands, cluster.nodes, cluster.hosts)
+        self.usage = cluster.usage(pod.namespace) if self.limited else Usage()
+        self.ask = within(cluster.quota, self.usage, pod.namespace, self.placer)
+        open_to_it = cluster.nodes.keys() - self.barred.keys()
+        self.nodes = [cluster.nodes[name] for name in sorted(open_to_it)]
         self.kinds = self.nodes if pod.request.uuids != ANY else list(_distinct(self.nodes))
+
+    def placer(self, node: Node, request: PodRequest) -> Placement | Refusal:
+        """Answer for one node under the policy, quota left aside."""
+        return place(node, request, self.policy)
 
     @property
     def limited(self) -> bool:
         """True when the pod's namespace has a quota."""
         return self.cluster.quota.of(self.pod.namespace) is not None
+
+    def owns(self, tenant: Tenant) -> bool:
+        """Say whether what a tenant holds counts in the quota that limits the pod."""
+        return self.limited and tenant.namespace == self.pod.namespace
 
     def somewhere(self, request: PodRequest) -> Placement | None:
         """Return the answer of the first node, by name, that has room for `request`."""
@@ -90,25 +108,22 @@ class Question:
                 return answer
         return None
 
-    def after(self, leaving: Sequence[Tenant], nodes: Iterable[str]) -> Placement | None:
-        """Return the first answer of `nodes` once these pods are gone."""
-        freed = {name: self.cluster.nodes[name] for name in nodes}
+    def after(self, leaving: Sequence[Tenant], name: str) -> Placement | None:
+        """Return the answer of a node once these pods, of whatever node, are gone."""
+        node = self.cluster.nodes[name]
         for tenant in leaving:
-            name = tenant.placement.node
-            if name in freed:
-                freed[name] = release(freed[name], tenant.placement)
+            if tenant.placement.node == name:
+                node = release(node, tenant.placement)
         gone = {tenant.uid for tenant in leaving}
         namespace = self.pod.namespace
         ask = within(self.cluster.quota, self.usage, namespace, self.placer, without=gone)
-        for node in freed.values():
-            answer = ask(node, self.request)
-            if isinstance(answer, Placement):
-                return answer
-        return None
+        answer = ask(node, self.request)
+        return answer if isinstance(answer, Placement) else None
 
     def answers(self) -> dict[str, Placement | Refusal]:
-        """Return every node's answer as things stand."""
-        return {node.name: self.ask(node, self.request) for node in self.nodes}
+        """Return every node's answer as things stand, by name."""
+        found = {node.name: self.ask(node, self.request) for node in self.nodes}
+        return {name: self.barred.get(name) or found[name] for name in sorted(self.cluster.nodes)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,14 +172,6 @@ def with_container(request: PodRequest, container: ContainerRequest) -> PodReque
     return replace(request, containers=tuple(containers))
 
 
-def _usage_of(cluster: Cluster, namespace: str) -> Usage:
-    """Return the usage of one namespace only: the others' doesn't matter to its pods."""
-    if cluster.quota.of(namespace) is None:
-        return Usage()
-    own = tuple(tenant for tenant in cluster.tenants if tenant.namespace == namespace)
-    return replace(cluster, tenants=own).usage()
-
-
 def _distinct(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield one of all nodes that must answer alike, whatever their cards' numbers and UUIDs."""
     seen: set[object] = set()
@@ -172,7 +179,7 @@ def _distinct(nodes: Iterable[Node]) -> Iterator[Node]:
         cards = tuple(
             (card.memory_units, card.model, card.numa, card.healthy) for card in node.cards
         )
-        alike = cards, node.links, node.uses, node.pool
+        alike = cards, node.links, node.paths, node.uses, node.pool
         if alike not in seen:
             seen.add(alike)
             yield node

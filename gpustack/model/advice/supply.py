@@ -1,8 +1,8 @@
 """What the cluster would have to have: cards repaired, cards added, more quota."""
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpustack.model import quota
@@ -11,9 +11,29 @@ from gpustack.model.device import Card, Node
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
 from gpustack.model.quota import Quota, cards_text
+from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
 
-_MOST_REPAIRS: Final = 256  # sets of cards of one node; eight broken cards have as many
+MOST_REPAIRS: Final = 2_000
+"""Sets of cards that are tried: a quarter of a second."""
+
+_MOST_REDUCED: Final = 50  # nodes on which a set is looked for when the bound was reached
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Broken:
+    """A node's unhealthy cards, and how many of them must come back at least."""
+
+    node: Node
+    cards: tuple[Card, ...]
+    least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repaired:
+    cards: tuple[Card, ...]
+    placement: Placement
+    smallest: bool
 
 
 def search(question: Question) -> Iterator[Change]:
@@ -25,26 +45,75 @@ def search(question: Question) -> Iterator[Change]:
 
 def _repaired(question: Question) -> Iterator[Change]:
     """Find the fewest unhealthy cards of one node that must come back."""
-    best: tuple[tuple[Card, ...], Placement] | None = None
-    for node in question.kinds:
-        broken = [card for card in node.cards if not card.healthy]
-        most = len(broken) if best is None else len(best[0]) - 1
-        sizes = (itertools.combinations(broken, size) for size in range(1, most + 1))
-        for cards in itertools.islice(itertools.chain.from_iterable(sizes), _MOST_REPAIRS):
-            answer = question.ask(_with_repaired(node, cards), question.request)
-            if isinstance(answer, Placement):
-                best = cards, answer
-                break
-    if best is not None:
-        cards, placement = best
-        names = tuple(f"{card.minor} ({card.uuid or 'no UUID'})" for card in cards)
+    broken = [
+        _Broken(node=node, cards=cards, least=_least_repairs(node, question.request))
+        for node in question.kinds
+        if (cards := tuple(card for card in node.cards if not card.healthy))
+        and _after_repair(question, node, cards) is not None
+    ]
+    broken.sort(key=lambda each: (each.least, each.node.name))
+    found = _fewest_repairs(question, broken) or _repairs_needed(question, broken)
+    if found is not None:
+        names = tuple(f"{card.minor} ({card.uuid or 'no UUID'})" for card in found.cards)
+        one = len(names) == 1
         yield Change(
             kind=Kind.CARDS_REPAIRED,
-            text=f"card {', '.join(names)} of {placement.node} is healthy again",
+            text=f"{'card' if one else 'cards'} {', '.join(names)} of {found.placement.node} "
+            f"{'is' if one else 'are'} healthy again",
             request=question.request,
-            placement=placement,
+            placement=found.placement,
             names=names,
+            smallest=found.smallest,
         )
+
+
+def _fewest_repairs(question: Question, broken: Sequence[_Broken]) -> _Repaired | None:
+    """Try sets by size over all nodes; None when the bound comes first."""
+    tries = 0
+    for size in range(1, max((len(each.cards) for each in broken), default=0) + 1):
+        for each in broken:
+            sets = itertools.combinations(each.cards, size) if each.least <= size else ()
+            for cards in sets:
+                tries += 1
+                if tries > MOST_REPAIRS:
+                    return None
+                placement = _after_repair(question, each.node, cards)
+                if placement is not None:
+                    return _Repaired(cards=cards, placement=placement, smallest=True)
+    return None
+
+
+def _repairs_needed(question: Question, broken: Sequence[_Broken]) -> _Repaired | None:
+    """Return the smallest of the sets that are left when cards stay broken wherever they can."""
+    best: _Repaired | None = None
+    for each in broken[:_MOST_REDUCED]:
+        cards, placement = each.cards, _after_repair(question, each.node, each.cards)
+        for card in each.cards:
+            fewer = tuple(other for other in cards if other is not card)
+            still = _after_repair(question, each.node, fewer)
+            if still is not None:
+                cards, placement = fewer, still
+        if placement is not None and (best is None or len(cards) < len(best.cards)):
+            proven = len(cards) == broken[0].least
+            best = _Repaired(cards=cards, placement=placement, smallest=proven)
+    return best
+
+
+def _least_repairs(node: Node, request: PodRequest) -> int:
+    """Return how many cards are missing for the pod's whole cards, and at least one."""
+    wanted = sum(
+        each.whole_cards for each in request.containers if each.kind is not ContainerKind.INIT
+    )
+    idle = sum(
+        card.healthy and use.idle and request.accepts(card)
+        for card, use in zip(node.cards, node.uses, strict=True)
+    )
+    return max(1, wanted - idle)
+
+
+def _after_repair(question: Question, node: Node, cards: tuple[Card, ...]) -> Placement | None:
+    answer = question.ask(_with_repaired(node, cards), question.request)
+    return answer if isinstance(answer, Placement) else None
 
 
 def _with_repaired(node: Node, cards: tuple[Card, ...]) -> Node:
@@ -92,21 +161,22 @@ def grown(node: Node, like: Card, count: int) -> Node:
     last = node.cards[-1].minor
     added = tuple(replace(like, minor=last + step, uuid="", bus="") for step in range(1, count + 1))
     uses = (*node.uses, *(type(node.uses[at])() for _ in added))
-    return replace(node, cards=(*node.cards, *added), uses=uses, links=_grown(node, at, count))
+    links, paths = _grown(node.links, at, count), _grown(node.paths, at, count)
+    return replace(node, cards=(*node.cards, *added), uses=uses, links=links, paths=paths)
 
 
-def _grown(node: Node, at: int, count: int) -> Links:
-    if not node.links:
+def _grown(links: Links, at: int, count: int) -> Links:
+    if not links:
         return ()
-    others = [token for index, token in enumerate(node.links[at]) if index != at]
+    others = [token for index, token in enumerate(links[at]) if index != at]
     near = min(others, key=lambda token: parse_link(token).cost, default=FARTHEST_TOKEN)
-    size = len(node.cards)
+    size = len(links)
 
     def token(row: int, column: int) -> str:
         if row == column:
             return SELF_TOKEN
         one, two = (at if index >= size else index for index in (row, column))
-        return near if one == two else node.links[one][two]
+        return near if one == two else links[one][two]
 
     every = range(size + count)
     return tuple(tuple(token(row, column) for column in every) for row in every)
@@ -123,12 +193,12 @@ def _more_quota(question: Question) -> Iterator[Change]:
         answer = question.placer(node, question.request)
         if isinstance(answer, Refusal):
             continue
-        then = quota.raised(now, question.usage, namespace, node, answer)
-        again = quota.within(then, question.usage, namespace, question.placer)(
-            node, question.request
-        )
-        if isinstance(again, Placement):
-            options.append((*_increase(now, then, namespace), node.name, then, again))
+        for each in (answer, *quota.others(node, question.request, question.placer)):
+            then = quota.raised(now, question.usage, namespace, node, each)
+            ask = quota.within(then, question.usage, namespace, question.placer)
+            again = ask(node, question.request)
+            if isinstance(again, Placement):
+                options.append((*_increase(now, then, namespace), node.name, then, again))
     if options:
         *_, then, placement = min(options, key=lambda each: each[:3])
         yield Change(

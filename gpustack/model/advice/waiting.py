@@ -1,9 +1,10 @@
 """Which pods must end: the smallest set on one node, or of the namespace where its quota is full.
 
-Sets are tried by size over all nodes, so the first size that helps is the smallest. Among sets of
-that size the one that holds least ends first, then the first by name. The search stops after
-`MOST_TRIES` sets; then a set is given from which no pod can be left out, and marked as possibly
-not the smallest.
+Sets are tried by size over all nodes, those that hold least first, so the first set that helps is
+the smallest, and of its size the one that holds least. A bound (`least`) says with which size to
+begin. The search stops after `MOST_TRIES` sets; then sets are given from which no pod can be left
+out, and the smallest of them is marked as possibly not the smallest of all, unless it is no larger
+than the bound.
 """
 
 import bisect
@@ -12,25 +13,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gpustack.model.advice import least
 from gpustack.model.advice.question import Change, Kind, Question
 from gpustack.model.cluster import Tenant
-from gpustack.model.device import model_matches
-from gpustack.model.holding import Placement
-from gpustack.model.quota import amounts
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement, release
 
 MOST_TRIES: Final = 4_000
 """Sets of pods that are tried: about half a second."""
 
-_MOST_REDUCED: Final = 100  # nodes on which a set is looked for when the bound was reached
-_MOST_NAMED: Final = 32  # pods of a namespace; who must wait for more of them needs more quota
+MOST_REDUCED: Final = 50
+"""Nodes on which a set is looked for when the bound was reached."""
+
+_MOST_LISTED: Final = 20_000  # sets of one size that are put in order
+_MOST_NAMED: Final = 32  # pods; who must wait for more of them needs more quota or more cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Pods that may end together, and the nodes that could have room then."""
+    """Pods that may end together, and the node that has room when all of them have.
 
+    Attributes:
+        node: the node.
+        tenants: the pods, those that hold least first.
+        least: no set of fewer pods is enough.
+    """
+
+    node: str
     tenants: tuple[Tenant, ...]
-    nodes: tuple[str, ...]
+    least: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +52,13 @@ class _Found:
 
     @property
     def cost(self) -> tuple[int, int, list[str]]:
-        titles = [tenant.title for tenant in self.leaving]
-        return len(self.leaving), sum(map(_held, self.leaving)), titles
+        return len(self.leaving), *_cost(self.leaving)
 
 
 def search(question: Question) -> Iterator[Change]:
     """Yield the pods to wait for, when there are any whose end helps."""
-    options = [each for each in (_of_a_node(question), _of_the_quota(question)) if each]
-    found = min(options, key=lambda each: each.cost, default=None)
+    groups = sorted(_groups(question), key=lambda group: (group.least, group.node))
+    found = _exact(question, groups) or _irreducible(question, groups)
     if found is not None:
         names = tuple(tenant.title for tenant in found.leaving)
         one = len(names) == 1
@@ -62,107 +72,120 @@ def search(question: Question) -> Iterator[Change]:
         )
 
 
-def _of_a_node(question: Question) -> _Found | None:
+def _groups(question: Question) -> Iterator[_Group]:
     by_node: dict[str, list[Tenant]] = {}
     for tenant in question.cluster.tenants:
         by_node.setdefault(tenant.placement.node, []).append(tenant)
-    every = (
-        _Group(tenants=_ordered(by_node[node.name]), nodes=(node.name,))
-        for node in question.nodes
-        if node.name in by_node
-    )
-    groups = [each for each in every if question.after(each.tenants, each.nodes)]
-    if not groups:
-        return None
-    return _exact(question, groups) or _irreducible(question, groups[:_MOST_REDUCED])
+    own = _ordered([each for each in question.cluster.tenants if question.owns(each)])
+    alike: set[object] = set()
+    for node in question.nodes:
+        here = by_node.get(node.name, [])
+        bound = least.Takers(node, question.request, here).least()
+        if bound is None or bound > _MOST_NAMED or not (here or question.limited):
+            continue
+        freed = node
+        for tenant in here:
+            freed = release(freed, tenant.placement)
+        if isinstance(question.ask(freed, question.request), Placement):
+            yield _Group(node=node.name, tenants=_ordered(here), least=max(1, bound))
+        elif question.limited and isinstance(question.placer(freed, question.request), Placement):
+            # The quota stands in the way. Of nodes that have room, one of each kind is enough.
+            room = isinstance(question.placer(node, question.request), Placement)
+            kind = node.pool, frozenset(card.model for card in node.cards)
+            if not (room and kind in alike):
+                yield from _with_own(question, node, own, [] if room else here, bound)
+            if room:
+                alike.add(kind)
 
 
-def _of_the_quota(question: Question) -> _Found | None:
-    """Find whose end, on any node, leaves enough of the quota where cards are free already.
-
-    One pod, the one that holds least, if one is enough; otherwise the largest first, which are the
-    fewest where a single name of the quota stands in the way.
-    """
-    limit = question.cluster.quota.of(question.pod.namespace)
-    nodes = _with_room(question)
-    if limit is None or not nodes:
-        return None
-    parts = {
-        tenant: sum(
-            cores
-            for model, cores in amounts(node, tenant.placement).items()
-            if any(model_matches(name, model) for name in limit.cards)
-        )
-        for tenant in question.cluster.tenants
-        if tenant.namespace == question.pod.namespace
-        and (node := question.cluster.nodes.get(tenant.placement.node)) is not None
-    }
-    own = sorted(parts, key=lambda tenant: (parts[tenant], tenant.title))
-    for tenant in own:
-        placement = question.after([tenant], nodes)
-        if placement is not None:
-            return _Found(leaving=(tenant,), placement=placement, smallest=True)
-    own = own[: -_MOST_NAMED - 1 : -1]
-    least = bisect.bisect_left(
-        range(len(own)), True, key=lambda count: bool(question.after(own[:count], nodes))
-    )
-    found = _reduce(question, _Group(tenants=tuple(reversed(own[:least])), nodes=nodes))
-    if found is None:
-        return None
-    return replace(found, smallest=len(found.leaving) == 2 or len(limit.cards) == 1)
-
-
-def _with_room(question: Question) -> tuple[str, ...]:
-    """Return a node of each pool and set of models that has room but for the quota."""
-    found: dict[object, str] = {}
-    for node in question.kinds if question.limited else ():
-        alike = node.pool, frozenset(card.model for card in node.cards)
-        if alike not in found and isinstance(question.placer(node, question.request), Placement):
-            found[alike] = node.name
-    return tuple(found.values())
+def _with_own(
+    question: Question, node: Node, own: Sequence[Tenant], here: Sequence[Tenant], bound: int
+) -> Iterator[_Group]:
+    """Yield the pods `here` with the namespace's own, whose end makes room in the quota."""
+    quota, namespace = question.cluster.quota, question.pod.namespace
+    of_quota = least.of_quota(quota, question.usage, namespace, question.request, node)
+    if of_quota is None or of_quota > _MOST_NAMED:
+        return
+    if here:
+        elsewhere = (each for each in reversed(own) if each.placement.node != node.name)
+        own = [*here, *itertools.islice(elsewhere, _MOST_NAMED)]
+    tenants = _ordered(own)
+    if question.after(tenants, node.name) is not None:
+        yield _Group(node=node.name, tenants=tenants, least=max(1, bound, of_quota))
 
 
 def _exact(question: Question, groups: Sequence[_Group]) -> _Found | None:
     """Return the cheapest set of the smallest size; None when the bound comes first."""
     tries = 0
-    for size in range(1, max(len(group.tenants) for group in groups) + 1):
-        best: _Found | None = None
-        for group in groups:
-            for leaving in itertools.combinations(group.tenants, size):
-                tries += 1
-                if tries > MOST_TRIES:
-                    return best
-                placement = question.after(leaving, group.nodes)
-                if placement is None:
-                    continue
-                found = _Found(leaving=leaving, placement=placement, smallest=True)
-                best = found if best is None or found.cost < best.cost else best
-        if best is not None:
-            return best
+    longest = max((len(group.tenants) for group in groups), default=0)
+    for size in range(groups[0].least if groups else 1, longest + 1):
+        listed = list(itertools.islice(_sets(groups, size), _MOST_LISTED + 1))
+        for leaving, node in sorted(listed, key=lambda each: (_cost(each[0]), each[1])):
+            tries += 1
+            if tries > MOST_TRIES:
+                return None
+            placement = question.after(leaving, node)
+            if placement is not None:
+                return _Found(leaving=leaving, placement=placement, smallest=True)
+        if len(listed) > _MOST_LISTED:
+            return None
     return None
+
+
+def _sets(groups: Sequence[_Group], size: int) -> Iterator[tuple[tuple[Tenant, ...], str]]:
+    for group in groups:
+        if group.least <= size:
+            for leaving in itertools.combinations(group.tenants, size):
+                yield leaving, group.node
 
 
 def _irreducible(question: Question, groups: Sequence[_Group]) -> _Found | None:
     """Return the smallest of the sets that are left when pods stay wherever they can."""
-    found = (_reduce(question, group) for group in groups)
-    return min((each for each in found if each), key=lambda each: each.cost, default=None)
+    best: _Found | None = None
+    for group in groups[:MOST_REDUCED]:
+        found = _reduce(question, group)
+        if found is not None and (best is None or found.cost < best.cost):
+            best = found
+        if best is not None and len(best.leaving) == groups[0].least:
+            return replace(best, smallest=True)
+    return best
 
 
 def _reduce(question: Question, group: _Group) -> _Found | None:
-    leaving = group.tenants
-    placement = question.after(leaving, group.nodes)
-    for tenant in reversed(group.tenants):
+    """Let pods stay, once beginning with those that hold most, once with those that hold least."""
+    tenants = group.tenants
+    if len(tenants) > _MOST_NAMED:
+        count = bisect.bisect_left(
+            range(len(tenants)),
+            True,
+            key=lambda last: question.after(tenants[len(tenants) - last :], group.node) is not None,
+        )
+        tenants = tenants[len(tenants) - count :]
+    if len(tenants) > _MOST_NAMED:
+        return None
+    tried = (_let_stay(question, group.node, order) for order in (tenants, tenants[::-1]))
+    return min((each for each in tried if each), key=lambda each: each.cost, default=None)
+
+
+def _let_stay(question: Question, node: str, tenants: tuple[Tenant, ...]) -> _Found | None:
+    leaving = tenants
+    placement = question.after(leaving, node)
+    for tenant in tenants:
         fewer = tuple(each for each in leaving if each is not tenant)
-        still = question.after(fewer, group.nodes)
+        still = question.after(fewer, node)
         if still is not None:
             leaving, placement = fewer, still
     if placement is None:
         return None
-    return _Found(leaving=leaving, placement=placement, smallest=False)
+    return _Found(leaving=_ordered(leaving), placement=placement, smallest=False)
 
 
 def _ordered(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
     return tuple(sorted(tenants, key=lambda each: (_held(each), each.title, each.uid)))
+
+
+def _cost(leaving: Sequence[Tenant]) -> tuple[int, list[str]]:
+    return sum(map(_held, leaving)), [tenant.title for tenant in leaving]
 
 
 def _held(tenant: Tenant) -> int:

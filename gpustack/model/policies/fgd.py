@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gpustack.model import whole
-from gpustack.model.device import Node, Use
-from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented
+from gpustack.model.device import Node
+from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented, growth
 from gpustack.model.holding import Placement, apply
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest
@@ -30,15 +30,7 @@ class Fgd(Policy):
     ) -> list[int]:
         """Order by the increase; the sort is stable, so best fit stands behind it."""
         best_fit = Policy.shares(self, node, request, container, fitting)
-        grown: dict[tuple[int, Use], int] = {}
-
-        def increase(index: int) -> int:
-            alike = node.cards[index].memory_units, node.uses[index]
-            if alike not in grown:
-                grown[alike] = self._with(node, {index: container.share})
-            return grown[alike]
-
-        return sorted(best_fit, key=increase)
+        return sorted(best_fit, key=growth(node, self.workload, container.share))
 
     def wholes(
         self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
@@ -59,10 +51,8 @@ class Fgd(Policy):
         return after - fragmented(node, self.workload)
 
     def _taking(self, node: Node, cards: tuple[int, ...]) -> int:
-        return self._with(node, {index: node.cards[index].whole for index in cards})
-
-    def _with(self, node: Node, taken: dict[int, Use]) -> int:
         uses = tuple(
-            use + taken[index] if index in taken else use for index, use in enumerate(node.uses)
+            node.cards[index].whole if index in cards else use
+            for index, use in enumerate(node.uses)
         )
         return fragmented(node.with_uses(uses), self.workload)

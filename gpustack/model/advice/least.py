@@ -1,0 +1,110 @@
+"""How many pods must end at least: bounds that spare the search what can't help.
+
+A set of pods that is as small as the bound is known to be the smallest without trying others.
+"""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import ceil
+
+from gpustack.model.cluster import Tenant
+from gpustack.model.device import IDLE, Node, Use, model_matches
+from gpustack.model.holding import holds
+from gpustack.model.quota import Quota, Usage
+from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+
+
+class Takers:
+    """What the pods of one node hold of each of its cards."""
+
+    def __init__(self, node: Node, request: PodRequest, tenants: Iterable[Tenant]) -> None:
+        """Look at the cards of `node` that could serve `request` at all."""
+        self._node = node
+        self._running = _running(request)
+        self._usable = [
+            index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
+        ]
+        self._uses: dict[int, list[Use]] = {index: [] for index in self._usable}
+        self._parts: dict[int, Fraction] = dict.fromkeys(self._usable, Fraction())
+        for tenant in tenants:
+            held = holds(node, tenant.placement)
+            for index in held.keys() & self._uses.keys():
+                self._uses[index].append(held[index])
+                self._parts[index] += Fraction(1, len(held))
+
+    def least(self) -> int | None:
+        """Return a number of pods below which no set makes room; None where none does.
+
+        Each container is looked at alone, and what init containers need beyond the others not at
+        all, so the bound may be low, but it is never high.
+        """
+        bounds = [self._wholes(sum(each.whole_cards for each in self._running))]
+        bounds.extend(self._share(each) for each in self._running if each.is_share)
+        known = [bound for bound in bounds if bound is not None]
+        return max(known) if len(known) == len(bounds) else None
+
+    def _wholes(self, count: int) -> int | None:
+        """Bound the pods to end before `count` cards are idle.
+
+        A pod on m cards counts as one m-th on each, so a set of cards is never emptied by fewer
+        pods than its parts sum up to.
+        """
+        parts = sorted(self._parts[index] for index in self._usable if self._can_be_idle(index))
+        return ceil(sum(parts[:count], Fraction())) if len(parts) >= count else None
+
+    def _can_be_idle(self, index: int) -> bool:
+        return self._node.uses[index] == sum(self._uses[index], IDLE)
+
+    def _share(self, container: ContainerRequest) -> int | None:
+        found = (self._share_on(container, index) for index in self._usable)
+        return min((each for each in found if each is not None), default=None)
+
+    def _share_on(self, container: ContainerRequest, index: int) -> int | None:
+        use, most = self._node.uses[index], self._node.cards[index].whole
+        cores = fewest(
+            [each.cores for each in self._uses[index]], use.cores + container.cores - most.cores
+        )
+        memory = fewest(
+            [each.memory_units for each in self._uses[index]],
+            use.memory_units + container.memory_units - most.memory_units,
+        )
+        return None if cores is None or memory is None else max(cores, memory)
+
+
+def of_quota(
+    quota: Quota, usage: Usage, namespace: str, request: PodRequest, node: Node
+) -> int | None:
+    """Return how many of the namespace's pods must end at least before `node` may be used.
+
+    None where no end helps. Only names that all of the node's usable cards match are looked at.
+    """
+    limit = quota.of(namespace)
+    usable = {card.model for card in node.cards if card.healthy and request.accepts(card)}
+    if limit is None or not usable:
+        return 0
+    needed = sum(each.cores for each in _running(request))
+    most = 0
+    for name, allowed in limit.cards.items():
+        if all(model_matches(name, model) for model in usable):
+            missing = usage.used(namespace, name) + needed - allowed
+            parts = [part for _, _, part in usage.holders(namespace, name)] if missing > 0 else []
+            found = fewest(parts, missing)
+            if found is None:
+                return None
+            most = max(most, found)
+    return most
+
+
+def fewest(parts: Sequence[int], missing: int) -> int | None:
+    """Return how many of `parts` sum up to `missing` at least; None where all are too few."""
+    count = 0
+    for part in sorted(parts, reverse=True):
+        if missing <= 0:
+            break
+        missing -= part
+        count += 1
+    return None if missing > 0 else count
+
+
+def _running(request: PodRequest) -> list[ContainerRequest]:
+    return [each for each in request.containers if each.kind is not ContainerKind.INIT]

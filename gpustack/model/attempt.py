@@ -1,0 +1,264 @@
+"""One search for one pod on one node: its containers one after another, taken back where needed.
+
+The demanding containers come first, each on its best cards. Where that leaves a later one without
+any, the search goes back to the last choice that has an alternative. Three things keep it short:
+
+- it goes down once before it asks whether it can succeed at all (most pods fit, or fail, at once);
+  from the first dead end on, whatever `packing` shows to be hopeless isn't entered;
+- what failed once isn't tried again on cards that are alike;
+- work is counted (`effort`). Once it is spent no choice is taken back any more, and a refusal says
+  that it is not proven.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpustack.model import obstacles, packing, whole
+from gpustack.model.device import Node, Use
+from gpustack.model.effort import Effort
+from gpustack.model.explanation import Refusal
+from gpustack.model.holding import (
+    ContainerPlacement,
+    Placement,
+    apply,
+    inherited_minors,
+    placed,
+    sidecars_before,
+    take_of,
+)
+from gpustack.model.policies.base import Policy
+from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
+from gpustack.model.units import CORES_PER_CARD
+
+_STEP_LOOKS = 20
+"""What entering a step costs beside one look at each card."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Frame:
+    """A container on the way down.
+
+    Attributes:
+        step: what it asks.
+        state: the node as it finds it.
+        own: positions of the cards that the pod's containers before it hold.
+        key: what it and all later ones depend on.
+        choices: those that are left.
+        met: True once there was one.
+    """
+
+    step: ContainerRequest
+    state: Node
+    own: frozenset[int]
+    key: tuple[object, ...]
+    choices: Iterator[tuple[int, ...]]
+    met: bool = False
+
+
+class Attempt:
+    """The search; `answer` is its one question."""
+
+    def __init__(self, node: Node, request: PodRequest, policy: Policy) -> None:
+        self._node = node
+        self._request = request
+        self._policy = policy
+        self._steps = sorted(request.containers, key=_demand)
+        self._running = sum(step.kind is not ContainerKind.INIT for step in self._steps)
+        self._usable = [
+            index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
+        ]
+        self._sizes = [card.memory_units for card in node.cards]
+        self._done: list[ContainerPlacement] = []
+        self._effort = Effort()
+        self._demands: dict[int, packing.Demands] = {}
+        self._failed: set[tuple[object, ...]] = set()
+        self._turned = False  # met a dead end
+        self._deepest = -1
+        self._obstacle: Refusal | None = None
+
+    def answer(self) -> Placement | Refusal:
+        """Place the pod, or say what stands in its way."""
+        if not self._search():
+            return self._refusal()
+        by_container = {(each.kind, each.index): each for each in self._done}
+        ordered = tuple(by_container[each.kind, each.index] for each in self._request.containers)
+        sets = (self._indexes(each) for each in self._done if not each.is_share)
+        gap = next((self._effort.gaps[each] for each in sets if each in self._effort.gaps), None)
+        return Placement(node=self._node.name, containers=ordered, gap=gap)
+
+    def _refusal(self) -> Refusal:
+        """Return the obstacle of the container that the search came farthest to."""
+        found = self._obstacle
+        if found is None:
+            found = obstacles.explain(self._node, self._request, self._steps[0])
+        if not self._effort.cut:
+            return found
+        detail = (
+            f"{found.detail}; the search was stopped with {len(self._steps)} containers on "
+            f"{len(self._usable)} cards, so this is not proven"
+        )
+        return Refusal(reason=found.reason, cards=found.cards, detail=detail)
+
+    def _search(self) -> bool:
+        """Fill `_done` with a placement of every step; False where there is none."""
+        frames: list[_Frame] = []
+        if not self._enter(frames, self._node, frozenset()):
+            return not self._steps
+        while frames:
+            frame = frames[-1]
+            del self._done[len(frames) - 1 :]
+            indexes = next(frame.choices, None)
+            if indexes is None:
+                frames.pop()
+                if not self._go_back(frame, len(frames)):
+                    return False
+                continue
+            frame.met = True
+            self._done.append(placed(frame.state, frame.step, indexes))
+            if len(self._done) == len(self._steps):
+                return True
+            running, own = self._after(frame, indexes), frame.own.union(indexes)
+            if not self._enter(frames, running, own) and self._spent():
+                return False
+        return False
+
+    def _enter(self, frames: list[_Frame], running: Node, own: frozenset[int]) -> bool:
+        """Begin the next step, unless it is known to fail."""
+        at = len(frames)
+        if at == len(self._steps):
+            return False
+        step = self._steps[at]
+        self._effort.spend(_STEP_LOOKS + len(self._usable))
+        state = self._beside(step) if step.kind is ContainerKind.INIT else running
+        key = self._key(at, state, own)
+        if key in self._failed:
+            return False
+        if self._turned and at < self._running and self._hopeless(at, state):
+            self._failed.add(key)
+            return False
+        choices = self._choices(step, state, own)
+        frames.append(_Frame(step=step, state=state, own=own, key=key, choices=choices))
+        return True
+
+    def _go_back(self, frame: _Frame, at: int) -> bool:
+        """Note that a step failed; False where the search must end."""
+        self._failed.add(frame.key)
+        if not frame.met and at > self._deepest:
+            self._deepest = at
+            self._obstacle = obstacles.explain(frame.state, self._request, frame.step)
+        if not self._turned and at:
+            self._turned = True
+            if self._hopeless(0, self._node):
+                return False
+        return at == 0 or not self._spent()
+
+    def _spent(self) -> bool:
+        """Say whether the search must end here, with choices left that nobody looked at."""
+        self._effort.cut |= self._effort.left < 0
+        return self._effort.left < 0
+
+    def _hopeless(self, at: int, state: Node) -> bool:
+        if at not in self._demands:
+            self._effort.spend(self._running - at)
+            self._demands[at] = packing.demands(self._steps[at : self._running])
+        asked = self._demands[at]
+        self._effort.spend(len(self._usable) * (2 + len(asked.crowds)) // 4)
+        rooms = [
+            packing.Room(
+                cores=state.free_cores(index),
+                memory_units=state.free_memory_units(index),
+                idle=state.uses[index].idle,
+            )
+            for index in self._usable
+        ]
+        return packing.hopeless(rooms, asked)
+
+    def _key(self, at: int, state: Node, own: frozenset[int]) -> tuple[object, ...]:
+        """Return what the steps from `at` on depend on."""
+        if self._running < len(self._steps):
+            # Init containers see which cards the pod holds, and what runs beside them.
+            beside = self._done[: self._running]
+            side = tuple(each for each in beside if each.kind is ContainerKind.SIDECAR)
+            return at, state.uses, own, side
+        if self._request.topology is not Topology.BEST_EFFORT and self._steps[at].whole_cards:
+            return at, state.uses
+        # Which card is which doesn't matter any more.
+        uses = state.uses
+        return at, *sorted((uses[i].cores, uses[i].memory_units, self._sizes[i])
+                           for i in self._usable)  # fmt: skip
+
+    def _beside(self, step: ContainerRequest) -> Node:
+        """Return the node as an init container finds it."""
+        containers = tuple(sidecars_before(self._done[: self._running], step.index))
+        return apply(self._node, Placement(node=self._node.name, containers=containers))
+
+    def _after(self, frame: _Frame, indexes: tuple[int, ...]) -> Node:
+        """Return the node as the next container finds it that runs beside this one."""
+        if frame.step.kind is ContainerKind.INIT:
+            return self._node
+        uses = list(frame.state.uses)
+        for index in indexes:
+            uses[index] += take_of(frame.state, self._done[-1], index)
+        return frame.state.with_uses(tuple(uses))
+
+    def _choices(
+        self, step: ContainerRequest, state: Node, own: frozenset[int]
+    ) -> Iterator[tuple[int, ...]]:
+        fitting = [index for index in self._usable if self._fits(step, state.uses[index], index)]
+        if step.kind is not ContainerKind.INIT:
+            own = frozenset()  # it shares no whole card with another, and any card as with anybody
+        else:
+            heir = inherited_minors(step, self._done[: self._running])
+            if heir is not None:
+                indexes = tuple(i for i in own if state.cards[i].minor in heir)
+                if set(indexes) <= set(fitting):
+                    yield tuple(sorted(indexes))
+        if step.is_share:
+            yield from self._shares(state, step, [i for i in fitting if not own or i in own])
+            return
+        within = tuple(i for i in fitting if i in own)
+        if len(own) >= step.whole_cards:
+            demand = whole.Demand(candidates=within, effort=self._effort)
+        elif len(own) == len(within):
+            demand = whole.Demand(candidates=tuple(fitting), forced=within, effort=self._effort)
+        else:
+            return
+        yield from self._policy.wholes(state, self._request, step, demand)
+
+    def _fits(self, step: ContainerRequest, use: Use, index: int) -> bool:
+        """Say what `obstacles.of_card` says of a usable card, quickly."""
+        if step.whole_cards:
+            return use.idle
+        return (
+            use.cores + step.cores <= CORES_PER_CARD
+            and use.memory_units + step.memory_units <= self._sizes[index]
+        )
+
+    def _shares(
+        self, state: Node, step: ContainerRequest, fitting: list[int]
+    ) -> Iterator[tuple[int, ...]]:
+        seen: set[tuple[Use, int]] = set()
+        for index in self._policy.shares(state, self._request, step, fitting):
+            alike = state.uses[index], self._sizes[index]
+            # A second card just like one that failed would fail as well; init containers look
+            # at more than that (which cards are the pod's own).
+            if self._running < len(self._steps) or alike not in seen:
+                yield (index,)
+            seen.add(alike)
+
+    def _indexes(self, each: ContainerPlacement) -> tuple[int, ...]:
+        """Return the positions of a container's cards, ascending."""
+        found = (self._node.index_of(minor) for minor in each.minors)
+        return tuple(index for index in found if index is not None)
+
+
+def _demand(container: ContainerRequest) -> tuple[bool, int, int, int, str, int]:
+    """Order of trying: what runs together before init containers, whole cards before shares."""
+    return (
+        container.kind is ContainerKind.INIT,
+        -container.whole_cards,
+        -container.memory_units,
+        -container.cores,
+        container.kind.value,
+        container.index,
+    )

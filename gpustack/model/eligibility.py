@@ -1,0 +1,224 @@
+"""On which nodes a pod may stand at all, whatever their cards: what kube-scheduler asks first.
+
+The rules are Kubernetes' own: cordoned nodes, taints and tolerations
+(https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/), `nodeSelector` and
+required node affinity (.../assign-pod-node/), and scheduling gates (.../pod-scheduling-readiness/).
+What a pod only prefers bars nothing. Nodes' CPU and memory, volumes, host ports and the affinity
+between pods aren't known here.
+
+The extender needs none of this, for the scheduler hands it the nodes that are left. Who plans on a
+snapshot does: a pod on a node that doesn't take it would be a lie.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from gpustack.model.explanation import Reason, Refusal
+
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+"""The key of the taint that a pod must tolerate to stand on a cordoned node."""
+
+OWN_TAINTS: Final = "node.kubernetes.io/"
+"""How the keys of the taints begin that Kubernetes itself gives and takes (not-ready, ...)."""
+
+NO_SCHEDULE: Final = "NoSchedule"
+_BARRING: Final = frozenset({NO_SCHEDULE, "NoExecute"})  # PreferNoSchedule is a wish
+_NAME_FIELD: Final = "metadata.name"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """What a node keeps pods away by."""
+
+    key: str
+    value: str = ""
+    effect: str = NO_SCHEDULE
+
+    def __str__(self) -> str:
+        named = f"{self.key}={self.value}" if self.value else self.key
+        return f"{named}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What a node says to pods.
+
+    Attributes:
+        labels: the node's labels.
+        taints: those that it has, of any effect.
+        cordoned: nobody shall be scheduled here (`spec.unschedulable`).
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+
+
+OPEN: Final = Host()
+"""A node that nothing is known of: it takes every pod that asks for no label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """Taints that a pod puts up with.
+
+    Attributes:
+        key: empty: every key.
+        value: what the taint's must be; None: any (`operator: Exists`).
+        effect: empty: every effect.
+    """
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+    def covers(self, taint: Taint) -> bool:
+        """Say whether this taint is among them."""
+        return (
+            self.effect in {"", taint.effect}
+            and self.key in {"", taint.key}
+            and self.value in {None, taint.value}
+        )
+
+
+class Operator(StrEnum):
+    """How a requirement compares a label, as Kubernetes writes it."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One expression of node affinity."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def met(self, labels: Mapping[str, str]) -> bool:
+        """Say whether these labels are what is required."""
+        present = self.key in labels
+        match self.operator:
+            case Operator.IN:
+                return present and labels[self.key] in self.values
+            case Operator.NOT_IN:
+                return not present or labels[self.key] not in self.values
+            case Operator.EXISTS:
+                return present
+            case Operator.DOES_NOT_EXIST:
+                return not present
+            case Operator.GT | Operator.LT:
+                return present and self._compared(labels[self.key])
+
+    def _compared(self, label: str) -> bool:
+        texts = (label, *self.values)
+        if len(texts) != 2 or not all(map(_INTEGER.fullmatch, texts)):
+            return False
+        have, bound = map(int, texts)
+        return have > bound if self.operator is Operator.GT else have < bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """Requirements that must all be met; an empty term is never met.
+
+    Attributes:
+        labels: of the node's labels.
+        fields: of the node's fields, of which Kubernetes knows `metadata.name`.
+    """
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def met(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Say whether a node of this name and these labels meets all of them."""
+        here = {_NAME_FIELD: name}
+        return bool(self.labels or self.fields) and (
+            all(each.met(labels) for each in self.labels)
+            and all(each.met(here) for each in self.fields)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What a pod says about nodes.
+
+    Attributes:
+        tolerations: of taints.
+        selector: labels that the node must have (`nodeSelector`), by key.
+        affinity: terms of which one must be met; None: the pod has no such demand.
+        gates: names of scheduling gates, which keep the pod from every node.
+    """
+
+    tolerations: tuple[Toleration, ...] = ()
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[Term, ...] | None = None
+    gates: tuple[str, ...] = ()
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Say whether the pod puts up with a taint."""
+        return any(each.covers(taint) for each in self.tolerations)
+
+
+NO_DEMANDS: Final = Demands()
+
+
+def refusal(demands: Demands, name: str, host: Host) -> Refusal | None:
+    """Return why the node called `name` doesn't take the pod; None when it does.
+
+    The first reason in the scheduler's own order.
+    """
+    if demands.gates:
+        gates = ", ".join(demands.gates)
+        detail = f"the pod waits for its scheduling gates to be removed: {gates}"
+        return Refusal(reason=Reason.SCHEDULING_GATED, detail=detail)
+    if host.cordoned and not demands.tolerates(Taint(key=UNSCHEDULABLE)):
+        return Refusal(reason=Reason.NODE_UNSCHEDULABLE, detail=f"node {name} is cordoned")
+    for taint in host.taints:
+        if taint.effect in _BARRING and not demands.tolerates(taint):
+            detail = f"node {name} has the taint {taint}, which the pod does not tolerate"
+            return Refusal(reason=Reason.TAINT_NOT_TOLERATED, detail=detail)
+    for key, value in demands.selector:
+        if host.labels.get(key) != value:
+            return _unselected(name, host, key, value)
+    if demands.affinity is not None and not any(
+        term.met(name, host.labels) for term in demands.affinity
+    ):
+        detail = f"node {name} meets none of the terms of the pod's required node affinity"
+        return Refusal(reason=Reason.NODE_AFFINITY_UNMET, detail=detail)
+    return None
+
+
+def refusals(
+    demands: Demands, names: Iterable[str], hosts: Mapping[str, Host]
+) -> Mapping[str, Refusal]:
+    """Return why each of these nodes refuses, by name; nodes that take the pod are left out."""
+    answers = ((name, refusal(demands, name, hosts.get(name, OPEN))) for name in sorted(names))
+    return {name: answer for name, answer in answers if answer is not None}
+
+
+def out_of_service(host: Host) -> bool:
+    """Say whether Kubernetes keeps new pods away from a node: cordoned, or not ready."""
+    own = (each for each in host.taints if each.key.startswith(OWN_TAINTS))
+    return host.cordoned or any(taint.effect in _BARRING for taint in own)
+
+
+def in_service(host: Host) -> Host:
+    """Return a node like this one, without what Kubernetes itself keeps pods away by."""
+    kept = (taint for taint in host.taints if not taint.key.startswith(OWN_TAINTS))
+    return Host(labels=host.labels, taints=tuple(kept))
+
+
+def _unselected(name: str, host: Host, key: str, value: str) -> Refusal:
+    has = f"{key}={host.labels[key]}" if key in host.labels else f"no label {key}"
+    detail = f"node {name} has {has}; the pod's nodeSelector wants {key}={value}"
+    return Refusal(reason=Reason.NODE_SELECTOR_UNMET, detail=detail)

@@ -1,5 +1,0 @@
-"""Profiles of the properties in this folder."""
-
-from tests import profiles
-
-profiles.register()
