@@ -1,5 +1,9 @@
 """A node's cards, links and health as the node's annotation carries them, and back.
 
+`links` says of a pair that NVLink joins nothing about its PCIe path, which the original's tree is
+made of. So a node that knows the paths and has such a pair publishes them, too, as `paths`; a
+reader that doesn't know this key passes it over.
+
 Nodes that the original gpu-manager still runs carry no annotation: they count as equal cards
 without links, as many as their `vcuda-core` holds hundreds.
 """
@@ -7,8 +11,10 @@ without links, as many as their `vcuda-core` holds hundreds.
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+
+import msgspec
 
 from gpustack.model.device import Card, Node, arrange
 from gpustack.model.topology import BadLinks, Links, check_links
@@ -36,31 +42,64 @@ class NodeLabels:
 LABELS: Final = NodeLabels()
 
 
+_Token = Annotated[str, msgspec.Meta(pattern="^(X|NV[1-9][0-9]?|PIX|PXB|PHB|NODE|SYS)$")]
+_Path = Annotated[str, msgspec.Meta(pattern="^(X|PIX|PXB|PHB|NODE|SYS)$")]
+
+
+class _Device(TypedDict):
+    minor: Annotated[int, msgspec.Meta(ge=0, le=1_048_575)]
+    uuid: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9._/-]+$")]
+    model: str
+    memory: Annotated[int, msgspec.Meta(ge=0, le=9_007_199_254_740_991)]
+    sms: NotRequired[Annotated[int, msgspec.Meta(ge=0)]]
+    numa: NotRequired[Annotated[int, msgspec.Meta(ge=0)] | None]
+    bus: NotRequired[str]
+    healthy: bool
+    since: NotRequired[str]
+    reason: NotRequired[str]
+
+
+class _Devices(TypedDict):
+    """What the schema `gpu-devices` allows, or less: a list of 5000 nodes has no time for it."""
+
+    version: Literal[1]
+    driver: NotRequired[str]
+    cuda: NotRequired[str]
+    devices: Annotated[list[_Device], msgspec.Meta(max_length=256)]
+    links: list[list[_Token]]
+    paths: NotRequired[list[list[_Path]]]
+
+
+_PLAIN: Final = msgspec.json.Decoder(_Devices)
+
+
 def encode_devices(node: Node) -> str:
     """Return the value of the annotation `gpu-devices`: one line of JSON, keys in fixed order."""
-    return json.dumps(
-        {
-            "version": VERSION,
-            "driver": node.driver,
-            "cuda": node.cuda,
-            "devices": [
-                {
-                    "minor": card.minor,
-                    "uuid": card.uuid,
-                    "model": card.model,
-                    "memory": card.memory_bytes,
-                    "sms": card.sms,
-                    "numa": card.numa,
-                    "bus": card.bus,
-                    "healthy": card.healthy,
-                    "since": card.since,
-                    "reason": card.reason,
-                }
-                for card in node.cards
-            ],
-            "links": [list(row) for row in node.links],
-        }
-    )
+    body = {
+        "version": VERSION,
+        "driver": node.driver,
+        "cuda": node.cuda,
+        "devices": [_device(card) for card in node.cards],
+        "links": [list(row) for row in node.links],
+    }
+    if node.paths and node.paths != node.links:
+        body["paths"] = [list(row) for row in node.paths]
+    return json.dumps(body)
+
+
+def _device(card: Card) -> dict[str, Any]:
+    return {
+        "minor": card.minor,
+        "uuid": card.uuid,
+        "model": card.model,
+        "memory": card.memory_bytes,
+        "sms": card.sms,
+        "numa": card.numa,
+        "bus": card.bus,
+        "healthy": card.healthy,
+        "since": card.since,
+        "reason": card.reason,
+    }
 
 
 def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = LABELS) -> Node:
@@ -78,12 +117,32 @@ def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = L
     if text is None:
         model = written.get(labels.model, "")
         return Node(name=name, cards=_equal_cards(keys, node_json, model), pool=pool)
-    cards, links, driver, cuda = _decode(keys.gpu_devices, text)
-    return Node(name=name, cards=cards, links=links, driver=driver, cuda=cuda, pool=pool)
+    return replace(_decode(keys.gpu_devices, text), name=name, pool=pool)
 
 
 @functools.lru_cache(maxsize=4096)  # every heartbeat of a node brings the same text again
-def _decode(key: str, text: str) -> tuple[tuple[Card, ...], Links, str, str]:
+def _decode(key: str, text: str) -> Node:
+    body = _body(key, text)
+    cards = tuple(_card(device) for device in body["devices"])
+    _check_distinct(key, cards)
+    arranged, links = arrange(cards, _matrix(key, body, "links"))
+    _, paths = arrange(cards, _matrix(key, body, "paths"))
+    return Node(
+        name="",
+        cards=arranged,
+        links=links,
+        paths=paths,
+        driver=body.get("driver", ""),
+        cuda=body.get("cuda", ""),
+    )
+
+
+def _body(key: str, text: str) -> Mapping[str, Any]:
+    """Read the JSON and check it against its schema."""
+    try:
+        return _PLAIN.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        pass  # what the quick reader doesn't take, the schema judges, and names
     try:
         body = json.loads(text)
     except ValueError as error:
@@ -96,15 +155,18 @@ def _decode(key: str, text: str) -> tuple[tuple[Card, ...], Links, str, str]:
     problems = schemas.problems(schemas.load("gpu-devices"), body)
     if problems:
         raise BadAnnotation(key, problems[0])
-    cards = tuple(_card(device) for device in body["devices"])
-    _check_distinct(key, cards)
-    links: Links = tuple(tuple(row) for row in body["links"])
-    if links:
+    found: Mapping[str, Any] = body
+    return found
+
+
+def _matrix(key: str, body: Mapping[str, Any], name: str) -> Links:
+    tokens: Links = tuple(tuple(row) for row in body.get(name, ()))
+    if tokens:
         try:
-            check_links(links, len(cards))
+            check_links(tokens, len(body["devices"]), name)
         except BadLinks as error:
             raise BadAnnotation(key, str(error)) from None
-    return *arrange(cards, links), body.get("driver", ""), body.get("cuda", "")
+    return tokens
 
 
 def _card(device: Mapping[str, Any]) -> Card:

@@ -4,7 +4,8 @@ A text has a heading (the devices, then `CPU Affinity`, `NUMA Affinity`, `GPU NU
 them as the driver knows), one row a device, and a legend. Cells stand in columns of tabs, or of
 blanks where somebody pasted them; the heading is underlined by escape codes. What isn't a GPU is
 passed over: NICs (`mlx5_0`, later `NIC0`), MIG devices, lines before the heading and after the
-rows. Whatever makes the matrix doubtful is refused, with the number of the line.
+rows. The rows of NICs may be left out, all of them (`| grep GPU`). Whatever makes the matrix
+doubtful is refused, with the number of the line and the devices of row and column.
 
 The text numbers cards as NVML does, by PCI address; that number is taken for the minor, which it
 is on every host whose driver made its device nodes in that order. UUIDs aren't in the text: the
@@ -18,19 +19,25 @@ from typing import Final
 
 from gpustack.model.device import Card, Node, arrange
 from gpustack.model.errors import GpustackError
-from gpustack.model.topology import BadLinks, Level, parse_link
+from gpustack.model.topology import BadLinks, Level, Links, parse_link
 from gpustack.wire import topo_affinity
 
 MOST_CARDS: Final = 256  # as many as the node annotation holds
 
-# ECMA-48 control sequences (colours, underline), the other two-byte escapes, and OSC (titles).
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_GPU: Final = re.compile(r"GPU([0-9]{1,7})")
+# ECMA-48 control sequences (colours, underline), the other two-byte escapes, and OSC (titles);
+# then what is left of colours where copying lost the escape (`[4m`), or a pager shows it (`^[[4m`).
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|(?:\^\[)?\[[0-9;]*[mK]"
+)
+_QUOTED: Final = re.compile(r"(?:> ?)+")  # in mails
+_GPU: Final = re.compile(r"GPU(0|[1-9][0-9]{0,5})")  # a minor has 20 bits (Linux, MINORBITS)
 # Terminals that wrap a long line lose the blank between two cells: NIC8NIC9, NODEPXB.
 _GLUED_NAMES: Final = re.compile(r"(?:(?:GPU|NIC|MIG)[0-9]+){2,}")
 _NAMES: Final = re.compile(r"(?:GPU|NIC|MIG)[0-9]+")
-_GLUED_CELLS: Final = re.compile(r"(?:NODE|SYS|SOC|PHB|PXB|PIX){2,}")
-_CELLS: Final = re.compile(r"NODE|SYS|SOC|PHB|PXB|PIX")
+_GLUED_CELLS: Final = re.compile(r"(?:NODE|SYS|SOC|PHB|PXB|PIX|NV[1-9][0-9]?){2,}")
+_CELLS: Final = re.compile(r"NODE|SYS|SOC|PHB|PXB|PIX|NV[1-9][0-9]?")
+_P2P_CELLS: Final = frozenset({"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"})
+_GIVE_ALL: Final = "give all that `nvidia-smi topo -m` prints"
 
 
 class BadTopoText(GpustackError, ValueError):
@@ -57,6 +64,16 @@ class _Row:
     affinity: topo_affinity.Cells
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matrix:
+    """What a text says: the cards' names, their links and NUMA nodes, and where its rows end."""
+
+    cards: tuple[str, ...]
+    links: Links
+    numas: tuple[int | None, ...]
+    last_line: int
+
+
 def parse(data: bytes, *, name: str = "", model: str = "", memory_bytes: int = 0) -> Node:
     """Read a text into a node.
 
@@ -71,13 +88,9 @@ def parse(data: bytes, *, name: str = "", model: str = "", memory_bytes: int = 0
             knows, or two rows that contradict each other.
     """
     lines = _lines(data)
-    heading = _heading(lines)
-    rows = _rows(lines, heading)
-    cards = [heading.devices[at] for at in heading.gpus]
-    tokens = [[_token(rows[card], heading, at) for at in heading.gpus] for card in cards]
-    _check(rows, cards, tokens)
-    numas = topo_affinity.numa_nodes([rows[card].affinity for card in cards])
-    made = [
+    matrix = _matrix(lines, _heading(lines))
+    _check_alone(lines, matrix)
+    cards = tuple(
         Card(
             minor=(minor := int(card.removeprefix("GPU"))),
             uuid=f"TOPO-{minor:08x}",
@@ -85,30 +98,64 @@ def parse(data: bytes, *, name: str = "", model: str = "", memory_bytes: int = 0
             memory_bytes=memory_bytes,
             numa=numa,
         )
-        for card, numa in zip(cards, numas, strict=True)
-    ]
-    arranged, links = arrange(tuple(made), tuple(tuple(row) for row in tokens))
+        for card, numa in zip(matrix.cards, matrix.numas, strict=True)
+    )
+    arranged, links = arrange(cards, matrix.links)
     return Node(name=name, cards=arranged, links=links)
 
 
 def _lines(data: bytes) -> list[str]:
     wide = data[:2] in {b"\xff\xfe", b"\xfe\xff"}
     text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
-    return [_ESCAPES.sub("", line) for line in re.split(r"\r*\n|\r", text)]
+    plain = (_ESCAPES.sub("", line) for line in re.split(r"\r*\n|\r", text))
+    return [line[quoted.end() :] if (quoted := _QUOTED.match(line)) else line for line in plain]
 
 
-def _heading(lines: Sequence[str]) -> _Heading:
-    for number, line in enumerate(lines, 1):
+def _matrix(lines: Sequence[str], heading: _Heading) -> _Matrix:
+    rows = _rows(lines, heading)
+    cards = [heading.devices[at] for at in heading.gpus]
+    tokens = [[_token(rows[card], heading, at) for at in heading.gpus] for card in cards]
+    _check(rows, cards, tokens)
+    return _Matrix(
+        cards=tuple(cards),
+        links=tuple(tuple(row) for row in tokens),
+        numas=tuple(topo_affinity.numa_nodes([rows[card].affinity for card in cards])),
+        last_line=max(row.line for row in rows.values()),
+    )
+
+
+def _check_alone(lines: Sequence[str], first: _Matrix) -> None:
+    """Refuse texts of two machines; the same matrix twice, or one of `topo -p2p`, is company."""
+    end = first.last_line
+    while True:
+        try:
+            heading = _heading(lines, end)
+        except BadTopoText:
+            return
+        try:
+            found = _matrix(lines, heading)
+        except BadTopoText:
+            end = heading.line
+            continue
+        if (found.cards, found.links) != (first.cards, first.links):
+            raise BadTopoText(
+                f"line {heading.line}: a second matrix begins here; give one at a time"
+            )
+        end = found.last_line
+
+
+def _heading(lines: Sequence[str], start: int = 0) -> _Heading:
+    for at in range(start, len(lines)):  # no slices: it is asked again behind every matrix
+        line = lines[at]
         columns = topo_affinity.columns(line)
         names = line[: columns[0].start] if columns else line
         devices = tuple(_split(names, _GLUED_NAMES, _NAMES))
         if devices and _GPU.fullmatch(devices[0]) and not any(map(_is_token, devices)):
-            found = _Heading(line=number, devices=devices, affinity=columns)
+            found = _Heading(line=at + 1, devices=devices, affinity=columns)
             _check_heading(found)
             return found
     raise BadTopoText(
-        f"line {len(lines)}: the text ends without a heading (GPU0, GPU1, ...): this is not what "
-        "nvidia-smi topo -m prints"
+        f"line {len(lines)}: the text ends without a heading (GPU0, GPU1, ...); {_GIVE_ALL}"
     )
 
 
@@ -116,35 +163,51 @@ def _check_heading(heading: _Heading) -> None:
     for at, device in enumerate(heading.devices):
         if device in heading.devices[:at]:
             raise BadTopoText(f"line {heading.line}: {device} has two columns")
+        if device.startswith("GPU") and not _GPU.fullmatch(device):
+            raise BadTopoText(f"line {heading.line}: {device!r} is not the name of a card")
     cards = len(heading.gpus)
     if cards > MOST_CARDS:
         raise BadTopoText(f"line {heading.line}: {cards} cards; at most {MOST_CARDS} can be")
 
 
 def _rows(lines: Sequence[str], heading: _Heading) -> dict[str, _Row]:
-    """Return the rows of all devices by name.
+    """Return the rows of all devices by name, or those of all cards.
 
-    NICs must have theirs, too: where they are missing the text is cut off, and the last row before
-    the cut can't be trusted.
+    Where only some NICs have theirs the text is cut off, and the last row before the cut can't be
+    trusted.
     """
     rows: dict[str, _Row] = {}
-    for number, line in enumerate(lines[heading.line :], heading.line + 1):
+    for number in range(heading.line + 1, len(lines) + 1):
+        line = lines[number - 1]
         name = next(iter(line.split()), "")
         if not name or (name.startswith("MIG") and name not in heading.devices):
             continue
-        if len(rows) == len(heading.devices) and not _GPU.fullmatch(name):
+        if _ended(heading, rows, line):
             break
         _check_name(number, name, heading, rows)
         rows[name] = _row(number, line, heading)
         _check_width(rows[name], heading)
     missing = _missing(heading, rows)
-    if missing:
+    if missing and not _only_cards(heading, rows):
         raise BadTopoText(
             f"line {len(lines)}: the text is cut off: no row of {', '.join(missing)}, "
-            f"which the heading in line {heading.line} names"
+            f"which the heading in line {heading.line} names; {_GIVE_ALL}"
         )
     _check_end(list(rows.values()), len(lines))
     return rows
+
+
+def _ended(heading: _Heading, rows: Mapping[str, _Row], line: str) -> bool:
+    """Say whether `line` comes after the last row. One more row of a card is still a row."""
+    if _missing(heading, rows) and not _only_cards(heading, rows):
+        return False
+    name, *rest = line.split()
+    due = any(device.startswith(name) for device in _missing(heading, rows))
+    return not due and not (_GPU.fullmatch(name) and rest and _is_token(rest[0]))
+
+
+def _only_cards(heading: _Heading, rows: Mapping[str, _Row]) -> bool:
+    return set(rows) == {heading.devices[at] for at in heading.gpus}
 
 
 def _missing(heading: _Heading, rows: Mapping[str, _Row]) -> list[str]:
@@ -156,8 +219,11 @@ def _check_name(number: int, name: str, heading: _Heading, rows: Mapping[str, _R
         raise BadTopoText(f"line {number}: a second row of {name}")
     if name not in heading.devices:
         missing = _missing(heading, rows)
-        said = f"where the row of {missing[0]} should be" if missing else "has no column"
-        raise BadTopoText(f"line {number}: the row {name!r} {said}: the matrix is not square")
+        place = f"line {number}: the row {name!r}"
+        if not missing:
+            raise BadTopoText(f"{place} has no column: the matrix is not square")
+        said = f"where the row of {missing[0]} should be"
+        raise BadTopoText(f"{place} {said}: the text is cut off, or its matrix is not square")
 
 
 def _row(number: int, line: str, heading: _Heading) -> _Row:
@@ -184,7 +250,8 @@ def _check_width(row: _Row, heading: _Heading) -> None:
     wanted, found = len(heading.devices), len(row.cells)
     if found < wanted:
         raise BadTopoText(
-            f"line {row.line}: the row of {row.name} is cut off: {found} of {wanted} cells"
+            f"line {row.line}: the row of {row.name} is cut off: {found} of {wanted} cells; "
+            f"{_GIVE_ALL}"
         )
     extra = [word for word in row.affinity.words if _is_token(word)]
     if extra:
@@ -200,7 +267,9 @@ def _check_end(rows: Sequence[_Row], last_line: int) -> None:
     others = [len(row.affinity.words) for row in rows[:-1] if _GPU.fullmatch(row.name)]
     short = len(last.affinity.words) < min(others, default=0)
     if last.line == last_line and _GPU.fullmatch(last.name) and short:
-        raise BadTopoText(f"line {last.line}: the row of {last.name} is cut off in its affinity")
+        raise BadTopoText(
+            f"line {last.line}: the row of {last.name} is cut off in its affinity; {_GIVE_ALL}"
+        )
 
 
 def _token(row: _Row, heading: _Heading, at: int) -> str:
@@ -208,7 +277,9 @@ def _token(row: _Row, heading: _Heading, at: int) -> str:
         return parse_link(row.cells[at]).token
     except BadLinks as error:
         place = f"line {row.line}: {row.name} to {heading.devices[at]}"
-        raise BadTopoText(f"{place}: {error}") from None
+        other = row.cells[at] in _P2P_CELLS
+        said = f"{error}; this is of `topo -p2p`, {_GIVE_ALL}" if other else str(error)
+        raise BadTopoText(f"{place}: {said}") from None
 
 
 def _check(rows: Mapping[str, _Row], cards: Sequence[str], tokens: Sequence[Sequence[str]]) -> None:

@@ -12,7 +12,6 @@ import pynvml
 import pytest
 
 from gpustack.adapters.nvml import links
-from gpustack.adapters.nvml.library import short_bus
 
 OUT = pathlib.Path(__file__).parents[1] / "simgpu" / "out"
 
@@ -148,4 +147,4 @@ def test_an_idle_card_has_no_processes(simulation: Simulation) -> None:
 
 @pytest.mark.parametrize("bus", ["00000000:07:00.0", b"00000000:07:00.0\x00"])
 def test_a_bus_address_is_spelled_as_sysfs_spells_it(bus: str | bytes) -> None:
-    assert short_bus(bus) == "0000:07:00.0"
+    assert links.short_bus(bus) == "0000:07:00.0"

@@ -4,11 +4,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpustack.model import tree
 from gpustack.model.device import Card, Node
+from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.nodes import NodeLabels, decode_node, encode_devices
 from tests.model.machines import card, grouped, nodes
@@ -76,6 +79,35 @@ def test_the_annotation_has_the_form_of_the_contract() -> None:
     }
 
 
+NVLINKED = replace(PAIR, paths=grouped(2, within="PXB"))
+
+
+def test_the_paths_that_nvlink_hides_are_published_and_read_back() -> None:
+    value = json.loads(encode_devices(NVLINKED))
+    assert (value["links"][0][1], value["paths"]) == ("NV12", [["X", "PXB"], ["PXB", "X"]])
+    assert schemas.problems(schemas.load("gpu-devices"), value) == []
+    assert decode_node(KEYS, api_node(value)) == NVLINKED
+    value["devices"].reverse()
+    assert decode_node(KEYS, api_node(value)) == NVLINKED
+
+
+def test_paths_that_say_no_more_than_the_links_are_not_published() -> None:
+    plain = replace(PAIR, links=NVLINKED.paths, paths=NVLINKED.paths)
+    assert "paths" not in json.loads(encode_devices(plain))
+    assert decode_node(KEYS, api_node(encode_devices(plain))) == replace(plain, paths=())
+
+
+def test_the_original_finds_its_groups_again_on_nvlinked_cards() -> None:
+    """Two pairs below switches, all joined by NVSwitch: without paths they are one group."""
+    cards = tuple(card(minor, numa=0) for minor in range(4))
+    linked = Node(name="n1", cards=cards, links=grouped(4, within="NV12"))
+    paths = grouped(2, 2, within="PXB", across="NODE")
+    read = decode_node(KEYS, api_node(encode_devices(replace(linked, paths=paths))))
+    assert tree.partition(tree.of(read), tree.TreeLevel.MULTIPLE) == ((0, 1), (2, 3))
+    assert tree.partition(tree.of(linked), tree.TreeLevel.MULTIPLE) == ((0,), (1,), (2,), (3,))
+    assert tree.of(read) == tree.of(replace(linked, links=paths))
+
+
 def test_unknown_keys_are_ignored_and_devices_come_in_any_order() -> None:
     value = body()
     value["vendor"] = "x"
@@ -124,6 +156,9 @@ def broken(*path: str | int, value: object = None) -> Any:
         (broken("links", value=[["X"]]), "links has 1 rows for 2 cards"),
         (broken("links", 0, 1, value="PIX"), r"links\[1\]\[0\]"),
         (broken("links", 0, 1, value="SOC"), r"links\[0\]\[1\]: 'SOC' is not allowed"),
+        (broken("paths", value=[["X"]]), "paths has 1 rows for 2 cards"),
+        (broken("paths", value=[["X", "PIX"], ["PXB", "X"]]), r"paths\[1\]\[0\]: 'PXB', but paths"),
+        (broken("paths", value=[["X", "NV4"], ["NV4", "X"]]), r"paths\[0\]\[1\]: 'NV4' is not"),
     ],
 )
 def test_a_value_that_describes_no_machine_is_refused_with_the_place(
@@ -178,3 +213,38 @@ def test_a_nodes_pool_and_its_model_where_it_publishes_none_come_from_labels() -
     published = api_node(body())
     published["metadata"]["labels"] = labels
     assert decode_node(KEYS, published) == replace(PAIR, pool="red")
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Every place in a document."""
+    steps: Any = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        steps = enumerate(value)
+    found: list[tuple[str | int, ...]] = []
+    for step, each in steps:
+        found += [(*path, step), *places(each, (*path, step))]
+    return found
+
+
+PLACES = places(json.loads(encode_devices(NVLINKED)))
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2**54),
+    st.floats(0, 2),
+    st.sampled_from(["", "X", "NV0", "NV100", "PIX", "PIX\n", "GPU-1,GPU-2", "GPU-1\n"]),
+    st.just([]),
+    st.just({}),
+)
+
+
+@given(st.sampled_from(PLACES), VALUES)
+def test_a_value_that_the_schema_forbids_is_refused(path: Any, value: object) -> None:
+    whole = json.loads(encode_devices(NVLINKED))
+    place = whole
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    hypothesis.assume(schemas.problems(schemas.load("gpu-devices"), whole))
+    with pytest.raises(BadAnnotation):
+        decode_node(KEYS, api_node(json.dumps(whole)))

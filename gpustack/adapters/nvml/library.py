@@ -25,7 +25,10 @@ _APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
 # CUDA cores in one SM by compute capability (CUDA C++ programming guide, "Compute Capabilities");
 # 128 for all others.
-_CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+_CORES_PER_SM = {
+    **dict.fromkeys([(3, 0), (3, 5), (3, 7)], 192),
+    **dict.fromkeys([(6, 0), (7, 0), (7, 2), (7, 5), (8, 0)], 64),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +47,14 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardFault:
-    """Why a card should get no new work: `reason` is one word, such as `Lost` or `Xid79`."""
+    """Why a card should get no new work: one word, as `Lost`, `NoAnswer`, `MigEnabled`, `Xid79`."""
 
     uuid: str
     reason: str
+
+
+# A card that is cut up (MIG) can't be given as one: CUDA finds its instances, and no card.
+_MIG = "MigEnabled"
 
 
 class Nvml:
@@ -80,31 +87,22 @@ class Nvml:
     def inventory(self) -> Inventory:
         """Read all cards that answer and how they are joined.
 
-        A card that doesn't answer is left out: it can't even say which one it is, and the others
-        must go on working.
+        A card that doesn't answer, or can't be told from another, is left out: it can't even say
+        which one it is, and the others must go on working.
 
         Raises:
             NvmlError: the driver refused a question that is not about one card.
         """
         try:
-            found = [self._found(index) for index in range(pynvml.nvmlDeviceGetCount())]
-            handles = [each[0] for each in found if each is not None]
-            cards = tuple(each[1] for each in found if each is not None)
-            tokens, paths = links.read(handles), links.paths(handles)
+            found = self._found(pynvml.nvmlDeviceGetCount())
             driver = str(pynvml.nvmlSystemGetDriverVersion())
-            cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
         except pynvml.NVMLError as error:
             raise NvmlError(f"reading the cards: {error}") from error
-        self._handles = {card.uuid: handle for card, handle in zip(cards, handles, strict=True)}
-        arranged, arranged_links = arrange(cards, tokens)
-        _, arranged_paths = arrange(cards, paths)
-        return Inventory(
-            cards=arranged,
-            links=arranged_links,
-            driver=driver,
-            cuda=f"{cuda // 1000}.{cuda % 1000 // 10}",  # 12020 is 12.2
-            paths=arranged_paths,
-        )
+        handles, cards = [each[0] for each in found], tuple(each[1] for each in found)
+        self._handles = {card.uuid: handle for handle, card in found}
+        arranged, tokens = arrange(cards, links.read(handles, [card.bus for card in cards]))
+        _, paths = arrange(cards, links.paths(handles))
+        return Inventory(cards=arranged, links=tokens, driver=driver, cuda=_cuda(), paths=paths)
 
     def faults(self) -> tuple[CardFault, ...]:
         """Ask every card for something small; return those that don't answer."""
@@ -117,6 +115,9 @@ class Nvml:
             except pynvml.NVMLError as error:
                 logger.debug("card does not answer uuid=%s error=%s", uuid, error)
                 found.append(CardFault(uuid=uuid, reason="NoAnswer"))
+            else:
+                if _mig_enabled(handle):
+                    found.append(CardFault(uuid=uuid, reason=_MIG))
         return tuple(found)
 
     def next_fault(self, timeout_ms: int) -> CardFault | None:
@@ -158,9 +159,8 @@ class Nvml:
     def _subscribe(self) -> Any:
         events = pynvml.nvmlEventSetCreate()
         try:
-            for handle in self._handles.values():
-                kind = pynvml.nvmlEventTypeXidCriticalError
-                pynvml.nvmlDeviceRegisterEvents(handle, kind, events)
+            for uuid, handle in self._handles.items():
+                _register(uuid, handle, events)
         except pynvml.NVMLError:
             pynvml.nvmlEventSetFree(events)
             raise
@@ -168,35 +168,69 @@ class Nvml:
 
     def _unsubscribe(self) -> None:
         events, self._events = self._events, None
-        if events is not None:
-            pynvml.nvmlEventSetFree(events)
-
-    def _found(self, index: int) -> tuple[Any, Card] | None:
+        if events is None:
+            return
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            return handle, self._card(handle)
+            pynvml.nvmlEventSetFree(events)
         except pynvml.NVMLError as error:
-            logger.error("a card does not answer and is left out index=%d: %s", index, error)
-            return None
+            logger.debug("events are not given back: %s", error)
+
+    def _found(self, count: int) -> list[tuple[Any, Card]]:
+        found: list[tuple[Any, Card]] = []
+        for index in range(count):
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                card = self._card(handle)
+            except (pynvml.NVMLError, ValueError) as error:
+                logger.error("a card does not answer and is left out index=%d: %s", index, error)
+                continue
+            if any(card.minor == other.minor or card.uuid == other.uuid for _, other in found):
+                said = "a card has the number or the UUID of another and is left out"
+                logger.error("%s index=%d minor=%d uuid=%s", said, index, card.minor, card.uuid)
+                continue
+            found.append((handle, card))
+        return found
 
     def _card(self, handle: Any) -> Card:
-        bus = short_bus(pynvml.nvmlDeviceGetPciInfo(handle).busId)
+        bus = links.short_bus(pynvml.nvmlDeviceGetPciInfo(handle).busId)
+        uuid = str(pynvml.nvmlDeviceGetUUID(handle))
+        if not uuid:
+            raise ValueError("it has no UUID")
+        mig = _mig_enabled(handle)
         return Card(
             minor=int(pynvml.nvmlDeviceGetMinorNumber(handle)),
-            uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
+            uuid=uuid,
             model=str(pynvml.nvmlDeviceGetName(handle)),
             memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
             sms=_multiprocessors(handle),
             numa=_numa(self._sysfs / bus / "numa_node", handle),
             bus=bus,
+            healthy=not mig,
+            reason=_MIG if mig else "",
         )
 
 
-def short_bus(bus_id: str | bytes) -> str:
-    """Return a PCI address as sysfs spells it: NVML's domain has eight digits, in capitals."""
-    text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
-    domain, _, rest = text.strip("\0").lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}"
+def _register(uuid: str, handle: Any, events: Any) -> None:
+    try:
+        pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+    except pynvml.NVMLError_NotSupported:
+        logger.info("a card has no XID events, its health is polled only uuid=%s", uuid)
+
+
+def _cuda() -> str:
+    try:
+        version = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+    except pynvml.NVMLError:
+        return ""  # libcuda isn't installed
+    return f"{version // 1000}.{version % 1000 // 10}"  # 12020 is 12.2
+
+
+def _mig_enabled(handle: Any) -> bool:
+    try:
+        current, _ = pynvml.nvmlDeviceGetMigMode(handle)
+    except pynvml.NVMLError:
+        return False  # a card that can't be cut up, or a driver before MIG
+    return bool(current == pynvml.NVML_DEVICE_MIG_ENABLE)
 
 
 def _multiprocessors(handle: Any) -> int:

@@ -20,9 +20,11 @@ _TOKENS = {
 }
 
 
-def read(handles: Sequence[Any]) -> Links:
-    """Return the tokens of all pairs, in the order of `handles`."""
-    bus_ids = [_bus_id(pynvml.nvmlDeviceGetPciInfo(handle)) for handle in handles]
+_UNKNOWN = ""  # the far end of an NVLink that the driver can't name
+
+
+def read(handles: Sequence[Any], bus_ids: Sequence[str]) -> Links:
+    """Return the tokens of all pairs, in the order of `handles`, whose addresses are `bus_ids`."""
     remotes = [_remote_bus_ids(handle) for handle in handles]
     size = len(handles)
     tokens = [[SELF_TOKEN] * size for _ in range(size)]
@@ -32,7 +34,8 @@ def read(handles: Sequence[Any]) -> Links:
             if count == 0:
                 far = [set(remotes[end]) - set(bus_ids) for end in (row, column)]
                 if far[0] and far[1] and _nvlink_peers(handles[row], handles[column]):
-                    # Through NVSwitch: every link of a card leads to every other card.
+                    # Through NVSwitch: every link of a card leads to every other card. A virtual
+                    # machine may not see the switches, or see its cards at other addresses.
                     count = min(len(remotes[row]), len(remotes[column]))
             token = f"NV{count}" if count else _path(handles[row], handles[column])
             tokens[row][column] = tokens[column][row] = token
@@ -56,9 +59,15 @@ def _path(first: Any, second: Any) -> str:
     return _TOKENS.get(level, FARTHEST_TOKEN)
 
 
-def _bus_id(info: Any) -> str:
-    bus_id = info.busId
-    return (bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)).lower()
+def short_bus(bus_id: str | bytes) -> str:
+    """Return a PCI address as sysfs spells it: NVML's domain has eight digits, in capitals.
+
+    Raises:
+        ValueError: this is no address.
+    """
+    text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
+    domain, _, rest = text.strip("\0").lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
 
 
 def _remote_bus_ids(handle: Any) -> list[str]:
@@ -66,11 +75,19 @@ def _remote_bus_ids(handle: Any) -> list[str]:
     found = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         try:
-            if pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED:
-                found.append(_bus_id(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)))
+            active = pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED
         except pynvml.NVMLError:
-            continue  # no NVLink at all, fewer links than the largest card, or this one is down
+            continue  # no NVLink at all, or fewer links than the largest card
+        if active:
+            found.append(_far_end(handle, link))
     return found
+
+
+def _far_end(handle: Any, link: int) -> str:
+    try:
+        return short_bus(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
+    except (pynvml.NVMLError, ValueError):
+        return _UNKNOWN
 
 
 def _nvlink_peers(first: Any, second: Any) -> bool:

@@ -25,8 +25,15 @@ def read(handle: Any) -> tuple[GpuProcess, ...]:
             memory_bytes=process.usedGpuMemory or 0,
             sm_percent=percent.get(process.pid, 0),
         )
-        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        for process in _running(handle)
     )
+
+
+def _running(handle: Any) -> Any:
+    try:
+        return pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except pynvml.NVMLLibraryMismatchError:  # no NVMLError
+        return pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)  # drivers before 510
 
 
 def _utilisation(handle: Any) -> dict[int, int]:

@@ -54,12 +54,12 @@ class CardInventory:
         found = nvml.inventory()
         if not found.cards:
             raise NvmlError("the driver answers, but no card does")
-        self.paths = found.paths  # what PCIe says of every pair, also of those that NVLink joins
         start = now()
         self._node = Node(
             name=node_name,
             cards=tuple(dataclasses.replace(card, since=start) for card in found.cards),
             links=found.links,
+            paths=found.paths,
             driver=found.driver,
             cuda=found.cuda,
         )

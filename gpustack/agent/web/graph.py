@@ -16,7 +16,7 @@ def graph(inventory: CardInventory, used: Iterable[ContainerUse]) -> str:
     cards = inventory.node.cards
     node = inventory.node.with_uses(tuple(_taken(card, containers) for card in cards))
     activity = {card.minor: _activity(card, containers) for card in cards}
-    return drawing.graph(node, tree.of(node, inventory.paths), activity)
+    return drawing.graph(node, tree.of(node), activity)
 
 
 def _taken(card: Card, containers: Iterable[ContainerUse]) -> Use:
