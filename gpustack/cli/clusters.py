@@ -5,15 +5,20 @@ machine counts as one without cards, as the extender takes it. Who plans with a 
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from gpustack.cli.source import Snapshot, SourceError
 from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.device import Node
 from gpustack.model.quota import Quota
-from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision
+from gpustack.wire.eligibility import parse_host
 from gpustack.wire.nodes import decode_node
-from gpustack.wire.pods import holding
+from gpustack.wire.pods import finished, holding, parse_request
 from gpustack.wire.quota import BadQuota, decode_quota
 
 
@@ -35,7 +40,9 @@ def read_what_can_be(keys: Keys, snapshot: Snapshot) -> Cluster:
     Raises:
         SourceError: the quota is none; names the place.
     """
-    return settle(_nodes(keys, snapshot), _tenants(keys, snapshot), _quota(snapshot))
+    cluster = settle(_nodes(keys, snapshot), _tenants(keys, snapshot), _quota(snapshot))
+    hosts = {item["metadata"]["name"]: parse_host(item) for item in snapshot.nodes}
+    return replace(cluster, hosts=MappingProxyType(hosts))
 
 
 def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
@@ -43,15 +50,44 @@ def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
     problems = []
     for item in snapshot.nodes:
         try:
-            decode_node(keys, item)
+            decode_node(keys, item, snapshot.names.labels)
         except BadAnnotation as error:
             problems.append(snapshot.error(item, error))
     return problems
 
 
+def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
+    """Return why bound pods that ask for cards don't count: nobody knows which they have."""
+    problems = []
+    for pod in snapshot.pods:
+        if finished(pod) or not (pod.get("spec") or {}).get("nodeName"):
+            continue
+        try:
+            request = parse_request(keys, pod)
+        except BadRequest as error:
+            problems.append(snapshot.error(pod, error))
+            continue
+        problem = "" if request is None else undecided(keys, pod, request)
+        if problem:
+            problems.append(snapshot.error(pod, problem))
+    return problems
+
+
+def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:
+    """Say why a pod holds nothing although it is bound or decided; empty for one that waits."""
+    try:
+        decided = decode_decision(keys, pod, request)
+    except BadAnnotation as error:
+        return f"its decision counts for nothing: {error.message}"
+    node = (pod.get("spec") or {}).get("nodeName")
+    if decided is None and node:
+        return f"it is bound to {node}, but no decision stands on it: its cards are not known yet"
+    return ""
+
+
 def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
-    """Print what is wrong with such nodes to stderr; return whether there was anything."""
-    problems = unread(keys, snapshot)
+    """Print to stderr what of the cluster could not be counted; return whether there was any."""
+    problems = [*unread(keys, snapshot), *uncounted(keys, snapshot)]
     for problem in problems:
         print(f"gpustack: {problem}", file=sys.stderr)
     return bool(problems)
@@ -60,7 +96,7 @@ def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
 def _nodes(keys: Keys, snapshot: Snapshot) -> Iterator[Node]:
     for item in snapshot.nodes:
         try:
-            yield decode_node(keys, item)
+            yield decode_node(keys, item, snapshot.names.labels)
         except BadAnnotation:  # `unread` tells it
             yield Node(name=item["metadata"]["name"])
 

@@ -1,8 +1,8 @@
-"""``gpustack completion bash|zsh``: what the shell offers after ``gpustack``, by its own parser.
+"""``gpustack completion bash|fish|zsh``: what the shell offers after ``gpustack``, by its parser.
 
 The script is made from the very parser that reads the command line, so it can't fall behind:
 commands, their options and the words that an option allows; files where there are no words.
-zsh runs the same script by its ``bashcompinit``.
+zsh runs bash's script by its ``bashcompinit``; fish has a form of its own.
 """
 
 import argparse
@@ -33,30 +33,41 @@ _gpustack() {{
 }}
 complete -o default -F _gpustack gpustack
 """
+_TOP_OPTIONS: Final = ("--help", "--version")
 _PRELUDE: Final = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
 _USE: Final = {
     "bash": "source <(gpustack completion bash)",
+    "fish": "gpustack completion fish | source",
     "zsh": "source <(gpustack completion zsh)",
 }
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
-    parser = commands.add_parser("completion", help="a script for the shell: words to complete")
-    parser.add_argument("shell", choices=sorted(_PRELUDE))
+    parser = commands.add_parser(
+        "completion",
+        help="a script for the shell: words to complete",
+        description="Print what makes a shell complete gpustack's words. Put into its start file:\n"
+        + "\n".join(f"  {shell}: {use}" for shell, use in _USE.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=sorted(_USE))
     parser.set_defaults(commands=commands)
     return parser
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the script of one shell."""
-    print(script(chosen.commands.choices, chosen.shell), end="")
+    if chosen.shell == "fish":
+        print(*_fish_script(chosen.commands), sep="\n")
+    else:
+        print(script(chosen.commands.choices, chosen.shell), end="")
     return 0
 
 
 def script(parsers: dict[str, argparse.ArgumentParser], shell: str) -> str:
-    """Return the script for the commands of a parser."""
-    found = [("", _words([*parsers, "--help", "--version"])), *_commands("", parsers)]
+    """Return bash's or zsh's script for the commands of a parser."""
+    found = [("", _words([*parsers, *_TOP_OPTIONS])), *_commands("", parsers)]
     walk = "|".join(shlex.quote(f"{above} {name}") for above, name in _names("", parsers))
     body = _SCRIPT.format(
         use=_USE[shell],
@@ -103,6 +114,56 @@ def _value(action: argparse.Action) -> str:
 
 def _words(words: Sequence[str] | Iterator[str]) -> str:
     return f"words={shlex.quote(' '.join(words))}"
+
+
+def _fish_script(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Iterator[str]:
+    yield f"# {_USE['fish']}"
+    for word in _TOP_OPTIONS:
+        yield _line("__fish_use_subcommand", "-l", word.removeprefix("--"))
+    yield from _fish((), commands)
+
+
+def _fish(
+    above: tuple[str, ...], commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
+) -> Iterator[str]:
+    """Yield a line for each command and each of its options, with what the help says of it."""
+    seen = [f"__fish_seen_subcommand_from {name}" for name in above]
+    names = " ".join(commands.choices)
+    here = "; and ".join([*seen, f"not __fish_seen_subcommand_from {names}"])
+    for each in commands._choices_actions:
+        yield _line(here, "-f", "-a", each.dest, "-d", each.help or "")
+    for name, parser in commands.choices.items():
+        at = "; and ".join([*seen, f"__fish_seen_subcommand_from {name}"])
+        formatter = parser._get_formatter()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from _fish((*above, name), action)
+            elif action.option_strings:
+                told = ("-d", formatter._expand_help(action)) if action.help else ()
+                yield _line(at, *_fish_option(action), *told)
+            elif action.choices:
+                yield _line(at, "-f", "-a", " ".join(map(str, action.choices)))
+
+
+def _fish_option(action: argparse.Action) -> Iterator[str]:
+    """Yield an option's names, and what its value may be: words, or a file."""
+    for text in action.option_strings:
+        yield from ("-l", text[2:]) if text.startswith("--") else ("-s", text[1:])
+    if action.choices:
+        yield from ("-x", "-a", " ".join(map(str, action.choices)))
+    elif action.nargs != 0:
+        yield "-r"
+
+
+def _line(condition: str, *words: str) -> str:
+    quoted = (word if word.startswith("-") else _quoted(word) for word in words)
+    return f"complete -c gpustack -n {_quoted(condition)} {' '.join(quoted)}"
+
+
+def _quoted(text: str) -> str:
+    """Return a text in fish's single quotes, in which only these two have a meaning."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _positional(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -2,22 +2,44 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpustack.cli import clusters, explain_views, options, printing
 from gpustack.cli.explain_views import Answer
 from gpustack.cli.source import Snapshot, SourceError
 from gpustack.model import advice, alternatives
-from gpustack.model.cluster import Tenant
+from gpustack.model.cluster import Cluster
+from gpustack.model.eligibility import Demands
+from gpustack.model.fragmentation import workload_of
+from gpustack.model.holding import Placement
+from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
+from gpustack.wire.eligibility import parse_demands
 from gpustack.wire.pods import finished, parse_request
+
+_DEFAULT_NAMESPACE = "default"
+_MORE = "there is room for its cards; what else keeps it waiting, kubectl describe pod says"
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
-    parser = commands.add_parser("explain", help="why a pod waits, or why it is where it is")
+    parser = commands.add_parser(
+        "explain",
+        help="why a pod waits and what would let it run, or why it is where it is",
+        epilog="exit status: 0 it holds cards or some node has room, 1 no, 2 no such GPU pod",
+    )
     parser.add_argument("pod", metavar="[NAMESPACE/]POD")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAMESPACE", help=f"default: {_DEFAULT_NAMESPACE}"
+    )
+    parser.add_argument(
+        "--policy",
+        choices=NAMES,
+        default=EXACT.name,
+        help="how nodes and cards are chosen; default: %(default)s",
+    )
     options.add_reading(parser)
     return parser
 
@@ -25,72 +47,86 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 def run(chosen: argparse.Namespace) -> int:
     """Print the model's answer for one pod; 1 when no node has room for it."""
     keys, snapshot = Keys(chosen.domain), options.read(chosen)
-    answer = explain(keys, snapshot, chosen.pod)
+    pod = _find(snapshot, chosen.pod, chosen.namespace)
+    answer = explain(keys, snapshot, pod, chosen.policy)
     clusters.tell_unread(keys, snapshot)
     printing.show_all(chosen.output, explain_views.tables(answer), explain_views.as_json(answer))
     return 0 if answer.fits else 1
 
 
-def explain(keys: Keys, snapshot: Snapshot, name: str) -> Answer:
-    """Ask the model about one pod.
-
-    Args:
-        keys: names of the domain.
-        snapshot: nodes, pods and quota.
-        name: ``namespace/name``, or a name in ``default``.
+def explain(
+    keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any], policy: str = EXACT.name
+) -> Answer:
+    """Ask the model about one pod of the snapshot.
 
     Raises:
-        SourceError: no such pod, it asks for no GPU or for what doesn't exist, it has ended, or
-            the snapshot has a broken quota; names the place.
+        SourceError: it asks for no GPU or for what doesn't exist, it has ended, or the snapshot
+            has a broken quota; names the place.
     """
-    pod = _find(snapshot, name)
-    request = _request(keys, snapshot, pod)
+    request, demands = _asked(keys, snapshot, pod)
     cluster = clusters.read_what_can_be(keys, snapshot)
     namespace, short = _namespace(pod), pod["metadata"]["name"]
     answer = Answer(pod=f"{namespace}/{short}", namespace=namespace, cluster=cluster)
+    answer = replace(answer, notes=tuple(_notes(pod)))
+    by = _policy(policy, cluster, answer, request)
     for tenant in cluster.tenants:
-        if (tenant.namespace or "default", tenant.name) == (namespace, short):
-            return _running(answer, tenant, request)
-    pending = advice.Pending(namespace=namespace, name=short, request=request)
-    return Answer(
-        pod=answer.pod,
-        namespace=namespace,
-        cluster=cluster,
-        waiting=advice.explain(cluster, pending),
-    )
+        if (tenant.namespace or _DEFAULT_NAMESPACE, tenant.name) == (namespace, short):
+            there = tenant.placement.node in cluster.nodes
+            standing = alternatives.why(cluster, tenant, request, demands, by) if there else None
+            return replace(answer, held=tenant, standing=standing)
+    problem = clusters.undecided(keys, pod, request)
+    if problem:
+        answer = replace(answer, notes=(*answer.notes, problem))
+    if (pod.get("spec") or {}).get("nodeName"):
+        return answer
+    pending = advice.Pending(namespace=namespace, name=short, request=request, demands=demands)
+    waiting = advice.explain(cluster, pending, by)
+    notes = (*answer.notes, _MORE) if waiting.fits else answer.notes
+    return replace(answer, waiting=waiting, notes=notes)
 
 
-def _running(answer: Answer, tenant: Tenant, request: PodRequest) -> Answer:
-    there = tenant.placement.node in answer.cluster.nodes
-    return Answer(
-        pod=answer.pod,
-        namespace=answer.namespace,
-        cluster=answer.cluster,
-        held=tenant,
-        standing=alternatives.why(answer.cluster, tenant, request) if there else None,
-    )
+def _policy(name: str, cluster: Cluster, answer: Answer, request: PodRequest) -> Policy:
+    """Return the policy; what `fgd` measures by is what the cluster's pods ask, and this one."""
+    asked: list[PodRequest | Placement] = [request]
+    asked.extend(each.placement for each in cluster.tenants if each.title != answer.pod)
+    return named(name, workload_of((each, 1) for each in asked))
 
 
-def _request(keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any]) -> PodRequest:
+def _asked(keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any]) -> tuple[PodRequest, Demands]:
     try:
-        request = parse_request(keys, pod)
+        request, demands = parse_request(keys, pod), parse_demands(pod)
     except BadRequest as error:
         raise snapshot.error(pod, error) from error
     if request is None:
         raise snapshot.error(pod, f"asks for no GPU: no limit names {keys.vcuda_core}")
     if finished(pod):
         raise snapshot.error(pod, f"has ended ({pod['status']['phase']}) and holds nothing")
-    return request
+    return request, demands
+
+
+def _notes(pod: Mapping[str, Any]) -> list[str]:
+    since = pod["metadata"].get("deletionTimestamp")
+    return [f"it is being deleted since {since}"] if since else []
 
 
 def _namespace(pod: Mapping[str, Any]) -> str:
-    return str(pod["metadata"].get("namespace") or "default")
+    return str(pod["metadata"].get("namespace") or _DEFAULT_NAMESPACE)
 
 
-def _find(snapshot: Snapshot, name: str) -> Mapping[str, Any]:
-    namespace, slash, short = name.rpartition("/")
-    wanted = (namespace if slash else "default", short)
-    for pod in snapshot.pods:
-        if (_namespace(pod), pod["metadata"]["name"]) == wanted:
+def _find(snapshot: Snapshot, name: str, namespace: str | None) -> Mapping[str, Any]:
+    """Return the pod of this name.
+
+    Raises:
+        SourceError: there is none; says in which namespaces there is one.
+    """
+    before, slash, short = name.rpartition("/")
+    if slash and namespace not in {None, before}:
+        raise SourceError(f"{name} is in namespace {before}, but -n says {namespace}")
+    wanted = before if slash else namespace or _DEFAULT_NAMESPACE
+    alike = [pod for pod in snapshot.pods if pod["metadata"]["name"] == short]
+    for pod in alike:
+        if _namespace(pod) == wanted:
             return pod
-    raise SourceError(f"{snapshot.origin}: no pod {wanted[0]}/{wanted[1]}; write NAMESPACE/NAME")
+    others = ", ".join(sorted(f"{_namespace(pod)}/{short}" for pod in alike)[:3])
+    hint = f"; there is {others}" if others else "; write NAMESPACE/NAME"
+    raise SourceError(f"{snapshot.origin}: no pod {wanted}/{short}{hint}")

@@ -3,19 +3,20 @@
 The JSON follows the schema `explain.json` beside the other schemas.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gpustack.cli import quota_views
 from gpustack.model import advice, alternatives
-from gpustack.model.advice import Change
 from gpustack.model.alternatives import Alternative
 from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
+from gpustack.wire import explanations
 
 _Rows = list[Sequence[object]]
+NOTHING_ASKED: Final = advice.Explanation(answers={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Answer:
         held: where it is, when it holds cards already.
         standing: why it is there; None where its node isn't in the snapshot.
         waiting: why it waits, for a pod that holds none.
+        notes: what is odd about the pod itself.
     """
 
     pod: str
@@ -36,19 +38,18 @@ class Answer:
     cluster: Cluster
     held: Tenant | None = None
     standing: alternatives.Standing | None = None
-    waiting: advice.Explanation | None = None
+    waiting: advice.Explanation = NOTHING_ASKED
+    notes: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
         """True when the pod holds cards or some node has them."""
-        return self.waiting is None or self.waiting.fits
+        return self.held is not None or self.waiting.fits
 
 
 def tables(answer: Answer) -> list[_Rows]:
-    """Return a table of the nodes' answers, one of changes or alternatives, one of the quota."""
-    several = [_nodes(answer)]
-    if answer.waiting is not None:
-        several.append(_changes(answer.waiting.changes))
+    """Return notes, the nodes' answers, changes or alternatives, and the quota."""
+    several = [_notes(answer), _nodes(answer), _changes(answer)]
     if answer.standing is not None:
         several.append(_alternatives(answer.standing.alternatives))
     several.append(quota_views.rows(answer.cluster, [answer.namespace]))
@@ -57,26 +58,28 @@ def tables(answer: Answer) -> list[_Rows]:
 
 def as_json(answer: Answer) -> dict[str, Any]:
     """Return the same as plain values."""
-    return {
-        "pod": answer.pod,
-        "fits": answer.fits,
-        "held": None if answer.held is None else _placement(answer.held.placement),
-        "nodes": {
-            node: _placement(each) if isinstance(each, Placement) else _refusal(each)
-            for node, each in _answers(answer).items()
-        },
-        "changes": [_change(each) for each in answer.waiting.changes] if answer.waiting else [],
-        "alternatives": (
-            [_alternative(each) for each in answer.standing.alternatives] if answer.standing else []
-        ),
-        "quota": next(iter(quota_views.as_json(answer.cluster, [answer.namespace])), None),
-    }
+    if answer.held is not None:
+        held = answer.held.placement
+        return explanations.running(answer.pod, answer.cluster, held, answer.standing, answer.notes)
+    return explanations.waiting(answer.pod, answer.cluster, answer.waiting, answer.notes)
 
 
-def _answers(answer: Answer) -> dict[str, Placement | Refusal]:
-    if answer.waiting is not None:
-        return dict(answer.waiting.answers)
-    return {} if answer.standing is None else dict(answer.standing.refusals)
+def _answers(answer: Answer) -> Mapping[str, Placement | Refusal]:
+    if answer.held is None:
+        return answer.waiting.answers
+    return {} if answer.standing is None else answer.standing.refusals
+
+
+def _notes(answer: Answer) -> _Rows:
+    trouble = None if answer.standing is None else answer.standing.trouble
+    lines = list(answer.notes)
+    if trouble is not None:
+        lines.append(f"its decision does not hold today: {_told(trouble)}")
+    return [("NOTE",), *((line,) for line in lines)] if lines else []
+
+
+def _told(refusal: Refusal) -> str:
+    return f"{refusal.reason}: {refusal.detail or refusal.message}"
 
 
 def _nodes(answer: Answer) -> _Rows:
@@ -85,10 +88,11 @@ def _nodes(answer: Answer) -> _Rows:
         table.append((answer.held.placement.node, "holds", _cards(answer.held.placement)))
     for node, each in _answers(answer).items():
         if isinstance(each, Placement):
-            table.append((node, "fits", _cards(each)))
+            first = " (first choice)" if node == answer.waiting.choice else ""
+            table.append((node, f"fits{first}", _cards(each)))
         else:
-            table.append((node, f"{each.reason}: {each.detail or each.message}", _reasons(each)))
-    return table
+            table.append((node, _told(each), _reasons(each)))
+    return table if len(table) > 1 else []
 
 
 def _reasons(refusal: Refusal) -> str:
@@ -99,11 +103,13 @@ def _reasons(refusal: Refusal) -> str:
     return "; ".join(f"{why} {','.join(minors)}" for why, minors in by_reason.items()) or "-"
 
 
-def _changes(changes: Sequence[Change]) -> _Rows:
-    if not changes:
+def _changes(answer: Answer) -> _Rows:
+    if answer.fits or not answer.waiting.answers:
         return []
     table: _Rows = [("WOULD FIT IF", "NODE", "CARDS")]
-    for each in changes:
+    if not answer.waiting.changes:
+        table.append(("no single change is enough", "-", "-"))
+    for each in answer.waiting.changes:
         doubt = "" if each.smallest else " (a smaller set may exist: the search was cut off)"
         table.append((each.text + doubt, each.placement.node, _cards(each.placement)))
     return table
@@ -125,50 +131,6 @@ def _alternatives(alternatives: Sequence[Alternative]) -> _Rows:
         for each in alternatives
     )
     return table
-
-
-def _change(change: Change) -> dict[str, Any]:
-    asked = {each.name: each for each in change.request.containers}
-    container = asked.get(change.container)
-    return {
-        "kind": str(change.kind),
-        "text": change.text,
-        "container": change.container,
-        "cores": None if container is None else container.cores,
-        "memory_units": None if container is None else container.memory_units,
-        "names": list(change.names),
-        "count": change.count,
-        "smallest": change.smallest,
-        "placement": _placement(change.placement),
-    }
-
-
-def _alternative(other: Alternative) -> dict[str, Any]:
-    return {
-        "placement": _placement(other.placement),
-        "verdict": str(other.verdict),
-        "criterion": other.criterion,
-        "chosen": other.chosen,
-        "other": other.other,
-    }
-
-
-def _refusal(refusal: Refusal) -> dict[str, Any]:
-    return {
-        "code": str(refusal.reason),
-        "message": refusal.detail or refusal.message,
-        "cards": [{"minor": each.minor, "code": str(each.reason)} for each in refusal.cards],
-    }
-
-
-def _placement(placement: Placement) -> dict[str, Any]:
-    return {
-        "node": placement.node,
-        "containers": [
-            {"name": each.name, "minors": list(each.minors), "uuids": list(each.uuids)}
-            for each in placement.containers
-        ],
-    }
 
 
 def _cards(placement: Placement) -> str:

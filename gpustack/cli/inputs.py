@@ -1,62 +1,94 @@
 """Files that several questions are asked with: a pod, a trace. Errors name file and place."""
 
 import argparse
-import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from gpustack.cli.source import SourceError
+from gpustack.cli.files import SourceError, text_of, title
 from gpustack.model.device import Node
+from gpustack.model.eligibility import Demands
 from gpustack.model.replay import Arrival
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
-from gpustack.wire.pods import parse_request
+from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.pods import container_names, parse_request
 from gpustack.wire.trace import parse_trace
-from gpustack.wire.workloads import parse_workload
+from gpustack.wire.workloads import Workload, parse_workloads
 
 
 def positive(text: str) -> int:
     """Read a number of things on the command line.
 
     Raises:
-        argparse.ArgumentTypeError: not a whole number above 0.
+        argparse.ArgumentTypeError: not a whole number above 0, or one that nobody waits for.
     """
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
     return int(text)
 
 
-def text_of(path: str) -> str:
-    """Return a file's text; ``-`` is the standard input.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPod:
+    """The pod of a file.
+
+    Attributes:
+        namespace: where it would run.
+        name: its own, or that of the object around it.
+        request: the cards that it asks for.
+        demands: what it says about nodes.
+        containers: the names of `spec.containers`, in order.
+    """
+
+    namespace: str
+    name: str
+    request: PodRequest
+    demands: Demands
+    containers: tuple[str, ...]
+
+
+def pod(keys: Keys, path: str) -> AskedPod:
+    """Return the one pod of a file that asks for a GPU.
 
     Raises:
-        SourceError: it can't be read, or isn't UTF-8.
+        SourceError: none does, several do, or one asks for what doesn't exist; names the field.
+        BadDocument, BadWorkload: there is no pod in it.
     """
+    found = [
+        (each, request)
+        for each in parse_workloads(title(path), text_of(path))
+        if (request := _request(keys, each)) is not None
+    ]
+    if not found:
+        field = "spec.containers[].resources.limits"
+        raise SourceError(f"{title(path)}: {field}: asks for no GPU; set {keys.vcuda_core}")
+    if len(found) > 1:
+        titles = ", ".join(each.title for each, _ in found[:4])
+        raise SourceError(f"{title(path)}: {len(found)} pods ask for a GPU ({titles}); leave one")
+    workload, request = found[0]
+    metadata = workload.pod["metadata"]
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: is not UTF-8 at byte {error.start}") from error
-
-
-def pod(keys: Keys, path: str) -> tuple[Mapping[str, Any], PodRequest]:
-    """Return the pod of a file and what it asks.
-
-    Raises:
-        SourceError: it asks for no GPU, or for what doesn't exist; names the field.
-        BadWorkload: there is no pod in it.
-    """
-    found = parse_workload(path, text_of(path))
-    try:
-        request = parse_request(keys, found.pod)
+        demands = parse_demands(workload.pod)
     except BadRequest as error:
-        raise SourceError(f"{path}: {found.place(error.message)}") from error
-    if request is None:
-        limits = found.place("spec.containers[].resources.limits")
-        raise SourceError(f"{path}: {limits}: asks for no GPU; set {keys.vcuda_core}")
-    return found.pod, request
+        raise _bad(workload, error) from error
+    return AskedPod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        request=request,
+        demands=demands,
+        containers=container_names(workload.pod),
+    )
+
+
+def _request(keys: Keys, workload: Workload) -> PodRequest | None:
+    try:
+        return parse_request(keys, workload.pod)
+    except BadRequest as error:
+        raise _bad(workload, error) from error
+
+
+def _bad(workload: Workload, error: BadRequest) -> SourceError:
+    place = workload.place(error.field)
+    return SourceError(f"{place}{error.message.removeprefix(error.field)}")
 
 
 def trace(path: str, nodes: Iterable[Node]) -> tuple[Arrival, ...]:
@@ -67,4 +99,4 @@ def trace(path: str, nodes: Iterable[Node]) -> tuple[Arrival, ...]:
         BadTrace: it can't be played.
     """
     sizes = [card.memory_units for node in nodes for card in node.cards]
-    return parse_trace(path, text_of(path), card_memory_units=min(sizes, default=1))
+    return parse_trace(title(path), text_of(path), card_memory_units=min(sizes, default=1))

@@ -1,25 +1,53 @@
 """The composition root of the ``gpustack`` command.
 
 Each command is a module with ``add`` (its part of the command line) and ``run`` (its answer).
-Exit status: 0 yes, 1 no (with a reason), 2 wrong use or unreadable input. Errors go to stderr.
+Exit status: 0 yes, 1 no (with a reason), 2 wrong use or unreadable input. Errors go to stderr, one
+line each.
 """
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 import gpustack
 from gpustack.cli import completion, explain, replay, snapshot, topo, usage, what_if
 from gpustack.model.errors import GpustackError
 
 COMMANDS: Final = (topo, usage, explain, what_if, replay, snapshot, completion)
+_INTERRUPTED: Final = 128 + signal.SIGINT  # what shells say of a program that a signal ended
+_HELP: Final = """\
+Who uses which GPU, why a pod waits, and what would happen if. Reads a cluster or a snapshot of one;
+topo reads this host."""
+_STATUS: Final = """\
+exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
+`gpustack COMMAND --help` says more about each."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, and takes no abbreviations.
+
+    An abbreviation that works today is ambiguous with the next release's option.
+    """
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
-    top = argparse.ArgumentParser(prog="gpustack", description="Who uses which GPU, and why not.")
+    top = Parser(
+        prog="gpustack",
+        description=_HELP,
+        epilog=_STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("--version", action="version", version=f"gpustack {gpustack.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
@@ -34,13 +62,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
-        # `gpustack usage | head -1`: nobody reads on, and the last flush at exit must not say so
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_stdout()  # `gpustack usage | head -1`: nobody reads on
         return 1
+    except KeyboardInterrupt:
+        _close_stdout()
+        return _INTERRUPTED
     except GpustackError as error:
         print(f"gpustack: {error}", file=sys.stderr)
         return 2
+    except OSError as error:  # inputs translate theirs; this is the answer that has no place
+        _close_stdout()
+        print(f"gpustack: can't write the answer: {error.strerror}", file=sys.stderr)
+        return 2
     return status
+
+
+def _close_stdout() -> None:
+    """Let the last flush at exit, which would complain again, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

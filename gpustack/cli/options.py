@@ -3,7 +3,9 @@
 import argparse
 
 from gpustack.cli import source
+from gpustack.cli.files import title
 from gpustack.wire.annotations import DEFAULT_DOMAIN
+from gpustack.wire.nodes import NodeLabels
 
 
 def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
@@ -14,14 +16,67 @@ def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add where to read from and how to print the answer."""
     add_kubeconfig(parser)
-    parser.add_argument("--snapshot", metavar="FILE", help="read this instead of a cluster")
-    parser.add_argument("--domain", default=DEFAULT_DOMAIN, help="default: %(default)s")
+    parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        help="read this instead of a cluster: what gpustack snapshot, or "
+        "`kubectl get nodes,pods,configmaps -A -o json`, writes; - is the standard input",
+    )
+    parser.add_argument(
+        "--domain",
+        default=DEFAULT_DOMAIN,
+        help="of resources and annotations; default: %(default)s",
+    )
+    add_quota(parser)
+    for what, default in (("model", source.USUAL.labels.model), ("pool", source.USUAL.labels.pool)):
+        parser.add_argument(
+            f"--{what}-label",
+            metavar="LABEL",
+            default=default,
+            help=f"of nodes, that names their {what}; default: %(default)s",
+        )
     add_output(parser)
+
+
+def add_quota(parser: argparse.ArgumentParser) -> None:
+    """Add where the quota stands."""
+    parser.add_argument(
+        "--quota",
+        metavar="NAMESPACE/NAME",
+        type=_quota,
+        default="/".join(source.USUAL.quota),
+        help="the quota's ConfigMap; default: %(default)s",
+    )
+
+
+def _quota(text: str) -> tuple[str, str]:
+    """Read the name of a ConfigMap.
+
+    Raises:
+        argparse.ArgumentTypeError: not of two parts.
+    """
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return namespace, name
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the form of the answer."""
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="for people or for programs; default: %(default)s",
+    )
+
+
+def check_one_pipe(parser: argparse.ArgumentParser, **files: str | None) -> None:
+    """End with status 2 where two of these options would read the same standard input."""
+    names = [f"--{name}" for name, path in files.items() if path == "-"]
+    if len(names) > 1:
+        parser.error(f"only one of {' and '.join(names)} can be the standard input")
 
 
 def read(chosen: argparse.Namespace) -> source.Snapshot:
@@ -30,7 +85,9 @@ def read(chosen: argparse.Namespace) -> source.Snapshot:
     Raises:
         GpustackError: the cluster or the file can't be read.
     """
+    labels = NodeLabels(model=chosen.model_label, pool=chosen.pool_label)
+    names = source.Names(quota=chosen.quota, labels=labels)
     if chosen.snapshot is not None:
-        return source.parse(chosen.snapshot, source.read_file(chosen.snapshot))
+        return source.parse(title(chosen.snapshot), source.read_file(chosen.snapshot), names)
     kubeconfig = source.kubeconfig_path(chosen.kubeconfig)
-    return source.parse(kubeconfig, source.read_cluster(kubeconfig))
+    return source.parse(kubeconfig, source.read_cluster(kubeconfig, names), names)

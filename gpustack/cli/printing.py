@@ -1,8 +1,20 @@
-"""Answers on the screen: a table for people, JSON for programs."""
+"""Answers on the screen: a table for people, JSON for programs, progress for who waits."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+_BOLD: Final = "\x1b[1m"
+_RED: Final = "\x1b[31m"
+_PLAIN: Final = "\x1b[0m"
+
+
+class Alarm(str):
+    """A cell that people must not overlook: red where there are colours."""
+
+    __slots__ = ()
 
 
 def show(output: str, rows: Sequence[Sequence[object]], value: dict[str, Any]) -> None:
@@ -15,17 +27,82 @@ def show_all(
 ) -> None:
     """Print several tables with an empty line between them, or the value as JSON."""
     if output == "json":
-        print(json.dumps(value, indent=2))
+        _json(value)
         return
+    coloured = _coloured()
     for number, rows in enumerate(tables):
         if number:
             print()
-        _table(rows)
+        _table(rows, coloured=coloured)
 
 
-def _table(rows: Sequence[Sequence[object]]) -> None:
-    texts = [[str(cell) for cell in row] for row in rows]
+def progress(name: str) -> Callable[[int, int], None] | None:
+    """Return what tells a person how many pods of how many are done; programs aren't told."""
+    if not sys.stderr.isatty():
+        return None
+    told = -1
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        percent = 100 * done // total
+        if percent != told:
+            told = percent
+            end = "\n" if done == total else ""
+            sys.stderr.write(f"\r{name}: {percent} % of {total} pods{end}")
+            sys.stderr.flush()
+
+    return tell
+
+
+def _coloured() -> bool:
+    """Say whether stdout is a terminal whose user wants colours (https://no-color.org)."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and sys.stdout.isatty()
+
+
+def _json(value: dict[str, Any]) -> None:
+    """Print an object, a line for each entry of its members, and never all of it in memory.
+
+    What ten thousand pods hear from a thousand nodes is most of a gigabyte.
+    """
+    write = sys.stdout.write
+    write("{")
+    for number, (key, member) in enumerate(value.items()):
+        write(f"{',' if number else ''}\n  {json.dumps(key)}: ")
+        match member:
+            case [_, *_]:
+                _lines("[]", (json.dumps(each) for each in member), write)
+            case {**entries} if entries:
+                texts = (f"{json.dumps(k)}: {json.dumps(each)}" for k, each in entries.items())
+                _lines("{}", texts, write)
+            case _:
+                write(json.dumps(member))
+    write("\n}\n" if value else "}\n")
+
+
+def _lines(brackets: str, texts: Iterator[str], write: Callable[[str], object]) -> None:
+    write(brackets[0])
+    for number, text in enumerate(texts):
+        write(f"{',' if number else ''}\n    {text}")
+    write(f"\n  {brackets[1]}")
+
+
+def _table(rows: Sequence[Sequence[object]], *, coloured: bool) -> None:
+    texts = [[_printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
-    for row in texts:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print(line.rstrip())
+    for number, row in enumerate(texts):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[-1] = cells[-1].rstrip()
+        if coloured:
+            alarming = [isinstance(cell, Alarm) for cell in rows[number]]
+            cells = [
+                f"{_RED}{cell}{_PLAIN}" if alarm else cell
+                for cell, alarm in zip(cells, alarming, strict=True)
+            ]
+        line = "  ".join(cells).rstrip()
+        print(f"{_BOLD}{line}{_PLAIN}" if coloured and not number else line)
+
+
+def _printable(text: str) -> str:
+    """Return a text without what could steer a terminal: a snapshot's names are anybody's."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,27 +1,45 @@
 """``gpustack replay``: a trace of arrivals and departures under several policies, side by side."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from gpustack.cli import clusters, inputs, options, printing, replay_views
 from gpustack.cli.replay_views import Played
 from gpustack.model import replay
 from gpustack.model.device import Node
+from gpustack.model.eligibility import OPEN, out_of_service
+from gpustack.model.fleet import Progress
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.policies import NAMES, named
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.annotations import Keys
 from gpustack.wire.trace import shuffled
 
-_DEFAULT_POINTS = 12
+_DEFAULT_POINTS: Final = 12
+_MORE: Final = """\
+Plays arrivals and departures on the nodes of the snapshot beside the pods that hold cards there,
+under one policy after another. Pods that don't fit wait. Nodes that are cordoned or not ready play
+no part; other taints, and quotas, aren't looked at, for a trace says nothing of either.
+
+USED: part of the compute of all cards that is in use; FRAG: part of the free compute that can't
+serve what the trace asks (FGD's measure); WAIT: pods that wait."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
-    parser = commands.add_parser("replay", help="a trace of pods under several policies")
+    parser = commands.add_parser(
+        "replay",
+        help="a trace of pods under several policies",
+        description=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
-        "--trace", metavar="CSV", required=True, help="arrival,duration,cores,memory,count"
+        "--trace",
+        metavar="CSV",
+        required=True,
+        help="arrival,duration,cores,memory,count, or the columns of Alibaba's gpu-v2023 pod "
+        "lists; - is the standard input",
     )
     parser.add_argument(
         "--policies",
@@ -41,16 +59,23 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
         help="how many moments to print, evenly spaced; default: %(default)s",
     )
     options.add_reading(parser)
+    parser.set_defaults(parser=parser)
     return parser
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the cluster over time under each policy; 1 when a pod waits to the end in any."""
-    nodes = tuple(clusters.read(Keys(chosen.domain), options.read(chosen)).nodes.values())
+    options.check_one_pipe(chosen.parser, snapshot=chosen.snapshot, trace=chosen.trace)
+    cluster = clusters.read(Keys(chosen.domain), options.read(chosen))
+    nodes = tuple(
+        node
+        for name, node in cluster.nodes.items()
+        if not out_of_service(cluster.hosts.get(name, OPEN))
+    )
     arrivals = inputs.trace(chosen.trace, nodes)
     if chosen.seed is not None:
         arrivals = shuffled(arrivals, chosen.seed)
-    played = play(nodes, arrivals, chosen.policies, _progress)
+    played = play(nodes, arrivals, chosen.policies, printing.progress)
     printing.show_all(
         chosen.output,
         replay_views.tables(played, chosen.points),
@@ -59,20 +84,20 @@ def run(chosen: argparse.Namespace) -> int:
     return 1 if any(each.unplaced for each in played.runs.values()) else 0
 
 
-Progress = Callable[[str], replay.Progress | None]
+Tellers = Callable[[str], Progress | None]
 
 
 def play(
     nodes: tuple[Node, ...],
     arrivals: Iterable[replay.Arrival],
     policies: Iterable[str],
-    progress: Progress = lambda _: None,
+    tellers: Tellers = lambda _: None,
 ) -> Played:
     """Play a trace under each policy, all measured by the trace's own workload."""
     trace = tuple(arrivals)
     workload = workload_of((each.request, each.count) for each in trace)
     runs = {
-        name: replay.run(nodes, trace, named(name, workload), workload, progress(name))
+        name: replay.run(nodes, trace, named(name, workload), workload, tellers(name))
         for name in policies
     }
     arrived = {each.at for each in trace}
@@ -94,21 +119,3 @@ def _policies(text: str) -> tuple[str, ...]:
         allowed = ",".join(NAMES)
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of different ones of {allowed}")
     return names
-
-
-def _progress(policy: str) -> replay.Progress | None:
-    """Return what tells a person that something happens; programs and files aren't told."""
-    if not sys.stderr.isatty():
-        return None
-    told = -1
-
-    def tell(arrived: int, total: int) -> None:
-        nonlocal told
-        percent = 100 * arrived // total
-        if percent != told:
-            told = percent
-            end = "\n" if arrived == total else ""
-            sys.stderr.write(f"\r{policy}: {percent} % of {total} pods{end}")
-            sys.stderr.flush()
-
-    return tell

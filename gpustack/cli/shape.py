@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
-    {dict: "an object", list: "an array", str: "a text"}
+    {dict: "an object", list: "an array", str: "a text", bool: "true or false"}
 )
 
 _OBJECT: Final[Mapping[str, type]] = MappingProxyType(
@@ -20,13 +20,17 @@ _OBJECT: Final[Mapping[str, type]] = MappingProxyType(
         "metadata.uid": str,
         "metadata.annotations": dict,
         "metadata.labels": dict,
+        "metadata.ownerReferences": list,
         "spec": dict,
         "spec.nodeName": str,
+        "spec.unschedulable": bool,
+        "spec.taints": list,
         "spec.containers": list,
         "spec.initContainers": list,
         "data": dict,
         "status": dict,
         "status.phase": str,
+        "status.conditions": list,
         "status.allocatable": dict,
         "status.capacity": dict,
     }
@@ -35,6 +39,17 @@ _OBJECT: Final[Mapping[str, type]] = MappingProxyType(
 _CONTAINER: Final[Mapping[str, type]] = MappingProxyType(
     {"name": str, "restartPolicy": str, "resources": dict, "resources.limits": dict}
 )
+
+_LISTED: Final[Mapping[str, Mapping[str, type]]] = MappingProxyType(
+    {
+        "spec.containers": _CONTAINER,
+        "spec.initContainers": _CONTAINER,
+        "spec.taints": {"key": str, "value": str, "effect": str},
+        "status.conditions": {"type": str, "status": str},
+        "metadata.ownerReferences": {"kind": str},
+    }
+)
+"""What the members of arrays must be."""
 
 
 def problem(item: object) -> str:
@@ -53,9 +68,9 @@ def _problems(item: object) -> Iterator[str]:
         for key, value in (_at(item, field) or {}).items():
             if not isinstance(value, str):
                 yield f".{field}[{key}]: must be a text"
-    for field in ("spec.containers", "spec.initContainers"):
-        for index, container in enumerate(_at(item, field) or ()):
-            for found in _mismatches(container, _CONTAINER):
+    for field, shape in _LISTED.items():
+        for index, each in enumerate(_at(item, field) or ()):
+            for found in _mismatches(each, shape):
                 yield f".{field}[{index}]{found}"
 
 

@@ -11,10 +11,13 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     """Add the command line."""
     parser = commands.add_parser("snapshot", help="write what the others read")
     options.add_kubeconfig(parser)
+    options.add_quota(parser)
     return parser
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print the cluster's nodes and pods as one List."""
-    json.dump(source.read_cluster(source.kubeconfig_path(chosen.kubeconfig)), sys.stdout)
+    """Print the cluster's nodes, pods and quota as one List."""
+    kubeconfig = source.kubeconfig_path(chosen.kubeconfig)
+    json.dump(source.read_cluster(kubeconfig, source.Names(quota=chosen.quota)), sys.stdout)
+    print()
     return 0

@@ -5,28 +5,40 @@ ConfigMap as ``kubectl get nodes,pods,configmaps -A -o json`` gives it, so an an
 on where it came from.
 """
 
-import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient, KubeError
 from gpustack.cli import shape
-from gpustack.model.errors import GpustackError
+from gpustack.cli.files import SourceError, json_of, title
 from gpustack.wire import quota
+from gpustack.wire.nodes import LABELS, NodeLabels
+
+__all__ = ["DEFAULT_KUBECONFIG", "Snapshot", "SourceError"]
 
 DEFAULT_KUBECONFIG: Final = "/etc/kubernetes/admin.conf"
 _PATHS: Final = {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods"}
-_QUOTA_PATH: Final = (
-    f"/api/v1/namespaces/{quota.CONFIG_MAP_NAMESPACE}/configmaps/{quota.CONFIG_MAP_NAME}"
-)
-_NO_QUOTA: Final = (403, 404)  # somebody who may not read it is answered as if there were none
+_FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
 
 
-class SourceError(GpustackError):
-    """A snapshot that can't be read; the message names the file, the place and what is wanted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What an operator may have named otherwise, as the extender's configuration has it too.
+
+    Attributes:
+        quota: namespace and name of the quota's ConfigMap.
+        labels: which say a node's pool, and its model where it doesn't publish its cards.
+    """
+
+    quota: tuple[str, str] = (quota.CONFIG_MAP_NAMESPACE, quota.CONFIG_MAP_NAME)
+    labels: NodeLabels = LABELS
+
+
+USUAL: Final = Names()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +51,7 @@ class Snapshot:
         quota: the quota's ConfigMap; None where there is none.
         origin: the file, or the kubeconfig of the cluster.
         items: all of the List, to tell places by.
+        names: what things are called in it.
     """
 
     nodes: tuple[Mapping[str, Any], ...]
@@ -46,15 +59,12 @@ class Snapshot:
     quota: Mapping[str, Any] | None = None
     origin: str = ""
     items: tuple[Mapping[str, Any], ...] = ()
+    names: Names = USUAL
 
     def error(self, item: Mapping[str, Any], problem: object) -> SourceError:
         """Return the error of one object, with the file and its place in the List."""
-        metadata = item["metadata"]
         index = next(at for at, each in enumerate(self.items) if each is item)
-        namespace = metadata.get("namespace")
-        name = f"{namespace}/{metadata['name']}" if namespace else metadata["name"]
-        kind = str(item.get("kind")).lower()
-        return SourceError(f"{self.origin}: items[{index}] ({kind} {name}): {problem}")
+        return SourceError(f"{self.origin}: items[{index}] ({_titled(item)}): {problem}")
 
 
 def kubeconfig_path(chosen: str | None) -> str:
@@ -62,7 +72,7 @@ def kubeconfig_path(chosen: str | None) -> str:
     return chosen or os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
 
 
-def read_cluster(kubeconfig: str) -> dict[str, Any]:
+def read_cluster(kubeconfig: str, names: Names = USUAL) -> dict[str, Any]:
     """Return the cluster's nodes, pods and quota as one List.
 
     Raises:
@@ -75,16 +85,22 @@ def read_cluster(kubeconfig: str) -> dict[str, Any]:
         for kind, path in _PATHS.items()
         for item in client.get(path).get("items") or ()
     ]
-    items.extend(_read_quota(client))
+    items.extend(_read_quota(client, *names.quota))
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _read_quota(client: KubeClient) -> Iterator[dict[str, Any]]:
+def _read_quota(client: KubeClient, namespace: str, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the quota where there is one; who may not read it is answered as if there were none."""
     try:
-        yield {"apiVersion": "v1", "kind": "ConfigMap", **client.get(_QUOTA_PATH)}
+        body = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
     except KubeError as error:
-        if error.status not in _NO_QUOTA:
+        if error.status == _FORBIDDEN:
+            told = f"may not read the quota, configmap {namespace}/{name}: it is left out"
+            print(f"gpustack: {told}", file=sys.stderr)
+        elif error.status != _NOT_FOUND:
             raise
+        return
+    yield {"apiVersion": "v1", "kind": "ConfigMap", **body}
 
 
 def read_file(path: str) -> dict[str, Any]:
@@ -93,44 +109,54 @@ def read_file(path: str) -> dict[str, Any]:
     Raises:
         SourceError: no such file, not JSON, or not a List.
     """
-    try:
-        value = json.loads(Path(path).read_text())
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise SourceError(f"{path}: is not JSON: {error}") from error
-    except RecursionError as error:
-        raise SourceError(f"{path}: is nested too deeply") from error
+    value = json_of(path)
     if not isinstance(value, dict) or value.get("kind") != "List":
-        raise SourceError(f'{path}: kind: must be "List", as gpustack snapshot writes it')
+        raise SourceError(f'{title(path)}: kind: must be "List", as gpustack snapshot writes it')
     return value
 
 
-def parse(path: str, value: Mapping[str, Any]) -> Snapshot:
+def parse(path: str, value: Mapping[str, Any], names: Names = USUAL) -> Snapshot:
     """Sort a List's items by kind; other kinds are passed over.
 
     Raises:
-        SourceError: an item isn't shaped like an object of the API; names the place.
+        SourceError: an item isn't shaped like an object of the API, or stands twice; names the
+            place.
     """
     items = value.get("items")
     if not isinstance(items, list):
         raise SourceError(f"{path}: items: must be an array of nodes and pods")
     by_kind: dict[str, list[Mapping[str, Any]]] = {"Node": [], "Pod": [], "ConfigMap": []}
+    first: dict[str, int] = {}
     for index, item in enumerate(items):
         problem = shape.problem(item)
         if problem:
             raise SourceError(f"{path}: items[{index}]{problem}")
-        by_kind.get(str(item.get("kind")), []).append(item)
+        found = by_kind.get(str(item.get("kind")))
+        if found is None:
+            continue
+        found.append(item)
+        named = _titled(item)
+        if named in first:
+            raise SourceError(f"{path}: items[{index}] ({named}): is items[{first[named]}] again")
+        first[named] = index
     return Snapshot(
         nodes=tuple(by_kind["Node"]),
         pods=tuple(by_kind["Pod"]),
-        quota=next(filter(_is_quota, by_kind["ConfigMap"]), None),
+        quota=next((each for each in by_kind["ConfigMap"] if _named(each) == names.quota), None),
         origin=path,
         items=tuple(items),
+        names=names,
     )
 
 
-def _is_quota(config_map: Mapping[str, Any]) -> bool:
-    metadata = config_map["metadata"]
-    wanted = (quota.CONFIG_MAP_NAMESPACE, quota.CONFIG_MAP_NAME)
-    return (metadata.get("namespace"), metadata["name"]) == wanted
+def _titled(item: Mapping[str, Any]) -> str:
+    """Return an object's kind and name as people write them: `pod default/web`."""
+    metadata = item["metadata"]
+    namespace = metadata.get("namespace")
+    name = f"{namespace}/{metadata['name']}" if namespace else metadata["name"]
+    return f"{str(item.get('kind')).lower()} {name}"
+
+
+def _named(item: Mapping[str, Any]) -> tuple[object, object]:
+    metadata = item["metadata"]
+    return metadata.get("namespace"), metadata["name"]

@@ -16,12 +16,12 @@ from gpustack.cli import options, printing
 from gpustack.model import drawing, tree
 from gpustack.model.device import Node
 from gpustack.model.errors import GpustackError
-from gpustack.model.topology import Links
 from gpustack.wire.nodes import encode_devices
 from gpustack.wire.topo_text import BadTopoText, parse
 
 _MIB: Final = 1 << 20
 _MOST_MIB: Final = (1 << 33) - 1  # what the annotation's number of bytes can hold exactly
+_FROM_TEXT: Final = "give what `nvidia-smi topo -m` prints there with --from-text"
 _LEVEL_NAMES: Final[Mapping[tree.TreeLevel, str]] = MappingProxyType(
     {**drawing.NAMES, tree.TreeLevel.CARD: "GPU"}
 )
@@ -52,11 +52,11 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the cards; 1 when this host has none."""
-    node, paths = _read(chosen)
+    node = _read(chosen)
     if not node.cards:
         print("gpustack: this host has no card", file=sys.stderr)
         return 1
-    root = tree.of(node, paths)
+    root = tree.of(node)
     if chosen.annotation:
         print(encode_devices(node))
     elif chosen.output == "json":
@@ -84,8 +84,8 @@ def _drawn(form: str | None, node: Node, root: tree.Branch) -> str:
             return drawing.plain(node, root)
 
 
-def _read(chosen: argparse.Namespace) -> tuple[Node, Links]:
-    """Return the node, and its PCIe paths where NVML tells them.
+def _read(chosen: argparse.Namespace) -> Node:
+    """Return the node of the text, or of this host.
 
     Raises:
         TopoError: no such file, or a text's option without a text.
@@ -94,43 +94,50 @@ def _read(chosen: argparse.Namespace) -> tuple[Node, Links]:
     """
     if chosen.from_text is None:
         if chosen.memory_mib is not None or chosen.model is not None:
-            raise TopoError("--memory-mib and --model describe the cards of a text: --from-text")
+            raise TopoError(
+                "--memory-mib and --model describe the cards of a text; give one with --from-text"
+            )
         return _host()
     name = "standard input" if chosen.from_text == "-" else chosen.from_text
     try:
         data = _bytes(chosen.from_text)
         memory_bytes = (chosen.memory_mib or 0) * _MIB
-        node = parse(data, name=name, model=chosen.model or "", memory_bytes=memory_bytes)
+        return parse(data, name=name, model=chosen.model or "", memory_bytes=memory_bytes)
     except OSError as error:
         raise TopoError(f"{name}: {error.strerror}") from error
     except BadTopoText as error:
         raise TopoError(f"{name}: {error}") from None
-    return node, ()
 
 
 def _bytes(path: str) -> bytes:
     return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
 
 
-def _host() -> tuple[Node, Links]:
+def _host() -> Node:
     # Here, so that the other commands work where the NVML binding isn't installed.
     try:
-        from gpustack.adapters.nvml import Nvml  # noqa: PLC0415
+        from gpustack.adapters.nvml import Nvml, NvmlError  # noqa: PLC0415
     except ImportError as error:
-        raise TopoError(f"this host's cards need the NVML binding: {error}") from error
-    nvml = Nvml()
+        raise TopoError(
+            "this host's cards are read with the Python package nvidia-ml-py, which is not "
+            f"installed: install it, or {_FROM_TEXT}"
+        ) from error
+    try:
+        nvml = Nvml()
+    except NvmlError as error:
+        raise TopoError(f"{error}; where the cards are in another host, {_FROM_TEXT}") from error
     try:
         found = nvml.inventory()
     finally:
         nvml.close()
-    node = Node(
+    return Node(
         name=platform.node(),
         cards=found.cards,
         links=found.links,
+        paths=found.paths,
         driver=found.driver,
         cuda=found.cuda,
     )
-    return node, found.paths
 
 
 def as_json(node: Node, root: tree.Branch) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from gpustack.cli import clusters, options, printing, quota_views
 from gpustack.model import cluster as model
 from gpustack.model.cluster import Cluster
 from gpustack.model.device import Node
+from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys
 
 
@@ -29,7 +30,7 @@ def run(chosen: argparse.Namespace) -> int:
     cards = measure(cluster)
     namespaces = cluster.quota.namespaces
     quota = quota_views.rows(cluster, namespaces)
-    value = {"cards": as_json(cards), "quota": quota_views.as_json(cluster, namespaces)}
+    value = {"cards": as_json(cards), "quota": explanations.quotas(cluster, namespaces)}
     printing.show_all(chosen.output, [rows(cards), quota] if quota else [rows(cards)], value)
     return 1 if clusters.tell_unread(keys, snapshot) else 0
 

@@ -1,37 +1,83 @@
 """``gpustack what-if``: more pods, more nodes, one node less, on a copy of the cluster."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gpustack.cli import clusters, inputs, options, printing, what_if_views
 from gpustack.cli.source import Snapshot
-from gpustack.cli.what_if_views import Asked
+from gpustack.cli.what_if_views import Asked, Staying
 from gpustack.model import whatif
 from gpustack.model.cluster import Cluster
 from gpustack.model.fragmentation import Workload, workload_of
 from gpustack.model.policies import EXACT, NAMES, Policy, named
+from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
-from gpustack.wire.pods import holding, parse_request
+from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.pods import (
+    container_names,
+    finished,
+    holding,
+    leaving,
+    parse_request,
+    stays_on_drain,
+)
+
+_LONG: Final = 1000  # pods; fewer are placed before anybody wonders
+_MORE: Final = """\
+Pods go where kube-scheduler would let them and our extender has cards: cordoned nodes, taints,
+nodeSelector, required node affinity and scheduling gates count, and so does the GPU quota. Not
+looked at: the CPU and memory of nodes, volumes, host ports, affinity between pods, preferences."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
-    parser = commands.add_parser("what-if", help="more pods, more nodes, or one less: what then")
-    parser.add_argument("--pod", metavar="FILE", help="a Pod, or anything with a pod template")
-    parser.add_argument("--count", type=inputs.positive, metavar="N", help="copies; default: 1")
-    parser.add_argument("--capacity", action="store_true", help="how many more fit")
-    parser.add_argument("--policy", choices=NAMES, default=EXACT.name, help="default: %(default)s")
-    parser.add_argument(
-        "--workload", metavar="CSV", help="what fgd measures by: a trace; default: all pods here"
+    parser = commands.add_parser(
+        "what-if",
+        help="more pods, more nodes, or one less: what then",
+        description=_MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--drain", metavar="NODE", help="place its pods elsewhere first")
-    parser.add_argument("--add-nodes", type=inputs.positive, metavar="N", help="before all else")
-    parser.add_argument("--like", metavar="NODE", help="whose hardware the new nodes have")
+    _add_pods(parser)
+    _add_nodes(parser)
     options.add_reading(parser)
     parser.set_defaults(parser=parser)
     return parser
+
+
+def _add_pods(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pod",
+        metavar="FILE",
+        help="a Pod, or anything with a pod template, YAML or JSON; - is the standard input",
+    )
+    parser.add_argument("--count", type=inputs.positive, metavar="N", help="copies; default: 1")
+    parser.add_argument("--capacity", action="store_true", help="how many more such pods fit")
+    parser.add_argument(
+        "--policy",
+        choices=NAMES,
+        default=EXACT.name,
+        help="how nodes and cards are chosen; default: %(default)s",
+    )
+    parser.add_argument(
+        "--workload", metavar="CSV", help="what fgd measures by: a trace; default: all pods here"
+    )
+
+
+def _add_nodes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--drain",
+        metavar="NODE",
+        help="take the node away and place its GPU pods elsewhere, before the copies; those of "
+        "DaemonSets, and those that end anyway, stay",
+    )
+    parser.add_argument(
+        "--add-nodes", type=inputs.positive, metavar="N", help="so many new nodes, before all else"
+    )
+    parser.add_argument(
+        "--like", metavar="NODE", help="whose hardware, labels and taints the new nodes have"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -44,9 +90,11 @@ def run(chosen: argparse.Namespace) -> int:
         views = what_if_views.room_rows(rooms), what_if_views.room_json(pod, rooms)
         printing.show(chosen.output, *views)
         return 0 if any(rooms.values()) else 1
-    plan = whatif.plan(question.cluster, [each.pod for each in question.pods], question.policy)
+    pods = [each.pod for each in question.pods]
+    told = printing.progress(chosen.policy) if len(pods) > _LONG else None
+    plan = whatif.plan(question.cluster, pods, question.policy, told)
     names = {each.pod: each.containers for each in question.pods}
-    tables = what_if_views.plan_tables(plan)
+    tables = what_if_views.plan_tables(plan, question.staying)
     printing.show_all(chosen.output, tables, what_if_views.plan_json(plan, names))
     return 1 if plan.unplaced else 0
 
@@ -56,10 +104,13 @@ class _Question:
     cluster: Cluster
     pods: tuple[Asked, ...]
     policy: Policy
+    staying: tuple[Staying, ...]
 
 
 def _check(chosen: argparse.Namespace) -> None:
     """End with status 2 and the usage where the options make no question."""
+    files = {"snapshot": chosen.snapshot, "pod": chosen.pod, "workload": chosen.workload}
+    options.check_one_pipe(chosen.parser, **files)
     problem = ""
     if chosen.pod is None and (chosen.drain is None or chosen.capacity):
         problem = "--pod is needed, unless --drain alone is asked"
@@ -87,19 +138,22 @@ def _ask(chosen: argparse.Namespace) -> _Question:
     snapshot = options.read(chosen)
     cluster = clusters.read(keys, snapshot)
     drained: tuple[Asked, ...] = ()
+    staying: tuple[Staying, ...] = ()
     workload = _workload(chosen, cluster)
     if chosen.add_nodes is not None:
         cluster = whatif.with_more(cluster, chosen.like, chosen.add_nodes)
     if chosen.drain is not None:
         cluster = whatif.without_node(cluster, chosen.drain)
-        drained = tuple(_tenants(keys, snapshot, chosen.drain))
+        drained = tuple(_drained(keys, snapshot, chosen.drain))
+        staying = tuple(_staying(keys, snapshot, chosen.drain))
     copies = _copies(keys, chosen)
     if chosen.policy == "fgd" and chosen.workload is None:
         tenants = ((tenant.placement, 1) for tenant in cluster.tenants)
         asked = ((each.pod.request, 1) for each in (*drained, *copies))
         workload = workload_of((*tenants, *asked))
     policy = named(chosen.policy, workload)
-    return _Question(cluster=cluster, pods=(*drained, *copies), policy=policy)
+    pods = (*drained, *copies)
+    return _Question(cluster=cluster, pods=pods, policy=policy, staying=staying)
 
 
 def _workload(chosen: argparse.Namespace, cluster: Cluster) -> Workload:
@@ -109,36 +163,79 @@ def _workload(chosen: argparse.Namespace, cluster: Cluster) -> Workload:
     return workload_of((each.request, each.count) for each in trace)
 
 
-def _tenants(keys: Keys, snapshot: Snapshot, node: str) -> list[Asked]:
-    found = []
+def _drained(keys: Keys, snapshot: Snapshot, node: str) -> list[Asked]:
+    """Return the pods to place elsewhere, the most demanding first."""
+    found = {}
+    for item, request in _here(keys, snapshot, node):
+        if _why_it_stays(item):
+            continue
+        try:
+            demands = parse_demands(item)
+        except BadRequest as error:
+            raise snapshot.error(item, error) from error
+        namespace, name = _names(item)
+        pod = whatif.Pod(namespace=namespace, name=name, request=request, demands=demands)
+        found[pod.title] = Asked(pod=pod, containers=container_names(item))
+    order = whatif.in_order_of_demand(each.pod for each in found.values())
+    return [found[pod.title] for pod in order]
+
+
+def _staying(keys: Keys, snapshot: Snapshot, node: str) -> Iterator[Staying]:
+    for item, _ in _here(keys, snapshot, node):
+        if why := _why_it_stays(item):
+            yield Staying(title="/".join(_names(item)), why=why)
+
+
+def _why_it_stays(pod: Mapping[str, Any]) -> str:
+    """Return why a drain need not place a pod; empty when it must."""
+    if stays_on_drain(pod):
+        return "of a DaemonSet or static: it goes with its node"
+    return "deleted already" if leaving(pod) else ""
+
+
+def _here(
+    keys: Keys, snapshot: Snapshot, node: str
+) -> Iterator[tuple[Mapping[str, Any], PodRequest]]:
+    """Yield the GPU pods that are bound to a node, or hold cards of it by a reservation."""
     for item in snapshot.pods:
-        held = holding(keys, item)
-        request = None if held is None else parse_request(keys, item)
-        if held is not None and request is not None and held.decision.node == node:
-            pod = whatif.Pod(namespace=held.namespace, name=held.name, request=request)
-            found.append(Asked(pod=pod, containers=_containers(item)))
-    by_title = {each.pod.title: each for each in found}
-    return [by_title[pod.title] for pod in whatif.in_order_of_demand(each.pod for each in found)]
+        if finished(item) or _where(keys, item) != node:
+            continue
+        try:
+            request = parse_request(keys, item)
+        except BadRequest:
+            continue  # it holds no card, and never will
+        if request is not None:
+            yield item, request
+
+
+def _where(keys: Keys, pod: Mapping[str, Any]) -> str | None:
+    """Return the node that a pod is bound to, or else reserved on."""
+    bound: str | None = (pod.get("spec") or {}).get("nodeName")
+    if bound:
+        return bound
+    held = holding(keys, pod)
+    return None if held is None else held.decision.node
+
+
+def _names(pod: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("namespace") or "default", metadata["name"]
 
 
 def _copies(keys: Keys, chosen: argparse.Namespace) -> list[Asked]:
     if chosen.pod is None:
         return []
-    item, request = inputs.pod(keys, chosen.pod)
+    found = inputs.pod(keys, chosen.pod)
     count = chosen.count or 1
-    metadata = item["metadata"]
     return [
         Asked(
             pod=whatif.Pod(
-                namespace=metadata["namespace"],
-                name=metadata["name"] if count == 1 else f"{metadata['name']}-{number}",
-                request=request,
+                namespace=found.namespace,
+                name=found.name if count == 1 else f"{found.name}-{number}",
+                request=found.request,
+                demands=found.demands,
             ),
-            containers=_containers(item),
+            containers=found.containers,
         )
         for number in range(1, count + 1)
     ]
-
-
-def _containers(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(each.get("name", "")) for each in pod["spec"].get("containers") or ())

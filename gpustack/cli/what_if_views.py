@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from gpustack.cli.printing import Alarm
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
@@ -22,8 +23,16 @@ class Asked:
     containers: tuple[str, ...]
 
 
-def plan_tables(plan: Plan) -> list[Table]:
-    """Return a line a placed pod, and a line for each run of pods with the same reasons."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staying:
+    """A pod of a drained node that needs no other place, and why."""
+
+    title: str
+    why: str
+
+
+def plan_tables(plan: Plan, staying: Sequence[Staying] = ()) -> list[Table]:
+    """Return a line a placed pod, one for each run of pods with the same reasons, and who stays."""
     placed: Table = [("POD", "NODE", "CARDS")]
     for each in plan.placed:
         placed.append((each.pod.title, each.placement.node, _cards(each.placement)))
@@ -33,7 +42,9 @@ def plan_tables(plan: Plan) -> list[Table]:
         for _, run in groupby(plan.unplaced, key=lambda each: id(each.refusals)):
             table.append(_together(list(run)))
         tables.append(table)
-    return tables
+    if staying:
+        tables.append([("STAYS", "WHY"), *((each.title, each.why) for each in staying)])
+    return tables or [[("NOTHING TO PLACE",)]]
 
 
 def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, Any]:
@@ -43,21 +54,23 @@ def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, 
         plan: what becomes of the pods.
         containers: the names of each pod's containers.
     """
+    # Like pods share their reasons; a thousand nodes' are not to be held a thousand times.
+    reasons = {
+        id(each.refusals): {name: _refusal(why) for name, why in each.refusals.items()}
+        for each in {id(each.refusals): each for each in plan.unplaced}.values()
+    }
     return {
         "placements": [
             {
                 "pod": each.pod.title,
                 "node": each.placement.node,
                 "containers": _containers(each.placement, containers[each.pod]),
+                **_init_containers(each.placement),
             }
             for each in plan.placed
         ],
         "unplaced": [
-            {
-                "pod": each.pod.title,
-                "nodes": {name: _refusal(why) for name, why in each.refusals.items()},
-            }
-            for each in plan.unplaced
+            {"pod": each.pod.title, "nodes": reasons[id(each.refusals)]} for each in plan.unplaced
         ],
     }
 
@@ -75,14 +88,19 @@ def room_json(pod: Pod, rooms: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _containers(placement: Placement, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return an entry for each container, then those of init containers that hold cards."""
+    """Return an entry for each of `spec.containers`."""
     apps = {each.index: each for each in placement.containers if each.kind is ContainerKind.APP}
-    entries = [
+    return [
         _container(apps[index]) if index in apps else {"name": name, "minors": [], "uuids": []}
         for index, name in enumerate(names)
     ]
+
+
+def _init_containers(placement: Placement) -> dict[str, Any]:
+    """Return the init containers that hold cards; nothing where none does."""
     init = [each for each in placement.containers if each.kind is not ContainerKind.APP]
-    return entries + [_container(each) for each in sorted(init, key=lambda each: each.index)]
+    entries = [_container(each) for each in sorted(init, key=lambda each: each.index)]
+    return {"initContainers": entries} if entries else {}
 
 
 def _container(placed: ContainerPlacement) -> dict[str, Any]:
@@ -99,7 +117,8 @@ def _together(run: list[Unplaced]) -> tuple[str, int, str]:
     counts = Counter(str(each.reason) for each in run[0].refusals.values())
     most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     why = ", ".join(f"{code} on {count} node{'s' * (count > 1)}" for code, count in most)
-    return first if first == last else f"{first} .. {last}", len(run), why or "there is no node"
+    title = first if first == last else f"{first} .. {last}"
+    return Alarm(title), len(run), why or "there is no node"
 
 
 def _cards(placement: Placement) -> str:

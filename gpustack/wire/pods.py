@@ -22,8 +22,9 @@ from gpustack.model.request import (
     check_container,
 )
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys, annotations_of, decode_decision
-from gpustack.wire.quantities import parse_quantity
+from gpustack.wire.quantities import parse_whole
 
+_MIRROR: Final = "kubernetes.io/config.mirror"  # the API's image of a static pod
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -53,6 +54,11 @@ def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     )
 
 
+def container_names(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a pod's `spec.containers`, in order."""
+    return tuple(each.get("name") or "" for each in pod["spec"].get("containers") or ())
+
+
 def core_limit(keys: Keys, pod: Mapping[str, Any]) -> int | None:
     """Return the burst ceiling of a pod in percent, at most 100; None when it has none.
 
@@ -65,6 +71,22 @@ def core_limit(keys: Keys, pod: Mapping[str, Any]) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
         raise BadAnnotation(keys.core_limit, f"{text!r} is not a percentage; write 1 to 100")
     return min(100, int(text))
+
+
+def leaving(pod: Mapping[str, Any]) -> bool:
+    """Say whether somebody has deleted a pod; its containers may still run."""
+    return bool((pod.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def stays_on_drain(pod: Mapping[str, Any]) -> bool:
+    """Say whether a drain leaves a pod where it is: one of a DaemonSet, or the kubelet's own.
+
+    As `kubectl drain` takes them: https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
+    """
+    metadata = pod.get("metadata") or {}
+    owners = metadata.get("ownerReferences") or ()
+    mirrored = _MIRROR in (metadata.get("annotations") or {})
+    return mirrored or any(owner.get("kind") == "DaemonSet" for owner in owners)
 
 
 def finished(pod: Mapping[str, Any]) -> bool:
@@ -147,7 +169,7 @@ def _container(
 
 def _quantity(field: str, value: object) -> int:
     try:
-        return parse_quantity(value)
+        return parse_whole(value)
     except ValueError as error:
         raise BadRequest(field, str(error)) from None
 

@@ -35,19 +35,38 @@ def parse_quantity(value: object) -> int:
     Raises:
         ValueError: not a quantity, or larger than an int64. The text says what is allowed.
     """
+    exact = _exactly(value)
+    whole = int(exact.to_integral_value(rounding=decimal.ROUND_UP, context=_context()))
+    if abs(whole) > _LARGEST:
+        raise ValueError(f"{value!r} is larger than any node")
+    return whole
+
+
+def parse_whole(value: object) -> int:
+    """Return a quantity that must be a whole number, as extended resources are.
+
+    Raises:
+        ValueError: as `parse_quantity`; or a fraction, which the API server refuses for them.
+    """
+    whole = parse_quantity(value)
+    if whole != _exactly(value):
+        raise ValueError(f"{value!r} is not a whole number, and Kubernetes takes no part of a unit")
+    return whole
+
+
+def _context() -> decimal.Context:
+    return decimal.Context(prec=120, Emax=9999, Emin=-9999)
+
+
+def _exactly(value: object) -> decimal.Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a quantity; write a whole number")
     found = _QUANTITY.fullmatch(str(value))
     if found is None:
         raise ValueError(f"{value!r} is not a quantity; write a whole number")
-    exact = decimal.Context(prec=120, Emax=9999, Emin=-9999)
-    number = exact.create_decimal(found["number"])
+    context = _context()
+    number = context.create_decimal(found["number"])
     if found["binary"]:
-        number = exact.multiply(number, decimal.Decimal(_BINARY[found["binary"]]))
-    else:
-        power = int(found["exponent"]) if found["exponent"] else _DECIMAL[found["decimal"] or ""]
-        number = exact.scaleb(number, power)
-    whole = int(number.to_integral_value(rounding=decimal.ROUND_UP, context=exact))
-    if abs(whole) > _LARGEST:
-        raise ValueError(f"{value!r} is larger than any node")
-    return whole
+        return context.multiply(number, decimal.Decimal(_BINARY[found["binary"]]))
+    power = int(found["exponent"]) if found["exponent"] else _DECIMAL[found["decimal"] or ""]
+    return context.scaleb(number, power)

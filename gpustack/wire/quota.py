@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from gpustack.model.device import label_safe_model
 from gpustack.model.errors import GpustackError
 from gpustack.model.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.units import CORES_PER_CARD
@@ -75,13 +76,14 @@ def parse_quota(text: str) -> Quota:
 
 
 def _namespace(name: str, body: Mapping[str, Any]) -> NamespaceQuota:
-    cards = body.get("quota") or {}
-    return NamespaceQuota(
-        cards=MappingProxyType(
-            {model: _hundredths(f"{name}.quota.{model}", value) for model, value in cards.items()}
-        ),
-        pools=tuple(body.get("pool") or ()),
-    )
+    cards: dict[str, int] = {}
+    for model, value in (body.get("quota") or {}).items():
+        # Somebody may write the driver's name, with its spaces.
+        safe = label_safe_model(model)
+        if safe in cards:
+            raise BadQuota([f"{name}.quota.{model}: {safe} stands twice"])
+        cards[safe] = _hundredths(f"{name}.quota.{model}", value)
+    return NamespaceQuota(cards=MappingProxyType(cards), pools=tuple(body.get("pool") or ()))
 
 
 def _hundredths(path: str, value: int | decimal.Decimal) -> int:

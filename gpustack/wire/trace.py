@@ -11,9 +11,10 @@ those of cards.
 """
 
 import csv
+import io
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpustack.model.errors import GpustackError
@@ -24,6 +25,7 @@ from gpustack.model.units import CORES_PER_CARD
 COLUMNS: Final = ("arrival", "duration", "cores", "memory", "count")
 _OPTIONAL: Final = frozenset({"count"})
 _PAPER: Final = ("num_gpu", "gpu_milli", "creation_time", "deletion_time")
+_MOST_PODS: Final = 1_000_000  # an hour of play; a count beyond it is a slip of the finger
 _MILLI: Final = 1000  # the paper's thousandths
 _DECIMAL: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
@@ -44,21 +46,41 @@ def parse_trace(path: str, text: str, *, card_memory_units: int) -> tuple[Arriva
     Raises:
         BadTrace: a column is missing or unknown, or a row asks for what doesn't exist.
     """
-    rows = csv.reader(text.splitlines())
-    header = [name.strip() for name in next(rows, [])]
+    if not text.strip():
+        raise BadTrace(f"{path}: is empty; the first line names {','.join(COLUMNS)}")
+    rows = _rows(path, text)
+    header = [name.strip() for name in next(rows)[1]]
     paper = "num_gpu" in header
     _check_header(path, header, paper=paper)
     arrivals: list[Arrival] = []
-    for values in rows:
+    pods = 0
+    for line, values in rows:
         if not any(value.strip() for value in values):
             continue
-        row = _Row(f"{path}:{rows.line_num}", header, values)
+        row = _Row(f"{path}:{line}", header, values)
         found = _from_paper(row, card_memory_units) if paper else _own(row)
-        if found is not None:
-            arrivals.append(found)
+        if found is None:
+            continue
+        pods += found.count
+        if pods > _MOST_PODS:
+            raise row.error("count", f"the trace has more than {_MOST_PODS} pods up to here")
+        arrivals.append(found)
     if not arrivals:
         raise BadTrace(f"{path}:1: no pods")
     return tuple(arrivals)
+
+
+def _rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield every row with the line that it ends on."""
+    rows = csv.reader(io.StringIO(text, newline=""))
+    while True:
+        try:
+            values = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise BadTrace(f"{path}:{rows.line_num}: {error}") from error
+        yield rows.line_num, values
 
 
 def shuffled(arrivals: Iterable[Arrival], seed: int) -> tuple[Arrival, ...]:

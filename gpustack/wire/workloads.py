@@ -1,111 +1,146 @@
-"""A pod in a file: a Pod, or anything with a pod template, in YAML or JSON."""
+"""The pods of a file: Pods, or whatever has a pod template."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
 from gpustack.model.errors import GpustackError
+from gpustack.wire.documents import Document, documents
 
 _DEEPEST: Final = 32  # a template lies at most a few levels down; deeper files are no objects
+_MOST: Final = 256  # templates of one file; one with more is a cluster, not a question
 
 
 class BadWorkload(GpustackError, ValueError):
-    """A file without a pod, or with several; the message names file, line and field."""
+    """A file without a pod, or with a broken one; the message names file, line and field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """The pod of a file.
+    """A pod of a file.
 
     Attributes:
         pod: as the API's JSON has it, with the name and namespace it would get.
-        field: where it stands in the file: empty for a Pod, `spec.template` in a Deployment.
+        field: where it stands in its document: empty for a Pod, `spec.template` in a Deployment.
+        document: where it was found.
     """
 
     pod: Mapping[str, Any]
     field: str
+    document: Document
 
     def place(self, field: str) -> str:
-        """Return a field of the pod as a field of the file."""
-        return f"{self.field}.{field}" if self.field else field
+        """Return a field of the pod as file, line and field of the file."""
+        return self.document.place(f"{self.field}.{field}" if self.field else field)
+
+    @property
+    def title(self) -> str:
+        """How messages name it: `namespace/name`."""
+        metadata = self.pod["metadata"]
+        return f"{metadata['namespace']}/{metadata['name']}"
 
 
-def parse_workload(path: str, text: str) -> Workload:
-    """Read the one pod of a file; JSON is YAML too.
+def parse_workloads(path: str, text: str) -> list[Workload]:
+    """Read all pods of a file, in their order.
 
-    A template takes the name and the namespace of the object around it.
+    A template takes the name and the namespace of the nearest object around it.
 
     Raises:
-        BadWorkload: not YAML, no pod, several pods, or containers that are no objects.
+        BadDocument: neither YAML nor JSON.
+        BadWorkload: no pod, or one whose containers or annotations are none.
     """
-    try:
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except yaml.MarkedYAMLError as error:
-        line = 1 if error.problem_mark is None else error.problem_mark.line + 1
-        raise BadWorkload(f"{path}:{line}: is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadWorkload(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
-    found = [(document, *each) for document in documents for each in _templates(document)]
+    found = []
+    for document in documents(path, text):
+        templates = _templates(document.value, _Around(), set())
+        for field, around, template in itertools.islice(templates, _MOST):
+            pod = _named(around, template)
+            workload = Workload(pod=pod, field=field, document=document)
+            _check(workload)
+            found.append(workload)
     if not found:
         raise BadWorkload(f"{path}: spec.containers: is missing, and there is no pod template")
-    if len(found) > 1:
-        places = ", ".join(field or "a Pod" for _, field, _ in found[:4])
-        raise BadWorkload(f"{path}: {len(found)} pods ({places}); leave one in the file")
-    document, field, template = found[0]
-    pod = _named(document, template)
-    _check(path, field, pod)
-    return Workload(pod=pod, field=field)
+    return found
 
 
-def _templates(value: object, field: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield whatever has `spec.containers`, with its field; the outermost ones only."""
-    if depth > _DEEPEST:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What stands around a value: its field, its depth, and the nearest object with a name."""
+
+    field: str = ""
+    depth: int = 0
+    metadata: Mapping[str, Any] | None = None
+
+
+def _templates(
+    value: object, around: _Around, barren: set[int]
+) -> Iterator[tuple[str, _Around, Mapping[str, Any]]]:
+    """Yield whatever has `spec.containers`; the outermost ones only.
+
+    `barren` are the identities of values without any: YAML's aliases can make one value stand in a
+    million places.
+    """
+    if around.depth > _DEEPEST or not isinstance(value, dict | list) or id(value) in barren:
         return
+    metadata = around.metadata
+    inner: list[tuple[str, object]]
     if isinstance(value, dict):
-        spec = value.get("spec")
+        spec, own = value.get("spec"), value.get("metadata")
         if isinstance(spec, dict) and "containers" in spec:
-            yield field, value
+            yield around.field, around, value
             return
-        for key, each in value.items():
-            yield from _templates(each, f"{field}.{key}" if field else str(key), depth + 1)
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _templates(each, f"{field}[{index}]", depth + 1)
+        metadata = own if isinstance(own, dict) and own.get("name") else metadata
+        separator = "." if around.field else ""
+        inner = [(f"{around.field}{separator}{key}", each) for key, each in value.items()]
+    else:
+        inner = [(f"{around.field}[{index}]", each) for index, each in enumerate(value)]
+    fruitful = False
+    for field, each in inner:
+        below = _Around(field=field, depth=around.depth + 1, metadata=metadata)
+        for found in _templates(each, below, barren):
+            fruitful = True
+            yield found
+    if not fruitful:
+        barren.add(id(value))
 
 
-def _named(document: Any, template: Mapping[str, Any]) -> dict[str, Any]:
-    own, outer = template.get("metadata"), document.get("metadata")
+def _named(around: _Around, template: Mapping[str, Any]) -> dict[str, Any]:
+    own, outer = template.get("metadata"), around.metadata or {}
     own = own if isinstance(own, dict) else {}
-    outer = outer if isinstance(outer, dict) else {}
     name = own.get("name") or outer.get("name") or own.get("generateName") or "pod"
     namespace = own.get("namespace") or outer.get("namespace") or "default"
     metadata = {**own, "name": str(name).rstrip("-"), "namespace": str(namespace)}
     return {**template, "metadata": metadata}
 
 
-def _check(path: str, field: str, pod: Mapping[str, Any]) -> None:
-    before = f"{field}." if field else ""
-    annotations = pod["metadata"].get("annotations") or {}
+def _check(workload: Workload) -> None:
+    annotations = workload.pod["metadata"].get("annotations") or {}
     if not isinstance(annotations, dict):
-        raise BadWorkload(f"{path}: {before}metadata.annotations: must be an object")
+        raise _bad(workload, "metadata.annotations", "must be an object")
     for key, value in annotations.items():
         if not isinstance(value, str):
-            place = f"{before}metadata.annotations[{key}]"
-            raise BadWorkload(f"{path}: {place}: must be a text; put {value!r} in quotes")
+            problem = f"must be a text; put {value!r} in quotes"
+            raise _bad(workload, f"metadata.annotations[{key}]", problem)
     for name in ("containers", "initContainers"):
-        _check_containers(f"{path}: {before}spec.{name}", pod["spec"].get(name) or [])
+        _check_containers(workload, f"spec.{name}", workload.pod["spec"].get(name) or [])
 
 
-def _check_containers(place: str, containers: object) -> None:
+def _check_containers(workload: Workload, place: str, containers: object) -> None:
     if not isinstance(containers, list):
-        raise BadWorkload(f"{place}: must be an array")
+        raise _bad(workload, place, "must be an array")
     for index, container in enumerate(containers):
+        at = f"{place}[{index}]"
         if not isinstance(container, dict):
-            raise BadWorkload(f"{place}[{index}]: must be an object")
+            raise _bad(workload, at, "must be an object")
+        for name in ("name", "restartPolicy"):
+            if not isinstance(container.get(name, ""), str):
+                raise _bad(workload, f"{at}.{name}", "must be a text")
         resources = container.get("resources") or {}
         if not isinstance(resources, dict):
-            raise BadWorkload(f"{place}[{index}].resources: must be an object")
+            raise _bad(workload, f"{at}.resources", "must be an object")
         if not isinstance(resources.get("limits") or {}, dict):
-            raise BadWorkload(f"{place}[{index}].resources.limits: must be an object")
+            raise _bad(workload, f"{at}.resources.limits", "must be an object")
+
+
+def _bad(workload: Workload, field: str, problem: str) -> BadWorkload:
+    return BadWorkload(f"{workload.place(field)}: {problem}")

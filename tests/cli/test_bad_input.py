@@ -11,7 +11,7 @@ from hypothesis import given, strategies
 
 from gpustack.cli.main import main
 from gpustack.wire.nodes import encode_devices
-from tests.cli.snapshots import KEYS, NODE, pod
+from tests.cli.snapshots import KEYS, NODE, node, pod
 
 
 def document(*items: object) -> str:
@@ -116,6 +116,7 @@ def test_a_reader_that_stops_reading_gets_no_traceback(one_broken_node: str) -> 
 NAMES = strategies.sampled_from(
     [
         *("kind", "metadata", "name", "spec", "containers", "resources", "limits", "status"),
+        *("taints", "tolerations", "effect", "conditions", "nodeSelector", "ownerReferences"),
         *("annotations", "phase", KEYS.vcuda_core, KEYS.gpu_devices, KEYS.predicate_time),
     ]
 )
@@ -134,6 +135,6 @@ def test_no_snapshot_makes_it_fail_without_a_message(
     tmp_path_factory: pytest.TempPathFactory, kind: str, item: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "snapshot.json"
-    path.write_text(document({**item, "kind": kind}, pod("other", 50, 8)))
-    for command in (["explain", "other"], ["usage"]):
+    path.write_text(document({**item, "kind": kind}, node(), pod("other", 50, 8, held=True)))
+    for command in (["explain", "other"], ["usage"], ["what-if", "--drain", NODE.name]):
         assert main([*command, "--snapshot", str(path)]) in (0, 1, 2)

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from gpustack.cli.main import main
+from gpustack.wire import schemas
 from tests.cli.snapshots import node, pod, write
 
 
@@ -19,7 +20,9 @@ def test_usage_names_the_tenant_and_what_is_free(
     snapshot: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["usage", "--snapshot", snapshot, "-o", "json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)["cards"]
+    value = json.loads(capsys.readouterr().out)
+    assert schemas.problems(schemas.load("usage"), value) == []
+    first, second = value["cards"]
     assert (first["free_cores"], first["free_memory_units"]) == (40, 56)
     assert first["tenants"][0]["pod"] == "holder"
     assert (second["free_cores"], second["tenants"]) == (100, [])

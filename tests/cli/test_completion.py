@@ -37,7 +37,10 @@ def test_every_command_is_offered(script: str) -> None:
         (("explain", "-o", ""), ["table", "json"]),
         (("usage", "--output", "j"), ["json"]),
         (("usage", "--snapshot", ""), []),
+        (("completion", "fi"), ["fish"]),
         (("completion", "z"), ["zsh"]),
+        (("what-if", "--policy", ""), ["exact", "original", "spread", "fgd"]),
+        (("what-if", "--pod", "f", "--cap"), ["--capacity"]),
         (("--ver",), ["--version"]),
     ],
 )
@@ -52,6 +55,24 @@ def test_zsh_runs_the_same_script(capsys: pytest.CaptureFixture[str], script: st
     zsh = capsys.readouterr().out
     assert zsh.startswith("autoload -U +X bashcompinit")
     assert zsh.splitlines()[2:] == script.splitlines()[1:]
+
+
+def test_fish_is_told_every_command_and_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fish"]) == 0
+    # a quote within quotes is written \\' there, which shlex reads as an end
+    lines = [
+        shlex.split(line.replace("\\'", "")) for line in capsys.readouterr().out.splitlines()[1:]
+    ]
+    assert all(line[:4] == ["complete", "-c", "gpustack", "-n"] for line in lines)
+    here = "__fish_seen_subcommand_from what-if"
+    [policy] = [line for line in lines if line[4] == here and "policy" in line]
+    assert policy[policy.index("-a") + 1].split() == ["exact", "original", "spread", "fgd"]
+    commands = [line for line in lines if line[4].startswith("not ")]
+    names = {command.__name__.rpartition(".")[2].replace("_", "-") for command in COMMANDS}
+    assert {line[line.index("-a") + 1] for line in commands} == names
+    snapshots = [line for line in lines if "snapshot" in line and "-l" in line]
+    assert len(snapshots) >= 4
+    assert all("-r" in line for line in snapshots)  # a value: files are offered
 
 
 def test_the_script_has_no_finding_of_shellcheck(script: str) -> None:

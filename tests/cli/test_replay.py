@@ -98,6 +98,14 @@ def test_on_a_terminal_progress_is_told_on_stderr(
     assert "%  of" not in capsys.readouterr().out
 
 
+def test_a_node_out_of_service_plays_no_part(
+    tmp_path: pathlib.Path, trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--snapshot", write(tmp_path, {**node(), "spec": {"unschedulable": True}}))
+    status, value = answer(capsys, *asked, "--trace", trace, "--policies", "exact")
+    assert (status, value["cards"], value["policies"][0]["placed"]) == (1, 0, 0)
+
+
 @pytest.mark.parametrize("policies", ["exact,luck", "exact,exact", ""])
 def test_policies_that_are_none_end_with_status_two(
     snapshot: str, trace: str, policies: str, capsys: pytest.CaptureFixture[str]

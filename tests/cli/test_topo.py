@@ -1,17 +1,26 @@
 """`gpustack topo` on texts, on a pipe and on hosts; bad input is one line that names the place."""
 
+import contextlib
 import io
 import json
+import os
 import pathlib
+import re
+import subprocess
+import sys
 import types
 
+import pynvml
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpustack.adapters import nvml
 from gpustack.cli.main import main
 from gpustack.wire import schemas
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import decode_node
+from tests.adapters.fake_driver import FakeDriver, cards
 from tests.fakes.nvml import FakeNvml, card
 
 TEXTS = pathlib.Path(__file__).parents[1] / "data" / "topo"
@@ -96,7 +105,10 @@ def test_a_text_cut_off_in_the_middle_is_refused_with_file_and_line(
     file = tmp_path / "cut.txt"
     file.write_text(text[: text.index("GPU5\tNV12") + 20])
     error = refused(capsys, "--from-text", str(file))
-    assert error == f"gpustack: {file}: line 7: the row of GPU5 is cut off: 3 of 20 cells\n"
+    assert error == (
+        f"gpustack: {file}: line 7: the row of GPU5 is cut off: 3 of 20 cells; "
+        "give all that `nvidia-smi topo -m` prints\n"
+    )
 
 
 def test_a_broken_pipe_of_text_is_refused_as_standard_input(
@@ -126,7 +138,7 @@ def test_what_describes_a_text_needs_a_text(capsys: Output) -> None:
 def test_wrong_use_is_status_two(capsys: Output, arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["topo", "--from-text", DGX, *arguments])
-    assert "usage: gpustack topo" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("gpustack topo: argument ")
 
 
 def test_a_host_is_read_through_nvml(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +164,65 @@ def test_a_host_without_a_driver_is_one_line(
         raise nvml.NvmlError("NVML does not start: NVML Shared Library Not Found")
 
     monkeypatch.setattr(nvml, "Nvml", absent)
-    assert refused(capsys) == "gpustack: NVML does not start: NVML Shared Library Not Found\n"
+    assert refused(capsys) == (
+        "gpustack: NVML does not start: NVML Shared Library Not Found; where the cards are in "
+        "another host, give what `nvidia-smi topo -m` prints there with --from-text\n"
+    )
+
+
+def test_a_host_without_the_binding_is_told_which_package_it_needs(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("gpustack.adapters.nvml")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    error = refused(capsys)
+    assert "nvidia-ml-py" in error
+    assert "--from-text" in error
+
+
+PIPED = [sys.executable, "-m", "gpustack.cli.main", "topo", "--from-text", "-"]
+
+
+def test_a_reader_who_leaves_early_is_no_error() -> None:
+    """A real pipe, whose reader is gone before the first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed, pathlib.Path(DGX).open("rb") as text:
+        done = subprocess.run(PIPED, stdin=text, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("form", ["tree", "matrix", "cost"])
+def test_what_is_printed_has_no_colour(capsys: Output, form: str) -> None:
+    """Not even where the text's own heading is underlined."""
+    assert "\x1b" not in said(capsys, "--from-text", DGX, "--format", form)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_answer_or_one_line_that_names_the_place(data: bytes) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = main(["topo", "--from-text", "-"])
+    assert status in (0, 2)
+    if status == 2:
+        assert re.fullmatch(r"gpustack: standard input: line \d+: [^\n]+\n", err.getvalue())
+
+
+def test_an_annotation_of_a_host_tells_the_paths_that_nvlink_hides(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeDriver(
+        cards=cards(2),
+        levels={(0, 1): pynvml.NVML_TOPOLOGY_MULTIPLE},
+        far_ends={0: [cards(2)[1].bus], 1: [cards(2)[0].bus]},
+    ).install(monkeypatch)
+    value = json.loads(said(capsys, "--annotation"))
+    assert (value["links"][0][1], value["paths"][0][1]) == ("NV1", "PXB")
+    assert schemas.problems(schemas.load("gpu-devices"), value) == []
+    assert "|---PXB" in said(capsys, "--format", "tree")
 
 
 def test_help_names_every_option(capsys: Output) -> None:

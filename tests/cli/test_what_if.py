@@ -59,7 +59,7 @@ def test_copies_are_listed_with_their_cards_and_the_rest_with_every_nodes_reason
     assert set(value["unplaced"][0]["nodes"]) == {"gpu1", "gpu2"}
 
 
-def test_containers_without_cards_and_init_containers_with_cards_have_entries_of_their_own(
+def test_every_container_has_an_entry_and_init_containers_with_cards_a_list_of_their_own(
     snapshot: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = pod("p", 50, 8)
@@ -71,9 +71,11 @@ def test_containers_without_cards_and_init_containers_with_cards_have_entries_of
     path = written(tmp_path, {"kind": "Job", "spec": {"template": item}})
     status, value = answer(capsys, "--snapshot", snapshot, "--pod", path)
     assert status == 0
-    entries = value["placements"][0]["containers"]
-    assert [each["name"] for each in entries] == ["log", "main", "proxy", "side"]
-    assert [len(each["minors"]) for each in entries] == [0, 1, 0, 1]
+    [placed] = value["placements"]
+    assert [each["name"] for each in placed["containers"]] == ["log", "main", "proxy"]
+    assert [len(each["minors"]) for each in placed["containers"]] == [0, 1, 0]
+    [side_entry] = placed["initContainers"]
+    assert (side_entry["name"], len(side_entry["minors"])) == ("side", 1)
 
 
 @pytest.mark.parametrize("policy", NAMES)
@@ -104,6 +106,41 @@ def test_a_drained_nodes_pods_go_elsewhere(
     assert status == 0
     [moved] = value["placements"]
     assert (moved["pod"], moved["node"]) == ("default/holder", "gpu2")
+
+
+def test_a_drain_of_an_idle_node_says_that_there_is_nothing_to_place(
+    snapshot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", "--snapshot", snapshot, "--drain", "gpu2"]) == 0
+    assert capsys.readouterr().out == "NOTHING TO PLACE\n"
+
+
+def test_the_pod_of_a_file_is_the_one_that_asks_for_a_gpu(
+    snapshot: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.yaml"
+    launcher = {"kind": "Pod", "spec": {"containers": [{"name": "launcher"}]}}
+    worker = pod("worker", 50, 8)
+    path.write_text("\n---\n".join(json.dumps(each) for each in (launcher, worker)))
+    status, value = answer(capsys, "--snapshot", snapshot, "--pod", str(path))
+    assert (status, value["placements"][0]["pod"]) == (0, "default/worker")
+    path.write_text("\n---\n".join(json.dumps(pod(name, 50, 8)) for name in ("a", "b")))
+    assert main(["what-if", "--snapshot", snapshot, "--pod", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told == f"gpustack: {path}: 2 pods ask for a GPU (default/a, default/b); leave one\n"
+
+
+def test_a_demand_that_the_api_server_would_refuse_is_named_by_line(
+    snapshot: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = pod("half", 50, 8)
+    item["spec"]["tolerations"] = [{"operator": "Exist"}]
+    path = tmp_path / "pod.yaml"
+    path.write_text(json.dumps(item, indent=1))
+    assert main(["what-if", "--snapshot", snapshot, "--pod", str(path)]) == 2
+    line = 1 + path.read_text().splitlines().index('    "operator": "Exist"')
+    place = f"{path}:{line}: spec.tolerations[0].operator"
+    assert capsys.readouterr().err == f"gpustack: {place}: 'Exist' is not Equal or Exists\n"
 
 
 def test_drain_copies_and_new_nodes_are_one_question(
@@ -157,7 +194,9 @@ def test_people_read_a_line_a_pod_and_a_line_for_all_that_have_one_reason(
 def test_a_pod_may_come_from_a_pipe(
     snapshot: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(pod("piped", 50, 8))))
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod("piped", 50, 8)).encode()))
+    )
     status, value = answer(capsys, "--snapshot", snapshot, "--pod", "-")
     assert (status, value["placements"][0]["pod"]) == (0, "default/piped")
 
@@ -172,7 +211,7 @@ def test_a_pod_may_come_from_a_pipe(
         (["--pod", "f", "--add-nodes", "3"], "go together"),
         (["--pod", "f", "--like", "n"], "go together"),
         (["--pod", "f", "--workload", "t"], "--policy fgd"),
-        (["--pod", "f", "--count", "0"], "'0' is not a whole number above 0"),
+        (["--pod", "f", "--count", "0"], "'0' is not a whole number from 1"),
         (["--pod", "f", "--policy", "luck"], "invalid choice"),
     ],
 )
@@ -188,11 +227,11 @@ def test_options_that_make_no_question_end_with_status_two(
 @pytest.mark.parametrize(
     ("value", "named"),
     [
-        (pod("p", "abc", 8), f"spec.containers[0].resources.limits[{KEYS.vcuda_core}]: "),
+        (pod("p", "abc", 8), f":1: spec.containers[0].resources.limits[{KEYS.vcuda_core}]: "),
         (pod("p", 150, 8), "150 is neither a share"),
         (
             {"kind": "Job", "spec": {"template": pod("p", 50, 0)}},
-            f"spec.template.spec.containers[0].resources.limits[{KEYS.vcuda_core}]: a share",
+            f":1: spec.template.spec.containers[0].resources.limits[{KEYS.vcuda_core}]: a share",
         ),
         ({"spec": {"containers": [{"name": "a"}]}}, "asks for no GPU; set tencent.com/vcuda-core"),
         ({"kind": "Pod"}, "spec.containers: is missing"),
@@ -205,7 +244,7 @@ def test_a_pod_that_cannot_be_asked_for_is_named_by_file_and_field(
     path = written(tmp_path, value)
     assert main(["what-if", "--snapshot", snapshot, "--pod", path]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"gpustack: {path}: ")
+    assert line.startswith(f"gpustack: {path}:")
     assert named in line
 
 

@@ -7,7 +7,14 @@ import pytest
 from gpustack.model.device import Node, Use
 from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy, Topology
 from gpustack.wire.annotations import BadAnnotation, Keys
-from gpustack.wire.pods import core_limit, holding, parse_request, usage
+from gpustack.wire.pods import (
+    core_limit,
+    holding,
+    leaving,
+    parse_request,
+    stays_on_drain,
+    usage,
+)
 from tests.model.machines import card
 from tests.wire.api import KEYS, container, pod
 
@@ -54,6 +61,8 @@ def test_a_pod_without_gpu_may_have_any_annotation() -> None:
         ("-50", "10", CORE),
         ("50", "-10", MEMORY),
         ("99999999999999999999", "10", CORE),
+        ("0.5", "10", CORE),
+        ("50", "500m", MEMORY),
     ],
 )
 def test_a_bad_request_is_still_a_gpu_pod_and_names_its_field(
@@ -70,10 +79,32 @@ def test_two_shares_without_memory_are_refused_though_they_add_up_to_more_than_a
         parse_request(KEYS, pod(container("60"), container("60")))
 
 
-def test_quantities_round_up_as_kubernetes_does() -> None:
-    request = parse_request(KEYS, pod(container("500m", "1k")))
+def test_quantities_are_read_in_every_spelling_that_kubernetes_takes() -> None:
+    request = parse_request(KEYS, pod(container("5e1", "1k")))
     assert request is not None
-    assert [(each.cores, each.memory_units) for each in request.containers] == [(1, 1000)]
+    assert [(each.cores, each.memory_units) for each in request.containers] == [(50, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("owners", "annotations", "stays"),
+    [
+        ([{"kind": "DaemonSet", "name": "exporter"}], {}, True),
+        ([{"kind": "Node", "name": "gpu1"}], {"kubernetes.io/config.mirror": "abc"}, True),
+        ([{"kind": "ReplicaSet", "name": "web"}], {}, False),
+        (None, None, False),
+    ],
+)
+def test_a_drain_leaves_what_kubectl_drain_leaves(
+    owners: object, annotations: object, stays: bool
+) -> None:
+    item = {"metadata": {"name": "p", "ownerReferences": owners, "annotations": annotations}}
+    assert stays_on_drain(item) == stays
+
+
+def test_a_deleted_pod_is_leaving() -> None:
+    assert leaving({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert not leaving({"metadata": {}})
+    assert not leaving({})
 
 
 def test_containers_keep_their_positions_and_kinds() -> None:

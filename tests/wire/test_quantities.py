@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.wire.quantities import parse_quantity
+from gpustack.wire.quantities import parse_quantity, parse_whole
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,14 @@ def test_whole_numbers_read_back(value: int) -> None:
 def test_fractions_round_up(value: int, suffix: str) -> None:
     scale = {"m": 10**3, "u": 10**6, "n": 10**9}[suffix]
     assert parse_quantity(f"{value}{suffix}") == -(-value // scale)
+
+
+@pytest.mark.parametrize("text", ["0.5", "100m", "1n", 0.5, "-0.1", "1e-3"])
+def test_a_part_of_a_unit_is_refused_where_whole_numbers_are_wanted(text: object) -> None:
+    with pytest.raises(ValueError, match="is not a whole number"):
+        parse_whole(text)
+
+
+@given(st.integers(-(2**63) + 1, 2**63 - 1), st.sampled_from(["", ".0", "e0", "000m"]))
+def test_whole_numbers_are_taken_in_every_spelling(value: int, suffix: str) -> None:
+    assert parse_whole(f"{value}{suffix}") == value

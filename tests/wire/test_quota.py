@@ -18,6 +18,19 @@ def test_the_originals_whole_numbers_are_read() -> None:
     assert read.of("other") is None
 
 
+def test_a_namespace_that_cannot_be_is_read_as_in_the_originals_own_example() -> None:
+    text = '{"A": {"pool": ["public"], "quota": {"M40": 2}}, "b": {"quota": {"P100": 1}}}'
+    read = parse_quota(text)
+    assert read.of("b") == NamespaceQuota(cards={"P100": 100})
+    assert read.of("a") is None
+
+
+def test_a_model_may_be_written_with_the_drivers_spaces() -> None:
+    read = parse_quota('{"team": {"quota": {"NVIDIA A100-SXM4-80GB": 1}}}').of("team")
+    assert read is not None
+    assert read.cards == {"NVIDIA-A100-SXM4-80GB": 100}
+
+
 @pytest.mark.parametrize("text", ['{"team": {"quota": null, "pool": null}}', '{"team": {}}'])
 def test_what_go_writes_for_empty_lists_is_read(text: str) -> None:
     assert parse_quota(text).of("team") == NamespaceQuota(cards={}, pools=())
@@ -51,8 +64,9 @@ def test_two_decimals_are_read_exactly(number: str, hundredths: int) -> None:
         ('{"team": {"quota": {"A100": 1e9999}}}', "team.quota.A100: 1E+9999 is more than"),
         ('{"team": {"quota": {"A100": 1e9999999999999999999}}}', "a number of 21 characters"),
         ('{"team": {"quota": {"A100": 1.000000000000000000001}}}', "a number of 23 characters"),
-        ('{"team": {"quota": {"A 100": 1}}}', "'A 100' is not allowed"),
-        ('{"Team": {}}', "'Team' is not allowed; expected: the name of a namespace"),
+        ('{"team": {"quota": {"--": 1}}}', "'--' is not allowed; expected: a model name"),
+        ('{"team": {"quota": {"A 100": 1, "A-100": 2}}}', "team.quota.A-100: A-100 stands twice"),
+        ('{"": {}}', "'' is not allowed; expected: the name of a namespace"),
         ('{"team": {}, "team": {}}', "'team' stands twice"),
         ("[" * 100_000, "nested too deeply"),
     ],

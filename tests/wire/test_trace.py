@@ -51,7 +51,9 @@ def test_the_papers_columns_are_read_and_pods_without_gpu_passed_over() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "t.csv:1: missing columns: 'arrival', 'duration', 'cores', 'memory'"),
+        ("", "t.csv: is empty; the first line names arrival,duration,cores,memory,count"),
+        (" \n\n", "t.csv: is empty"),
+        ("\narrival,duration,cores,memory\n", "t.csv:1: missing columns: 'arrival'"),
         ("arrival,duration,cores\n", "t.csv:1: missing columns: 'memory'"),
         (HEAD.replace("count", "speed"), "t.csv:1: unknown columns: 'speed'"),
         ("arrival,arrival,duration,cores,memory\n", "t.csv:1: doubled columns: 'arrival'"),
@@ -67,6 +69,9 @@ def test_the_papers_columns_are_read_and_pods_without_gpu_passed_over() -> None:
         (HEAD + "1,2,50,0,1\n", "t.csv:2: cores: a share of 50 needs memory; set memory"),
         (HEAD + "1,2,0,8,1\n", "t.csv:2: memory: 8 units of memory without compute"),
         (HEAD + "1,2,0,0,1\n", "t.csv:2: cores: 0 cores are no GPU pod"),
+        (HEAD + "1,2,50,8,600000\n2,2,50,8,600000\n", "t.csv:3: count: the trace has more than"),
+        (HEAD + f"1,2,50,8,{'9' * 200_000}\n", "t.csv:2: field larger than field limit"),
+        (HEAD + "1,2,50,8,1\r\n1,2,\u2028,8,1\r\n", "t.csv:3: cores: '' is not a whole number"),
         (HEAD + "1,2,50,8,0\n", "t.csv:2: count: must be above 0"),
         (PAPER + "a,1,1,1,0,,LS,Running,0,9,\n", "t.csv:2: gpu_milli: 0 is not 1 to 1000"),
     ],

@@ -1,0 +1,171 @@
+"""``gpustack explain`` for pods that neither plainly wait nor run, and for other policies."""
+
+import json
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpustack.cli.main import main
+from gpustack.model.device import Node
+from gpustack.wire import schemas
+from tests.cli.snapshots import CARDS, KEYS, NODE, node, pod, write
+
+DECISION = {KEYS.idx_prefix + "0": "7,8"}
+
+
+def changed(
+    item: dict[str, Any],
+    *,
+    spec: dict[str, Any] | None = None,
+    annotations: dict[str, str] | None = None,
+    **metadata: object,
+) -> dict[str, Any]:
+    """Return the pod or node with more in its spec, annotations and metadata."""
+    written = {**item["metadata"].get("annotations", {}), **(annotations or {})}
+    return {
+        **item,
+        "metadata": {**item["metadata"], **metadata, "annotations": written},
+        "spec": {**item.get("spec", {}), **(spec or {})},
+    }
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any, str]:
+    """Run with JSON output; return the status, the answer and what stderr says."""
+    status = main(["explain", *arguments, "-o", "json"])
+    said = capsys.readouterr()
+    answer = json.loads(said.out)
+    assert schemas.problems(schemas.load("explain"), answer) == []
+    return status, answer, said.err
+
+
+def test_a_gated_pod_waits_for_its_gates(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gated = changed(pod("gated", 50, 8), spec={"schedulingGates": [{"name": "queue"}]})
+    path = write(tmp_path, node(), gated)
+    status, answer, _ = ask(capsys, "gated", "--snapshot", path)
+    assert status == 1
+    assert answer["nodes"]["gpu1"]["code"] == "SchedulingGated"
+    (change,) = answer["changes"]
+    assert (change["kind"], change["names"]) == ("gates-removed", ["queue"])
+
+
+def test_a_node_that_keeps_the_pod_away_is_named_with_what_does(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, changed(node(), spec={"unschedulable": True}), pod("small", 50, 8))
+    status, answer, _ = ask(capsys, "small", "--snapshot", path)
+    assert status == 1
+    assert answer["nodes"]["gpu1"]["code"] == "NodeUnschedulable"
+    (change,) = answer["changes"]
+    assert change["text"] == "node gpu1 takes the pod (now: node gpu1 is cordoned)"
+
+
+def test_a_decision_that_somebody_invented_counts_for_nothing_and_is_told(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), changed(pod("liar", 50, 8), annotations=DECISION))
+    status, answer, said = ask(capsys, "liar", "--snapshot", path)
+    assert status == 0
+    assert answer["held"] is None
+    assert KEYS.predicate_node in answer["notes"][0]
+    assert not said
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [(DECISION, "its decision counts for nothing: annotation"), ({}, "no decision stands on it")],
+)
+def test_a_bound_pod_whose_cards_nobody_knows_is_told_by_explain_and_by_usage(
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    annotations: dict[str, str],
+    told: str,
+) -> None:
+    bound = changed(pod("odd", 50, 8), spec={"nodeName": "gpu1"}, annotations=annotations)
+    path = write(tmp_path, node(), bound)
+    status, answer, said = ask(capsys, "odd", "--snapshot", path)
+    assert status == 1
+    assert not answer["nodes"]
+    assert told in answer["notes"][0]
+    assert f"{path}: items[1] (pod default/odd): " in said
+    assert main(["usage", "--snapshot", path]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_a_pod_that_is_being_deleted_is_said_to_be(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dying = changed(pod("dying", 60, 8, held=True), deletionTimestamp="2026-01-01T00:00:00Z")
+    status, answer, _ = ask(capsys, "dying", "--snapshot", write(tmp_path, node(), dying))
+    assert status == 0
+    assert answer["notes"] == ["it is being deleted since 2026-01-01T00:00:00Z"]
+    assert answer["held"]["containers"][0]["minors"] == [0]
+
+
+def test_a_running_pod_whose_card_fell_ill_is_told_so(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sick = Node(name="gpu1", cards=tuple(replace(card, healthy=False) for card in CARDS))
+    path = write(tmp_path, node(sick), pod("holder", 60, 8, held=True))
+    status, answer, _ = ask(capsys, "holder", "--snapshot", path)
+    assert status == 0
+    assert answer["trouble"]["code"] == "UnhealthyCards"
+    assert main(["explain", "holder", "--snapshot", path]) == 0
+    assert "UnhealthyCards: card 0 is unhealthy" in capsys.readouterr().out
+
+
+def test_the_namespace_may_stand_before_the_name_or_behind_n(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), changed(pod("small", 50, 8), namespace="team"))
+    for arguments in (["team/small"], ["small", "-n", "team"], ["team/small", "-n", "team"]):
+        status, answer, _ = ask(capsys, *arguments, "--snapshot", path)
+        assert (status, answer["pod"]) == (0, "team/small")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["small"], "no pod default/small; there is team/small"),
+        (["small", "-n", "red"], "no pod red/small; there is team/small"),
+        (["team/small", "-n", "red"], "team/small is in namespace team, but -n says red"),
+        (["large"], "no pod default/large; write NAMESPACE/NAME"),
+    ],
+)
+def test_a_pod_that_is_not_there_is_told_with_where_one_is(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    path = write(tmp_path, node(), changed(pod("small", 50, 8), namespace="team"))
+    assert main(["explain", *arguments, "--snapshot", path]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("policy", "first"), [("exact", 0), ("original", 0), ("spread", 1)])
+def test_the_policy_decides_on_which_card_a_share_goes(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], policy: str, first: int
+) -> None:
+    path = write(tmp_path, node(), pod("holder", 60, 8, held=True), pod("small", 30, 8))
+    _, answer, _ = ask(capsys, "small", "--snapshot", path, "--policy", policy)
+    assert answer["choice"] == NODE.name
+    assert answer["nodes"]["gpu1"]["containers"][0]["minors"] == [first]
+
+
+def test_fgd_measures_by_what_the_clusters_pods_ask(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), pod("holder", 60, 8, held=True))
+    _, answer, _ = ask(capsys, "holder", "--snapshot", path, "--policy", "fgd")
+    (other,) = answer["alternatives"]
+    assert (other["verdict"], other["criterion"]) == ("worse", "lowest minors")
+
+
+def test_where_nothing_alone_helps_that_is_said(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = Node(name="cpu1")
+    path = write(tmp_path, node(bare), pod("small", 50, 8))
+    assert main(["explain", "small", "--snapshot", path]) == 1
+    assert "no single change is enough" in capsys.readouterr().out

@@ -1,0 +1,78 @@
+"""What the documents show of the command is what it prints, run from the repository's root."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```console\n(\$ gpustack .*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One command of a document, and what the document says that it prints."""
+
+    document: str
+    command: str
+    shown: str
+
+
+def examples() -> list[Example]:
+    """Return every command of every console block that begins with `$ gpustack`."""
+    found = []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        document = path.relative_to(ROOT).as_posix()
+        for block in BLOCK.findall(path.read_text("utf-8")):
+            _, *parts = COMMAND.split(block)
+            for command, shown in zip(parts[::2], parts[1::2], strict=True):
+                found.append(Example(document=document, command=command, shown=shown))
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path: pathlib.Path) -> dict[str, str]:
+    """Return an environment in which `gpustack` is this tree's, as an installed one would be."""
+    command = tmp_path / "gpustack"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpustack.cli.main "$@"\n')
+    command.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+
+
+def test_the_readme_shows_the_command_at_work() -> None:
+    commands = [each.command for each in examples() if each.document == "README.md"]
+    for name in ("topo --from-text", "what-if"):
+        assert any(command.startswith(f"gpustack {name}") for command in commands), name
+
+
+@pytest.mark.parametrize(
+    "example", examples(), ids=lambda each: f"{each.document}: {each.command[:60]}"
+)
+def test_an_example_prints_what_the_document_shows(
+    example: Example, environment: dict[str, str]
+) -> None:
+    run = subprocess.run(
+        ["bash", "-uc", example.command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == example.shown
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_block_is_its_commands_and_what_each_prints() -> None:
+    text = (
+        "```console\n$ gpustack a \\\n    b\none\n\ntwo\n$ gpustack c\n```\n```console\n$ ls\n```\n"
+    )
+    [block] = BLOCK.findall(text)
+    assert COMMAND.split(block) == ["", "gpustack a \\\n    b", "one\n\ntwo\n", "gpustack c", ""]

@@ -1,0 +1,176 @@
+"""What pods and nodes of the API say about each other."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.eligibility import (
+    NO_DEMANDS,
+    OPEN,
+    Demands,
+    Host,
+    Operator,
+    Requirement,
+    Taint,
+    Term,
+    Toleration,
+)
+from gpustack.model.request import BadRequest
+from gpustack.wire.eligibility import parse_demands, parse_host
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+
+
+def affine(*terms: Any) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
+def test_a_node_says_its_labels_its_taints_and_whether_it_is_cordoned() -> None:
+    node = {
+        "metadata": {"name": "gpu1", "labels": {"zone": "a"}},
+        "spec": {
+            "unschedulable": True,
+            "taints": [
+                {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+                {"key": "old", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+            ],
+        },
+    }
+    taints = Taint(key="gpu", value="yes"), Taint(key="old", effect="NoExecute")
+    assert parse_host(node) == Host(labels={"zone": "a"}, taints=taints, cordoned=True)
+    assert parse_host({"metadata": {"name": "plain"}}) == OPEN
+    assert parse_host({"metadata": {}, "spec": None, "status": None}) == OPEN
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "key"),
+    [
+        ("Ready", "False", "not-ready"),
+        ("Ready", "Unknown", "unreachable"),
+        ("DiskPressure", "True", "disk-pressure"),
+        ("Ready", "True", None),
+        ("DiskPressure", "False", None),
+        ("Odd", "True", None),
+    ],
+)
+def test_a_condition_counts_as_the_taint_that_is_made_of_it(
+    kind: str, status: str, key: str | None
+) -> None:
+    node = {"status": {"conditions": [{"type": kind, "status": status}]}}
+    expected = () if key is None else (Taint(key=f"node.kubernetes.io/{key}"),)
+    assert parse_host(node).taints == expected
+    tainted = {**node, "spec": {"taints": [{"key": each.key, "effect": each.effect}
+                                           for each in expected]}}  # fmt: skip
+    assert parse_host(tainted).taints == expected
+
+
+def test_a_pod_says_what_it_tolerates_and_what_it_wants() -> None:
+    spec = {
+        "nodeName": "gpu1",
+        "nodeSelector": {"b": "2", "a": "1"},
+        "schedulingGates": [{"name": "example.com/queue"}],
+        "tolerations": [
+            {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "spot", "value": "yes", "tolerationSeconds": 300},
+            {"operator": "Exists"},
+        ],
+        **affine(
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu1"]}]},
+        ),
+    }
+    zone = Requirement(key="zone", operator=Operator.IN, values=("a", "b"))
+    named = Requirement(key="metadata.name", operator=Operator.IN, values=("gpu1",))
+    assert parse_demands({"spec": spec}) == Demands(
+        tolerations=(
+            Toleration(key="gpu", effect="NoSchedule"),
+            Toleration(key="spot", value="yes"),
+            Toleration(),
+        ),
+        selector=(("a", "1"), ("b", "2")),
+        affinity=(Term(labels=(zone,)), Term(fields=(named,))),
+        gates=("example.com/queue",),
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        {},
+        {"tolerations": None, "nodeSelector": None, "affinity": {"podAffinity": {}}},
+        {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [1]}}},
+    ],
+)
+def test_what_a_pod_only_prefers_or_leaves_out_is_no_demand(spec: Any) -> None:
+    assert parse_demands({"spec": spec}) == NO_DEMANDS
+
+
+def expression(**changed: Any) -> dict[str, Any]:
+    one = {"key": "a", "operator": "In", "values": ["1"], **changed}
+    return affine({"matchExpressions": [one]})
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"tolerations": {}}, "spec.tolerations: must be an array"),
+        ({"tolerations": [3]}, "spec.tolerations[0]: must be an object"),
+        (
+            {"tolerations": [{"operator": "Exist"}]},
+            "spec.tolerations[0].operator: 'Exist' is not Equal or Exists",
+        ),
+        ({"tolerations": [{"value": "x"}]}, "spec.tolerations[0].operator: must be Exists"),
+        (
+            {"tolerations": [{"key": "a", "effect": "Never"}]},
+            "spec.tolerations[0].effect: 'Never' is not one of NoSchedule,",
+        ),
+        ({"tolerations": [{"key": 1}]}, "spec.tolerations[0].key: must be a text"),
+        ({"nodeSelector": {"a": True}}, "spec.nodeSelector[a]: must be a text; put True in quotes"),
+        ({"nodeSelector": ["a"]}, "spec.nodeSelector: must be an object"),
+        ({"affinity": "near"}, "spec.affinity: must be an object"),
+        (affine("x"), f"{TERMS}[0]: must be an object"),
+        (expression(operator="in"), f"{TERMS}[0].matchExpressions[0].operator: 'in' is not one of"),
+        (expression(values=[]), f"{TERMS}[0].matchExpressions[0].values: must hold at least one"),
+        (expression(values=[4]), f"{TERMS}[0].matchExpressions[0].values[0]: must be a text"),
+        (expression(operator="Exists"), f"{TERMS}[0].matchExpressions[0].values: must be empty"),
+        (
+            expression(operator="Gt", values=["1", "2"]),
+            f"{TERMS}[0].matchExpressions[0].values: must hold one whole number",
+        ),
+        (
+            affine({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["1"]}]}),
+            f"{TERMS}[0].matchFields[0].key: 'spec.x' is not metadata.name",
+        ),
+    ],
+)
+def test_what_the_api_server_would_not_accept_is_named_by_field(spec: Any, problem: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_demands({"spec": spec})
+    assert str(caught.value).startswith(problem)
+
+
+NAMES = st.sampled_from(
+    [
+        *("tolerations", "nodeSelector", "affinity", "nodeAffinity", REQUIRED, "schedulingGates"),
+        *("nodeSelectorTerms", "matchExpressions", "matchFields", "key", "operator", "values"),
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "In", "Exists", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(NAMES, JSON))
+def test_any_spec_is_read_or_refused_by_field(spec: dict[str, Any]) -> None:
+    refused = ""
+    try:
+        parse_demands({"spec": spec})
+    except BadRequest as error:
+        refused = error.field
+    assert not refused or refused.startswith("spec.")
