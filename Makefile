@@ -71,6 +71,10 @@ unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) unit -- \
 	  pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" -m "not bench and not gpu" tests
 
+.PHONY: nightly
+nightly: native ## Properties with 20 000 random examples each
+	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "hypothesis and not bench and not gpu" --profile nightly tests
+
 .PHONY: check
 check: lint unit ## What one runs before a commit
 
