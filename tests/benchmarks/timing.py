@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,5 +27,10 @@ def measure(call: Callable[[], object], *, times: int) -> Timing:
         started = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - started)
-    seconds.sort()
-    return Timing(median=statistics.median(seconds), p99=seconds[int(len(seconds) * 0.99)])
+    return summary(seconds)
+
+
+def summary(seconds: Iterable[float]) -> Timing:
+    """Return the middle and the tail of what was measured, at least one figure."""
+    ordered = sorted(seconds)
+    return Timing(median=statistics.median(ordered), p99=ordered[int(len(ordered) * 0.99)])

@@ -1,0 +1,1 @@
+"""What the extender costs a cluster: a real API server, a real scheduler, a full fleet."""

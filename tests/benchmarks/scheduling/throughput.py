@@ -1,0 +1,110 @@
+"""Pods a second, end to end, by a real kube-scheduler with and without the extender."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from gpustack.adapters.kube import KubeClient, Watcher
+from tests.control_plane import extending, fleet, plane
+
+_LONGEST_SECONDS = 300.0
+_LABEL = "batch"
+# Each pod asks little, so that by its totals and by its cards every node has room.
+_CORES, _UNITS = 10, 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How long a batch took, from the first pod that was bound to the last."""
+
+    pods: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """Pods bound a second."""
+        return (self.pods - 1) / self.seconds
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Spec(msgspec.Struct):
+    node: str = msgspec.field(default="", name="nodeName")
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+
+
+class _Bindings:
+    """When each pod was seen bound (monotonic seconds)."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, float] = {}
+
+    def sync(self, values: list[_Pod]) -> None:
+        for value in values:
+            self.event("ADDED", value)
+
+    def event(self, _kind: str, value: _Pod) -> None:
+        if value.spec.node:
+            self.seen.setdefault(value.metadata.name, time.monotonic())
+
+
+def measure(
+    control: plane.ControlPlane,
+    client: KubeClient,
+    name: str,
+    pods: int,
+    extender: extending.RunningExtender | None,
+) -> Rate:
+    """Let a scheduler bind a batch of waiting pods.
+
+    Args:
+        control: the control plane.
+        client: an administrator.
+        name: the batch's, and its scheduler's.
+        pods: how many.
+        extender: whom the scheduler asks; None for nobody.
+
+    Raises:
+        AssertionError: not all were bound within five minutes.
+    """
+    values = [fleet.waiting_pod(f"{name}-{at:04d}", _CORES, _UNITS) for at in range(pods)]
+    for value in values:
+        value["metadata"]["labels"] = {_LABEL: name}
+        value["spec"]["schedulerName"] = name
+    fleet.create_pods(client, values)
+    configuration = extender.scheduler_configuration() if extender is not None else {}
+    configuration["profiles"] = [{"schedulerName": name}]
+    with _watching(client, name) as bindings, control.scheduler(configuration, name):
+        deadline = time.monotonic() + _LONGEST_SECONDS
+        while len(bindings.seen) < pods:
+            assert time.monotonic() < deadline, f"{len(bindings.seen)} of {pods} pods were bound"
+            time.sleep(0.05)
+    times = bindings.seen.values()
+    return Rate(pods=pods, seconds=max(times) - min(times))
+
+
+@contextlib.contextmanager
+def _watching(client: KubeClient, batch: str) -> Iterator[_Bindings]:
+    bindings = _Bindings()
+    watcher = Watcher(
+        client,
+        "/api/v1/namespaces/default/pods",
+        decode=msgspec.json.Decoder(_Pod).decode,
+        on_sync=bindings.sync,
+        on_event=bindings.event,
+        label_selector=f"{_LABEL}={batch}",
+    )
+    watcher.start()
+    try:
+        yield bindings
+    finally:
+        watcher.stop()

@@ -1,0 +1,82 @@
+"""How long the scheduler waits for an answer, by fleet and by form of the question."""
+
+import dataclasses
+import http.client
+import itertools
+import json
+import time
+
+from gpustack.adapters.kube import KubeClient
+from tests.benchmarks.timing import Timing, summary
+from tests.control_plane import extending, fleet
+
+_PODS = "/api/v1/namespaces/default/pods"
+_IMAGES = 50  # what a busy node lists: the object is then some 13 KB long
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One way to ask.
+
+    Attributes:
+        verb: the path below `/scheduler`.
+        nodes: the body's part that names the nodes.
+        once: every question is about a pod of its own, because the answer is written on it.
+    """
+
+    verb: str
+    nodes: str
+    once: bool
+
+
+def by_name(verb: str, nodes: int, *, once: bool = False) -> Form:
+    """Return the question of a scheduler with ``nodeCacheCapable: true``."""
+    names = json.dumps([fleet.name_of(at) for at in range(nodes)])
+    return Form(verb=verb, nodes=f'"NodeNames":{names}', once=once)
+
+
+def in_full(nodes: int, *, images: int) -> Form:
+    """Return the question of the seeds' scheduler, which sends every node."""
+    items = json.dumps([fleet.node(at, images=images) for at in range(nodes)])
+    return Form(verb="predicates", nodes=f'"Nodes":{{"items":{items}}}', once=True)
+
+
+def forms(nodes: int) -> dict[str, Form]:
+    """Return the questions that are worth asking a fleet of this size."""
+    found = {
+        "filter, names": by_name("filter", nodes),
+        "prioritize, names": by_name("prioritize", nodes),
+        "predicates, names": by_name("predicates", nodes, once=True),
+        "predicates, thin nodes": in_full(nodes, images=0),
+    }
+    if nodes <= 1000:
+        found["predicates, nodes with 50 images"] = in_full(nodes, images=_IMAGES)
+    return found
+
+
+class Asker:
+    """Asks one extender, over one connection that is kept, as a scheduler does."""
+
+    def __init__(self, client: KubeClient, extender: extending.RunningExtender) -> None:
+        self._client = client
+        self._connection: http.client.HTTPConnection = extender.connect()
+        self._numbers = itertools.count()
+
+    def time(self, form: Form, *, times: int) -> Timing:
+        """Measure answers, after one that is not counted."""
+        path = f"/scheduler/{form.verb}"
+        body = self._body(form)
+        seconds = []
+        for _ in range(times + 1):
+            started = time.perf_counter()
+            answer = extending.call(self._connection, path, body)
+            seconds.append(time.perf_counter() - started)
+            if isinstance(answer, dict):
+                assert not answer["Error"], answer["Error"]
+            if form.once:
+                body = self._body(form)
+        return summary(seconds[1:])
+
+    def _body(self, form: Form) -> bytes:
+        pod = self._client.post(_PODS, fleet.waiting_pod(f"asked-{next(self._numbers)}"))
+        return f'{{"Pod":{json.dumps(pod)},{form.nodes}}}'.encode()
