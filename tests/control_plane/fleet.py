@@ -14,7 +14,6 @@ from gpustack.wire.nodes import encode_devices
 KEYS = Keys("tencent.com")
 CARDS = 8
 MEMORY_BYTES = 80 << 30
-MEMORY_UNITS = MEMORY_BYTES >> 28
 SHARE_CORES, SHARE_UNITS = 30, 64
 _WRITERS = 8
 _DECIDED_NS = 1_700_000_000_000_000_000
@@ -33,9 +32,45 @@ def name_of(number: int) -> str:
     return f"gpu-{number:05d}"
 
 
+def gpu_node(described: Node, *, images: int = 0) -> dict[str, Any]:
+    """Return a node of the API with these cards, as its agent describes it.
+
+    Args:
+        described: the node.
+        images: how many images it lists; with 50 the object is some 13 KB long.
+    """
+    amounts = {
+        "cpu": "128",
+        "memory": "1Ti",
+        "pods": "500",
+        KEYS.vcuda_core: str(len(described.cards) * 100),
+        KEYS.vcuda_memory: str(sum(card.memory_units for card in described.cards)),
+    }
+    pool = {"gaia.tencent.com/gpu-pool": described.pool} if described.pool else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": described.name,
+            "labels": {
+                "nvidia-device-enable": "enable",
+                "kubernetes.io/hostname": described.name,
+                **pool,
+            },
+            "annotations": {KEYS.gpu_devices: encode_devices(described)},
+        },
+        "spec": {},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "images": [_image(at) for at in range(images)],
+        },
+    }
+
+
 def node(number: int, *, images: int = 0) -> dict[str, Any]:
-    """Return a node of the API: eight 80 GiB cards; with 50 images it is some 13 KB long."""
-    name = name_of(number)
+    """Return a node of the fleet: eight 80 GiB cards."""
     cards = tuple(
         Card(
             minor=minor,
@@ -48,30 +83,10 @@ def node(number: int, *, images: int = 0) -> dict[str, Any]:
         )
         for minor in range(CARDS)
     )
-    described = Node(name=name, cards=cards, links=_LINKS, driver="535.261.03", cuda="12.2")
-    amounts = {
-        "cpu": "128",
-        "memory": "1Ti",
-        "pods": "500",
-        KEYS.vcuda_core: str(CARDS * 100),
-        KEYS.vcuda_memory: str(CARDS * MEMORY_UNITS),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "labels": {"nvidia-device-enable": "enable", "kubernetes.io/hostname": name},
-            "annotations": {KEYS.gpu_devices: encode_devices(described)},
-        },
-        "spec": {},
-        "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "images": [_image(at) for at in range(images)],
-        },
-    }
+    described = Node(
+        name=name_of(number), cards=cards, links=_LINKS, driver="535.261.03", cuda="12.2"
+    )
+    return gpu_node(described, images=images)
 
 
 def _image(number: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import pathlib
 import ssl
 import urllib.request
@@ -66,15 +67,39 @@ class ControlPlane:
                 }
             )
         )
+        arguments = [f"--config={file}"]
+        with self._running_scheduler(kubernetes.CURRENT, arguments, name) as process:
+            yield process
+
+    @contextlib.contextmanager
+    def policy_scheduler(self, policy: dict[str, object], name: str) -> Iterator[Process]:
+        """Run kube-scheduler 1.22, the last that reads a Policy; ``name`` names its files."""
+        file = self.folder / f"{name}.json"
+        file.write_text(json.dumps(policy))
+        arguments = [
+            f"--policy-config-file={file}",
+            "--use-legacy-policy-config=true",
+            f"--kubeconfig={self.kubeconfig('system:kube-scheduler')}",
+            "--leader-elect=false",
+            # this release asks for a version of those objects that is served no more
+            "--feature-gates=CSIStorageCapacity=false",
+        ]
+        with self._running_scheduler(kubernetes.POLICY, arguments, name) as process:
+            yield process
+
+    @contextlib.contextmanager
+    def _running_scheduler(
+        self, release: kubernetes.Release, arguments: list[str], name: str
+    ) -> Iterator[Process]:
         port = free_port()
         command: list[str | pathlib.Path] = [
-            kubernetes.CURRENT.bin / "kube-scheduler",
-            f"--config={file}",
+            release.bin / "kube-scheduler",
+            *arguments,
             f"--secure-port={port}",
             "--bind-address=127.0.0.1",
         ]
         with running(command, self.folder / f"{name}.log") as process:
-            process.wait_until(lambda: _answers(f"https://127.0.0.1:{port}/readyz", None))
+            process.wait_until(lambda: _answers(f"https://127.0.0.1:{port}/healthz", None))
             yield process
 
 

@@ -98,7 +98,8 @@ def _refused(extender: extending.RunningExtender) -> int:
         int(sample.value)
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.name == "gpustack_extender_binds_total" and sample.labels["outcome"] != "Bound"
+        if sample.name == "gpustack_extender_decisions_total"
+        and sample.labels["outcome"] == "Overtaken"
     )
 
 
