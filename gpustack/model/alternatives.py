@@ -18,6 +18,7 @@ from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.device import Node
 from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.explanation import Refusal
+from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement, apply, release
 from gpustack.model.placement import place
 from gpustack.model.policies import EXACT, Policy, free_totals
@@ -69,6 +70,10 @@ class Standing:
     alternatives: tuple[Alternative, ...]
     refusals: Mapping[str, Refusal]
     trouble: Refusal | None = None
+
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "refusals")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

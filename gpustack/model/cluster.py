@@ -6,10 +6,10 @@ that a question like "what if this pod ended" costs one node.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from gpustack.model.device import Node
 from gpustack.model.eligibility import Host
+from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement, apply, release
 from gpustack.model.quota import NO_QUOTA, Quota, Usage
 
@@ -42,6 +42,10 @@ class Cluster:
     quota: Quota = NO_QUOTA
     hosts: Mapping[str, Host] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Keep copies that nobody can change."""
+        freeze(self, "nodes", "hosts")
+
     def without(self, leaving: Iterable[Tenant]) -> "Cluster":
         """Return the cluster after these tenants ended."""
         gone = tuple(leaving)
@@ -51,7 +55,7 @@ class Cluster:
             if name in nodes:
                 nodes[name] = release(nodes[name], tenant.placement)
         staying = tuple(tenant for tenant in self.tenants if tenant not in gone)
-        return replace(self, nodes=MappingProxyType(nodes), tenants=staying)
+        return replace(self, nodes=nodes, tenants=staying)
 
     def usage(self, namespace: str | None = None) -> Usage:
         """Return what every namespace uses of its quota, or one alone, which costs less."""
@@ -71,4 +75,4 @@ def settle(nodes: Iterable[Node], tenants: Iterable[Tenant], quota: Quota = NO_Q
         node = by_name.get(tenant.placement.node)
         if node is not None:
             by_name[node.name] = apply(node, tenant.placement)
-    return Cluster(nodes=MappingProxyType(by_name), tenants=held, quota=quota)
+    return Cluster(nodes=by_name, tenants=held, quota=quota)

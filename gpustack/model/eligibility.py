@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from gpustack.model.explanation import Reason, Refusal
+from gpustack.model.frozen import freeze
 
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 """The key of the taint that a pod must tolerate to stand on a cordoned node."""
@@ -56,6 +57,10 @@ class Host:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "labels")
 
 
 OPEN: Final = Host()

@@ -130,6 +130,15 @@ def release(node: Node, placement: Placement) -> Node:
     return node.with_uses(tuple(uses))
 
 
+def lost(node: Node, placement: Placement) -> tuple[int, ...]:
+    """Return the minors of a placement that are no cards of the node, ascending."""
+    pairs = (zip(each.minors, each.uuids, strict=True) for each in placement.containers)
+    found = {
+        minor for pair in pairs for minor, uuid in pair if _position(node, minor, uuid) is None
+    }
+    return tuple(sorted(found))
+
+
 def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
     """Return what one container takes of the card at `index`."""
     if not container.is_share:

@@ -11,12 +11,12 @@ added up the limits of bound pods by their node's label, so a burst of pods coul
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.avoiding import avoiding
 from gpustack.model.device import Node, label_safe_model, model_matches
 from gpustack.model.explanation import Reason, Refusal
+from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
@@ -56,12 +56,20 @@ class NamespaceQuota:
     cards: Mapping[str, int] = field(default_factory=dict)
     pools: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "cards")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """The quota of every listed namespace."""
 
     namespaces: Mapping[str, NamespaceQuota] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "namespaces")
 
     def of(self, namespace: str) -> NamespaceQuota | None:
         """Return what a namespace may hold; None where it isn't limited."""
@@ -245,8 +253,8 @@ def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Pl
             cards[name] = max(now, usage.used(namespace, name) + more)
     if pools and node.pool and node.pool not in pools:
         pools = (*pools, node.pool)
-    allowed = NamespaceQuota(cards=MappingProxyType(cards), pools=pools)
-    return Quota(namespaces=MappingProxyType({**quota.namespaces, namespace: allowed}))
+    allowed = NamespaceQuota(cards=cards, pools=pools)
+    return Quota(namespaces={**quota.namespaces, namespace: allowed})
 
 
 def _wrong_pool(namespace: str, limit: NamespaceQuota, node: Node) -> Refusal:

@@ -79,6 +79,14 @@ class ContainerRequest:
     cores: int
     memory_units: int
 
+    def __post_init__(self) -> None:
+        """Refuse what doesn't exist, whoever asks.
+
+        Raises:
+            BadRequest: as `check_container`.
+        """
+        _check(self.cores, self.memory_units, "cores", "memory_units")
+
     @property
     def is_share(self) -> bool:
         """True for a part of one card, False for whole cards."""
@@ -141,12 +149,19 @@ def check_container(
         BadRequest: a negative amount, cores between whole cards, a share without memory, memory
             without cores.
     """
+    if cores == 0 and memory_units == 0:
+        return None
+    _check(cores, memory_units, core_field, memory_field)
+    return ContainerRequest(
+        name=name, kind=kind, index=index, cores=cores, memory_units=memory_units
+    )
+
+
+def _check(cores: int, memory_units: int, core_field: str, memory_field: str) -> None:
     if cores < 0:
         raise BadRequest(core_field, f"{cores} is negative; ask for 1 to 99, or for 100 a card")
     if memory_units < 0:
         raise BadRequest(memory_field, f"{memory_units} is negative; count units of 256 MiB")
-    if cores == 0 and memory_units == 0:
-        return None
     if cores == 0:
         raise BadRequest(
             memory_field, f"{memory_units} units of memory without compute; set {core_field} too"
@@ -157,9 +172,6 @@ def check_container(
             f"a share of {cores} needs memory; set {memory_field} to a number of 256 MiB units",
         )
     _check_whole(cores, core_field)
-    return ContainerRequest(
-        name=name, kind=kind, index=index, cores=cores, memory_units=memory_units
-    )
 
 
 def _check_whole(cores: int, core_field: str) -> None:

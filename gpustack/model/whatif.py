@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.cluster import Cluster
@@ -12,6 +11,7 @@ from gpustack.model.eligibility import NO_DEMANDS, OPEN, Demands, in_service, re
 from gpustack.model.errors import GpustackError
 from gpustack.model.explanation import Refusal
 from gpustack.model.fleet import Fleet, Progress
+from gpustack.model.frozen import FrozenMap, freeze
 from gpustack.model.holding import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import Placer, within
@@ -54,6 +54,10 @@ class Unplaced:
 
     pod: Pod
     refusals: Mapping[str, Refusal]
+
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "refusals")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ class _Planner:
         """Return why each node refuses a pod: the scheduler's reasons first, as it asks first."""
         by_cards = self.fleet.refusals(pod.request, self._placer(pod.namespace))
         found = {**by_cards, **self.barred(pod.demands)}
-        return {name: found[name] for name in sorted(found)}
+        return FrozenMap({name: found[name] for name in sorted(found)})
 
     def barred(self, demands: Demands) -> Mapping[str, Refusal]:
         """Return why nodes don't take a pod whatever their cards, by name."""
@@ -177,9 +181,7 @@ def without_node(cluster: Cluster, name: str) -> Cluster:
     nodes = {each: node for each, node in cluster.nodes.items() if each != name}
     hosts = {each: host for each, host in cluster.hosts.items() if each != name}
     staying = tuple(each for each in cluster.tenants if each.placement.node != name)
-    return replace(
-        cluster, nodes=MappingProxyType(nodes), tenants=staying, hosts=MappingProxyType(hosts)
-    )
+    return replace(cluster, nodes=nodes, tenants=staying, hosts=hosts)
 
 
 def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
@@ -226,7 +228,7 @@ def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
         if name not in nodes:
             nodes[name] = replace(pattern, name=name, cards=cards, uses=(IDLE,) * len(cards))
             hosts[name] = replace(host, labels={**host.labels, HOSTNAME_LABEL: name})
-    return replace(cluster, nodes=MappingProxyType(nodes), hosts=MappingProxyType(hosts))
+    return replace(cluster, nodes=nodes, hosts=hosts)
 
 
 def _find(cluster: Cluster, name: str) -> Node:

@@ -53,7 +53,8 @@ class Decision:
 
     Attributes:
         node: where.
-        time_ns: when it was made, Unix nanoseconds.
+        time_ns: when it was made, Unix nanoseconds; 0 where the original's manager made it, which
+            doesn't say.
         assigned: True once the agent has verified every container.
         placement: which cards, in the order of the request's containers.
     """
@@ -127,7 +128,7 @@ def decode_decision(
         _check_cards(keys, placement, node)
     return Decision(
         node=where,
-        time_ns=_time(keys, annotations),
+        time_ns=_time(keys, annotations, bound),
         assigned=_assigned(keys, annotations),
         placement=placement,
     )
@@ -152,8 +153,10 @@ def _decided_node(keys: Keys, annotations: Mapping[str, str], bound: str) -> str
     return where
 
 
-def _time(keys: Keys, annotations: Mapping[str, str]) -> int:
+def _time(keys: Keys, annotations: Mapping[str, str], bound: str) -> int:
     text = annotations.get(keys.predicate_time)
+    if text is None and bound and keys.gpu_assigned in annotations:
+        return 0  # the original's manager chose the cards of a pod that no extender had decided
     if text is None:
         raise BadAnnotation(keys.predicate_time, "is missing; write Unix nanoseconds in decimal")
     if not _TIME.fullmatch(text):

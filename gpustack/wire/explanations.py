@@ -5,14 +5,23 @@ both alike.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gpustack.model.advice import Change, Explanation
 from gpustack.model.alternatives import Alternative, Standing
 from gpustack.model.cluster import Cluster
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
+from gpustack.model.quota import Quota, Usage
 from gpustack.model.units import CORES_PER_CARD
+
+ROOM: Final = "there is room for its cards; what else keeps it waiting, kubectl describe pod says"
+"""The note on a pod that waits although some node has its cards."""
+
+
+def undecided(node: str) -> str:
+    """Return the note on a pod that is bound without a decision."""
+    return f"it is bound to {node}, but no decision stands on it: its cards are not known yet"
 
 
 def waiting(
@@ -56,7 +65,7 @@ def _head(pod: str, cluster: Cluster, notes: Sequence[str]) -> dict[str, Any]:
         "nodes": {},
         "changes": [],
         "alternatives": [],
-        "quota": next(iter(quotas(cluster, [namespace])), None),
+        "quota": next(iter(quotas(cluster.quota, cluster.usage(namespace), [namespace])), None),
     }
 
 
@@ -73,7 +82,15 @@ def placement(found: Placement) -> dict[str, Any]:
             {"name": each.name, "minors": list(each.minors), "uuids": list(each.uuids)}
             for each in found.containers
         ],
+        **gap(found),
     }
+
+
+def gap(found: Placement) -> dict[str, Any]:
+    """Return what a search that was stopped has not ruled out; nothing where it came to its end."""
+    if found.gap is None:
+        return {}
+    return {"gap": {"level": found.gap.level.name, "cost": found.gap.cost}}
 
 
 def refusal(found: Refusal) -> dict[str, Any]:
@@ -113,13 +130,12 @@ def alternative(found: Alternative) -> dict[str, Any]:
     }
 
 
-def quotas(cluster: Cluster, namespaces: Iterable[str]) -> list[dict[str, Any]]:
+def quotas(quota: Quota, usage: Usage, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """Return the quota of those of the namespaces that have one, and what is used of it.
 
     Cards are numbers with at most two decimals.
     """
-    usage = cluster.usage()
-    limits = cluster.quota.namespaces
+    limits = quota.namespaces
     return [
         {
             "namespace": namespace,

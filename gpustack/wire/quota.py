@@ -9,7 +9,6 @@ namespace (`"pools"` would lift the limit that somebody meant to set) and a nega
 import decimal
 import json
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from gpustack.model.device import label_safe_model
@@ -70,9 +69,7 @@ def parse_quota(text: str) -> Quota:
     problems = schemas.problems(schemas.load("gpu-quota"), body)
     if problems:
         raise BadQuota(problems)
-    return Quota(
-        namespaces=MappingProxyType({name: _namespace(name, each) for name, each in body.items()})
-    )
+    return Quota(namespaces={name: _namespace(name, each) for name, each in body.items()})
 
 
 def _namespace(name: str, body: Mapping[str, Any]) -> NamespaceQuota:
@@ -83,7 +80,7 @@ def _namespace(name: str, body: Mapping[str, Any]) -> NamespaceQuota:
         if safe in cards:
             raise BadQuota([f"{name}.quota.{model}: {safe} stands twice"])
         cards[safe] = _hundredths(f"{name}.quota.{model}", value)
-    return NamespaceQuota(cards=MappingProxyType(cards), pools=tuple(body.get("pool") or ()))
+    return NamespaceQuota(cards=cards, pools=tuple(body.get("pool") or ()))
 
 
 def _hundredths(path: str, value: int | decimal.Decimal) -> int:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gpustack.adapters import kube
+from gpustack.adapters.kube import listing
 from tests.fakes.kube_api import FakeKubeApi
 
 POD = "/api/v1/namespaces/default/pods/one"
@@ -192,3 +193,9 @@ def self_signed(folder: Path, name: str) -> bytes:
         )
     )
     return pem
+
+
+@pytest.mark.parametrize("raw", [b"", b"<html>", b"[]", b'{"items": 7, "metadata": {}}', b"{}"])
+def test_an_answer_that_is_no_list_is_unavailable(raw: bytes) -> None:
+    with pytest.raises(kube.KubeUnavailable, match="not the API's"):
+        listing.decode_page(raw)

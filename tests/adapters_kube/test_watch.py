@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpustack.adapters import kube
@@ -40,15 +41,23 @@ def follower() -> Follower:
     return Follower()
 
 
-@pytest.fixture
-def watch(client: kube.KubeClient, follower: Follower) -> Iterator[Callable[..., kube.Watcher]]:
-    watchers: list[kube.Watcher] = []
+Watch = Callable[..., kube.Watcher[Any]]
 
-    def start(**options: Any) -> kube.Watcher:
+
+@pytest.fixture
+def watch(client: kube.KubeClient, follower: Follower) -> Iterator[Watch]:
+    watchers: list[kube.Watcher[Any]] = []
+
+    def start(**options: Any) -> kube.Watcher[Any]:
         watcher = kube.Watcher(
             client,
             PODS,
-            **{"on_sync": follower.on_sync, "on_event": follower.on_event, **options},
+            **{
+                "decode": kube.as_json,
+                "on_sync": follower.on_sync,
+                "on_event": follower.on_event,
+                **options,
+            },
         )
         watchers.append(watcher)
         watcher.start()
@@ -57,9 +66,6 @@ def watch(client: kube.KubeClient, follower: Follower) -> Iterator[Callable[...,
     yield start
     for watcher in watchers:
         watcher.stop()
-
-
-Watch = Callable[..., kube.Watcher]
 
 
 def asked_to_watch(api: FakeKubeApi) -> int:
@@ -213,3 +219,34 @@ def test_stop_ends_a_watch_that_waits_and_calls_nothing_back(
     assert time.monotonic() - began < 2
     api.create("pods", pod("a"))
     assert follower.told.empty()
+
+
+def test_a_list_is_decoded_page_by_page(api: FakeKubeApi, watch: Watch, follower: Follower) -> None:
+    for number in range(2500):
+        api.create("pods", pod(f"p{number:04d}"))
+    decoded: list[int] = []
+
+    def name(raw: msgspec.Raw) -> dict[str, Any]:
+        decoded.append(len([r for r in api.asked("GET", "/pods$") if "limit" in r.query]))
+        return kube.as_json(raw)
+
+    watch(decode=name)
+    assert len(follower.next()[1]) == 2500
+    assert (decoded[0], decoded[1000], decoded[2000]) == (1, 2, 3)
+
+
+def test_an_object_that_can_not_be_decoded_is_no_end(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    api.create("pods", pod("good"))
+    broken = [True]
+
+    def decode(raw: msgspec.Raw) -> dict[str, Any]:
+        if broken:
+            raise ValueError("not now")
+        return kube.as_json(raw)
+
+    watch(decode=decode)
+    wait_until(lambda: len(api.asked("GET", "/pods$")) > 1)
+    broken.clear()
+    assert follower.next() == ("SYNC", ["good"])

@@ -110,7 +110,7 @@ def test_the_cards_of_an_ended_pod_are_free_once_its_containers_are_gone(host: H
     host.cri.exit(running)
     host.api.edit("pods", "p", {"metadata": {"labels": {"any": "change"}}})
     host.wait_until(lambda: host.agent.records.get(_uid(pod)) is None)
-    assert not host.folder(pod, "c0").exists()
+    host.wait_until(lambda: not host.folder(pod, "c0").exists())
 
 
 def test_a_deleted_pod_frees_its_cards_for_the_next(host: Host) -> None:

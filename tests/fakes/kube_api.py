@@ -8,7 +8,8 @@
 It knows list (pages, field and label selectors), watch (bookmarks, 410), get, create, patch, put,
 delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group. What it was
 asked stands in ``requests``. Faults and delays are in ``faults``; ``hold_watches`` stops changes
-from reaching watchers until ``release_watches``, so that lag can be tested without sleeping.
+from reaching watchers until ``release_watches``, so that lag can be tested without sleeping, and
+``lag_seconds`` delays each of them by so much.
 """
 
 import re
@@ -37,6 +38,7 @@ class FakeKubeApi:
         self.requests: list[Request] = []
         self.stopping = False
         self.held = False  # guarded by store.changed
+        self.lag_seconds = 0.0
         self.bookmarks = 0  # counts the calls of send_bookmarks; guarded by store.changed
         self._tls = tls
         self._server = Server(("127.0.0.1", 0), Handler, api=self, tls=tls)

@@ -225,15 +225,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if version < store.oldest:
                     expired = _status(410, "Expired", f"too old resource version: {version}")
                     return self._event("ERROR", expired)
-                fresh = [] if api.held else list(store.changes_after(version, key[0], key[1]))
+                pending = [] if api.held else list(store.changes_after(version, key[0], key[1]))
+                told = time.monotonic() - api.lag_seconds
+                fresh = [change for change in pending if change.at <= told]
                 newest, bookmark = store.version, api.bookmarks != bookmarked
-                if not fresh and not bookmark:
-                    store.changed.wait(timeout=deadline - time.monotonic())
+                if not fresh and (pending or not bookmark):
+                    # The next change, or the time of the oldest one that lags.
+                    until = pending[0].at + api.lag_seconds if pending else deadline
+                    store.changed.wait(timeout=max(0.0, until - time.monotonic()))
                     continue
             for change in fresh:
                 self._tell(change, *_selectors(query))
                 version = change.version
-            if bookmark and not api.held:
+            if bookmark and not api.held and len(fresh) == len(pending):
                 bookmarked = api.bookmarks
                 if query.get("allowWatchBookmarks") == "true":
                     self._event("BOOKMARK", {"metadata": {"resourceVersion": str(newest)}})

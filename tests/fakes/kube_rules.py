@@ -111,29 +111,51 @@ def _merged_list(value: list[Any], patch: list[Any], by: str) -> list[Any]:
 
 
 def bound(pod: KubeObject, binding: KubeObject) -> KubeObject:
-    """Bind a pod: node, annotations and the condition in one step, or nothing."""
+    """Bind a pod: node, annotations and the condition in one step, or nothing.
+
+    The order of the checks and their words are those of the pod registry's ``BindingREST``; it
+    doesn't look whether the node exists.
+    """
     metadata, wanted = pod["metadata"], binding.get("metadata") or {}
-    for field, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if wanted.get(field) and wanted[field] != metadata[field]:
-            raise StoreError(
-                409,
-                "Conflict",
-                f"Precondition failed: {words} in precondition: {wanted[field]}, "
-                f"{words} in object meta: {metadata[field]}",
-            )
-    if metadata.get("deletionTimestamp"):
-        raise StoreError(409, "Conflict", f"pod {metadata['name']} is being deleted")
-    spec = pod.setdefault("spec", {})
-    if spec.get("nodeName"):
+    target = binding.get("target") or {}
+    name = metadata["name"]
+    if wanted.get("name", name) != name:
+        raise StoreError(400, "BadRequest", "name in URL does not match name in Binding object")
+    if not target.get("name"):
         raise StoreError(
-            409, "Conflict", f"pod {metadata['name']} is already assigned to {spec['nodeName']}"
+            422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
         )
-    if spec.get("schedulingGates"):
-        raise StoreError(409, "Conflict", f"pod {metadata['name']} has scheduling gates")
-    spec["nodeName"] = binding["target"]["name"]
+    if target.get("kind", "Node") != "Node":
+        raise StoreError(422, "Invalid", f'Binding "{name}" is invalid: target.kind: Unsupported')
+    problem = _unmet(metadata, wanted) or _unbindable(pod)
+    if problem:
+        message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
+        raise StoreError(409, "Conflict", message)
+    pod.setdefault("spec", {})["nodeName"] = target["name"]
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {**annotations, **(wanted.get("annotations") or {})}
     status = pod.setdefault("status", {})
     others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
     status["conditions"] = [*others, {"type": "PodScheduled", "status": "True"}]
     return pod
+
+
+def _unmet(metadata: KubeObject, wanted: KubeObject) -> str:
+    for field, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(field) and wanted[field] != metadata[field]:
+            return (
+                f"Precondition failed: {words} in precondition: {wanted[field]}, "
+                f"{words} in object meta: {metadata[field]}"
+            )
+    return ""
+
+
+def _unbindable(pod: KubeObject) -> str:
+    name, spec = pod["metadata"]["name"], pod.get("spec") or {}
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""

@@ -5,9 +5,11 @@ any version that has not been compacted away. Objects are plain JSON dictionarie
 on the way in and out: nobody shares state with the store.
 """
 
+import bisect
 import copy
 import dataclasses
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,13 +30,17 @@ class StoreError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One step of the history; ``before`` decides what a selector's watcher is told."""
+    """One step of the history; ``before`` decides what a selector's watcher is told.
+
+    ``at`` is when it happened, in seconds of the monotonic clock.
+    """
 
     version: int
     kind: str  # ADDED, MODIFIED, DELETED
     key: Key
     after: KubeObject
     before: KubeObject | None
+    at: float = dataclasses.field(default_factory=time.monotonic)
 
 
 class Store:
@@ -98,12 +104,10 @@ class Store:
 
     def changes_after(self, version: int, resource: str, namespace: str) -> Iterator[Change]:
         """The remembered changes newer than ``version``; hold ``changed`` while iterating."""
-        for change in self.history:
-            if (
-                change.version > version
-                and change.key[0] == resource
-                and namespace in {"", change.key[1]}
-            ):
+        start = bisect.bisect_right(self.history, version, key=lambda change: change.version)
+        for at in range(start, len(self.history)):
+            change = self.history[at]
+            if change.key[0] == resource and namespace in {"", change.key[1]}:
                 yield change
 
     def _commit(

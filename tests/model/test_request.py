@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.request import BadRequest, check_container
+from gpustack.model.request import BadRequest, ContainerRequest, check_container
 
 CORE = "spec.containers[0].resources.limits[tencent.com/vcuda-core]"
 MEMORY = "spec.containers[0].resources.limits[tencent.com/vcuda-memory]"
@@ -58,3 +58,17 @@ def test_every_pair_of_limits_is_a_share_whole_cards_nothing_or_refused(
     assert found.is_share is (cores < 100)
     assert found.whole_cards == cores // 100
     assert found.card_count == max(1, cores // 100)
+
+
+@given(st.integers(-300, 500), st.integers(-2, 2))
+def test_no_request_exists_that_the_limits_could_not_ask(cores: int, memory: int) -> None:
+    try:
+        asked = check_container(name="c", index=0, cores=cores, memory_units=memory)
+    except BadRequest:
+        asked = None
+    if asked is None:
+        with pytest.raises(BadRequest, match=r"^(cores|memory_units): "):
+            ContainerRequest(name="c", index=0, cores=cores, memory_units=memory)
+    else:
+        made = ContainerRequest(name="c", index=0, cores=cores, memory_units=memory)
+        assert made == asked

@@ -131,6 +131,20 @@ def test_a_bound_pods_node_need_not_be_named() -> None:
     assert decode(changed(node=None), bound="n1").node == "n1"
 
 
+@pytest.mark.parametrize("assigned", ["false", "true"])
+def test_what_the_originals_manager_chose_for_a_bound_pod_by_itself_is_a_decision(
+    assigned: str,
+) -> None:
+    written = changed(time=None, node=None, uuid=None, assigned=assigned)
+    decision = decode(written, bound="n1")
+    assert (decision.node, decision.time_ns) == ("n1", 0)
+    assert decision.placement.containers[0].minors == (0, 1)
+    with pytest.raises(BadAnnotation, match="names no node"):
+        decode(written)
+    with pytest.raises(BadAnnotation, match=f"{TIME}: is missing"):
+        decode(changed(time=None, assigned=None), bound="n1")
+
+
 @pytest.mark.parametrize(
     "annotations", [{}, {ASSIGNED: "false"}, {KEYS.gpu_retry: "1"}, {KEYS.gpu_model: "A100"}]
 )

@@ -10,7 +10,8 @@ from gpustack.adapters.kube.client import (
     KubeClient,
 )
 from gpustack.adapters.kube.errors import KubeConfigError, KubeError, KubeUnavailable
-from gpustack.adapters.kube.watch import Watcher
+from gpustack.adapters.kube.listing import Page
+from gpustack.adapters.kube.watch import Watcher, as_json
 
 __all__ = [
     "MERGE_PATCH",
@@ -19,5 +20,7 @@ __all__ = [
     "KubeConfigError",
     "KubeError",
     "KubeUnavailable",
+    "Page",
     "Watcher",
+    "as_json",
 ]

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import urllib3
 
 from gpustack.adapters.kube import connect
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+from gpustack.adapters.kube.listing import Page, decode_page
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 # Asking twice does the same as asking once: our patches set values, they don't add to them.
 _IDEMPOTENT: Final = frozenset({"GET", "PATCH"})
+_PAGE_ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
 _CONNECT_SECONDS: Final = 5.0  # a control plane is on the local network
 
 
@@ -71,6 +73,29 @@ class KubeClient:
         """Read an object or a list as the server sent it; errors as in ``get``."""
         return self._request("GET", path, params=params, timeout_seconds=timeout_seconds)
 
+    def pages(
+        self, path: str, params: Mapping[str, str], *, timeout: Callable[[], float] | None = None
+    ) -> Iterator[Page]:
+        """Read a list page by page; without a ``resourceVersion`` it is consistent.
+
+        Args:
+            path: the collection.
+            params: query parameters, such as selectors.
+            timeout: gives the seconds that the next page may take; left out, the client's own.
+
+        Raises:
+            KubeError: the server refused; 410 a list took longer than the server remembers.
+            KubeUnavailable: no answer in time.
+        """
+        wanted = {**params, "limit": str(_PAGE_ITEMS)}
+        while True:
+            seconds = None if timeout is None else timeout()
+            page = decode_page(self.get_raw(path, wanted, timeout_seconds=seconds))
+            yield page
+            if not page.following:
+                return
+            wanted["continue"] = page.following
+
     def patch(
         self,
         path: str,
@@ -86,10 +111,21 @@ class KubeClient:
                 ``resourceVersion`` in the body is not the current one.
             KubeUnavailable: no answer in time; the change may have happened.
         """
-        raw = self._request(
+        raw = self.patch_raw(path, body, content_type=content_type, timeout_seconds=timeout_seconds)
+        return _decoded(raw)
+
+    def patch_raw(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        content_type: str = STRATEGIC_MERGE_PATCH,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Change an object; returns it as the server sent it; errors as in ``patch``."""
+        return self._request(
             "PATCH", path, body=body, content_type=content_type, timeout_seconds=timeout_seconds
         )
-        return _decoded(raw)
 
     def post(
         self,

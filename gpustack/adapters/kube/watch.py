@@ -8,33 +8,38 @@ See https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detec
 """
 
 import contextlib
-import json
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
+import msgspec
 import urllib3
 
 from gpustack.adapters.kube.client import KubeClient
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+from gpustack.adapters.kube.listing import Change, decode_change, decode_status, version_of
 
 logger = logging.getLogger(__name__)
 
 KubeObject = dict[str, Any]
+_Item = TypeVar("_Item")
 
-_PAGE_ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
 _IDLE_SECONDS: Final = 90.0  # bookmarks come every 60 s, with some delay on a busy server
 _WATCH_SECONDS: Final = 300  # the server ends the watch then; spreads reconnects
 _BACKOFF_FIRST_SECONDS: Final = 0.2
 _BACKOFF_LAST_SECONDS: Final = 5.0  # recovery within 5 s of the server's return
 _STOP_SECONDS: Final = 5.0
+_ANY: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-class Watcher:
+class Watcher(Generic[_Item]):
     """A thread that keeps a follower up to date with one list of objects.
+
+    ``decode`` makes of an object's bytes what the follower is given, page by page: of a long list
+    only that is ever in memory as a whole.
 
     ``on_sync`` gets the whole list, at first and whenever it had to be read again; ``on_event``
     gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
@@ -46,11 +51,11 @@ class Watcher:
         client: KubeClient,
         path: str,
         *,
-        on_sync: Callable[[list[KubeObject]], None],
-        on_event: Callable[[str, KubeObject], None],
+        decode: Callable[[msgspec.Raw], _Item],
+        on_sync: Callable[[list[_Item]], None],
+        on_event: Callable[[str, _Item], None],
         field_selector: str = "",
         label_selector: str = "",
-        decode: Callable[[bytes], Any] = json.loads,
         idle_seconds: float = _IDLE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -87,7 +92,9 @@ class Watcher:
         self._stop.set()
         with self._stream_lock:
             if self._open_stream is not None:
-                self._open_stream.shutdown()
+                # One that has just ended by itself can't be shut down, and need not be.
+                with contextlib.suppress(OSError, ValueError):
+                    self._open_stream.shutdown()
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             # Longer only for a server that accepts and says nothing; then nothing is called back.
             self._thread.join(timeout=_STOP_SECONDS)
@@ -104,26 +111,33 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
-                if not self._version:
-                    self._list()
-                self._follow()
-            except KubeError as error:
-                self._version = ""
-                self._failures += 1
-                level = logging.INFO if error.gone else logging.WARNING
-                logger.log(level, "watch refused, listing again path=%s %s", self._path, error)
-            except KubeUnavailable as error:
-                self._failures += 1
-                if not self._stop.is_set():
-                    logger.warning("watch lost path=%s error=%s", self._path, error)
-            except Exception:
-                # Last line of this thread: a follower that could not take a change holds an
-                # unknown state, and a watcher that died in silence would let it grow old.
-                logger.exception("watch follower failed, listing again path=%s", self._path)
-                self._failures += 1
-                self._version = ""
+            self.turn()
             self._pause()
+
+    def turn(self) -> None:
+        """Read the list, where that is needed, and follow one watch to its end; no error leaves it.
+
+        The thread's work; whoever starts no thread calls it instead.
+        """
+        try:
+            if not self._version:
+                self._list()
+            self._follow()
+        except KubeError as error:
+            self._version = ""
+            self._failures += 1
+            level = logging.INFO if error.gone else logging.WARNING
+            logger.log(level, "watch refused, listing again path=%s %s", self._path, error)
+        except KubeUnavailable as error:
+            self._failures += 1
+            if not self._stop.is_set():
+                logger.warning("watch lost path=%s error=%s", self._path, error)
+        except Exception:
+            # Last line of this thread: a follower that could not take a change holds an
+            # unknown state, and a watcher that died in silence would let it grow old.
+            logger.exception("watch follower failed, listing again path=%s", self._path)
+            self._failures += 1
+            self._version = ""
 
     def _pause(self) -> None:
         if self._failures == 0:
@@ -133,19 +147,15 @@ class Watcher:
         self._stop.wait(longest * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _list(self) -> None:
-        """Read the whole list in pages; without ``resourceVersion`` it is consistent."""
-        items: list[KubeObject] = []
-        params = {**self._selectors, "limit": str(_PAGE_ITEMS)}
-        while True:
-            page = self._decode(self._client.get_raw(self._path, params))
-            items.extend(page.get("items") or ())
-            metadata = page["metadata"]
-            if not metadata.get("continue"):
-                break
-            params["continue"] = metadata["continue"]
-        if self._stop.is_set():
-            return
-        self._version = metadata["resourceVersion"]
+        """Read the whole list; without ``resourceVersion`` it is consistent."""
+        items: list[_Item] = []
+        version = ""
+        for page in self._client.pages(self._path, self._selectors):
+            items.extend(map(self._decode, page.items))
+            version = page.version
+            if self._stop.is_set():
+                return
+        self._version = version
         self._on_sync(items)
         self._seen()
         self.synced.set()
@@ -166,7 +176,7 @@ class Watcher:
         ):
             self.last_seen = self._clock()
             for line in _lines(response):
-                self._take(self._decode(line))
+                self._take(decode_change(line))
         if self._clock() - opened < 1.0:
             self._failures += 1  # something in between closes watches at once: don't spin on it
 
@@ -183,19 +193,15 @@ class Watcher:
             with self._stream_lock:
                 self._open_stream = None
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, change: Change) -> None:
         if self._stop.is_set():
             return
-        kind, value = event["type"], event["object"]
-        if kind == "ERROR":
-            raise KubeError(
-                int(value.get("code") or 0),
-                str(value.get("reason") or ""),
-                str(value.get("message") or ""),
-            )
-        if kind != "BOOKMARK":
-            self._on_event(kind, value)
-        self._version = value["metadata"]["resourceVersion"]
+        if change.kind == "ERROR":
+            status = decode_status(change.raw)
+            raise KubeError(status.code, status.reason, status.message)
+        if change.kind != "BOOKMARK":
+            self._on_event(change.kind, self._decode(change.raw))
+        self._version = version_of(change.raw)
         self._seen()
 
     def _seen(self) -> None:
@@ -210,3 +216,9 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         pending += chunk
         *lines, pending = pending.split(b"\n")
         yield from (line for line in lines if line)
+
+
+def as_json(raw: msgspec.Raw) -> KubeObject:
+    """Decode an object as a whole: the ``decode`` of a follower that reads plain JSON."""
+    value: KubeObject = _ANY.decode(raw)
+    return value

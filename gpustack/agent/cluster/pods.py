@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpustack.adapters.kube import KubeClient, KubeError, Watcher
+from gpustack.adapters.kube import KubeClient, KubeError, Watcher, as_json
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class PodView:
             client,
             "/api/v1/pods",
             field_selector=self._selector,
+            decode=as_json,
             on_sync=self._replace,
             on_event=self._event,
         )

@@ -13,6 +13,7 @@ from gpustack.model.advice import amounts, conditions, supply, waiting
 from gpustack.model.advice.question import Change, Kind, Pending, Question
 from gpustack.model.cluster import Cluster
 from gpustack.model.explanation import Refusal
+from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement
 from gpustack.model.policies import EXACT, Policy
 
@@ -32,6 +33,10 @@ class Explanation:
     answers: Mapping[str, Placement | Refusal]
     choice: str = ""
     changes: tuple[Change, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "answers")
 
     @property
     def fits(self) -> bool:

@@ -1,0 +1,104 @@
+"""The envelope around objects: pages of a list, events of a watch. The objects stay bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+
+from gpustack.adapters.kube.errors import KubeUnavailable
+
+_Decoded = TypeVar("_Decoded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a list.
+
+    Attributes:
+        items: the objects as they came.
+        version: ``resourceVersion`` that the list is true at.
+        following: what to ask for the next page with; empty on the last one.
+    """
+
+    items: Sequence[msgspec.Raw]
+    version: str
+    following: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One event of a watch: ``kind`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+
+    kind: str
+    raw: msgspec.Raw
+
+
+class _ListMetadata(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815 - the API's name
+    following: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Object(msgspec.Struct):
+    metadata: _ListMetadata
+
+
+class Refusal(msgspec.Struct):
+    """What a ``Status`` object says."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+_LIST: Final = msgspec.json.Decoder(_List)
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+_STATUS: Final = msgspec.json.Decoder(Refusal)
+
+
+def decode_page(raw: bytes) -> Page:
+    """Read one page.
+
+    Raises:
+        KubeUnavailable: it isn't one; something in between answered.
+    """
+    found = _decode(_LIST, raw)
+    return Page(
+        items=found.items or (),
+        version=found.metadata.resourceVersion,
+        following=found.metadata.following,
+    )
+
+
+def decode_change(line: bytes) -> Change:
+    """Read one line of a watch; errors as in ``decode_page``."""
+    found = _decode(_EVENT, line)
+    return Change(kind=found.type, raw=found.object)
+
+
+def decode_status(raw: msgspec.Raw) -> Refusal:
+    """Read the object of an ERROR event; errors as in ``decode_page``."""
+    return _decode(_STATUS, raw)
+
+
+def version_of(raw: msgspec.Raw) -> str:
+    """Return an object's ``resourceVersion``; errors as in ``decode_page``."""
+    return _decode(_OBJECT, raw).metadata.resourceVersion
+
+
+def _decode(decoder: "msgspec.json.Decoder[_Decoded]", raw: bytes | msgspec.Raw) -> _Decoded:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise KubeUnavailable(f"the answer is not the API's: {error}") from error

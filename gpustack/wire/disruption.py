@@ -1,0 +1,130 @@
+"""PodDisruptionBudgets (policy/v1): how many pods of an application may be ended on purpose.
+
+Counted as kube-scheduler's preemption counts (`filterPodsWithPDBViolation`), because it compares
+our numbers with its own: the pods of a node are gone through from the most important one on, each
+takes one off every budget that selects it, and those that come after a budget is used up violate
+it. A budget without any selector selects nothing there, unlike for evictions.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+class Labelled(Protocol):
+    """What is looked at of a pod."""
+
+    @property
+    def uid(self) -> str:
+        """Its UID."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Requirement:
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def meets(self, labels: Mapping[str, str]) -> bool:
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case _:
+                return self.key not in labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one PodDisruptionBudget allows now.
+
+    Attributes:
+        namespace: whose pods it selects.
+        name: its name.
+        selects: what a pod's labels must meet; empty: it selects no pod.
+        allowed: how many of its pods may end.
+        ending: names of pods whose end is accounted for already.
+    """
+
+    namespace: str
+    name: str
+    selects: tuple[_Requirement, ...]
+    allowed: int
+    ending: frozenset[str]
+
+    def covers(self, pod: Labelled) -> bool:
+        """Say whether this pod's end takes one off what is allowed."""
+        return (
+            bool(self.selects)
+            and pod.namespace == self.namespace
+            and pod.name not in self.ending
+            and all(each.meets(pod.labels) for each in self.selects)
+        )
+
+
+def decode_budget(value: Mapping[str, Any]) -> Budget:
+    """Read a PodDisruptionBudget of the API.
+
+    One whose selector has an unknown operator selects nothing, as in the scheduler.
+    """
+    metadata, status = value["metadata"], value.get("status") or {}
+    selector = (value.get("spec") or {}).get("selector") or {}
+    found = [
+        _Requirement(key=key, operator="In", values=(text,))
+        for key, text in (selector.get("matchLabels") or {}).items()
+    ]
+    for each in selector.get("matchExpressions") or ():
+        found.append(
+            _Requirement(
+                key=each.get("key", ""),
+                operator=each.get("operator", ""),
+                values=tuple(each.get("values") or ()),
+            )
+        )
+    known = all(each.operator in _OPERATORS for each in found)
+    return Budget(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        selects=tuple(found) if known else (),
+        allowed=int(status.get("disruptionsAllowed") or 0),
+        ending=frozenset(status.get("disruptedPods") or ()),
+    )
+
+
+def violating(pods: Iterable[Labelled], budgets: Collection[Budget]) -> frozenset[str]:
+    """Return the UIDs of the pods that no budget of theirs allows to end.
+
+    Args:
+        pods: every pod of a node that could be ended, the most important first.
+        budgets: of all namespaces.
+    """
+    left = [each.allowed for each in budgets]
+    by_namespace: dict[str, list[tuple[int, Budget]]] = {}
+    for number, each in enumerate(budgets):
+        by_namespace.setdefault(each.namespace, []).append((number, each))
+    found: set[str] = set()
+    for pod in pods:
+        # The scheduler skips a pod without labels, even where a selector would take it.
+        for number, budget in by_namespace.get(pod.namespace, ()) if pod.labels else ():
+            if budget.covers(pod):
+                left[number] -= 1
+                if left[number] < 0:
+                    found.add(pod.uid)
+    return frozenset(found)

@@ -1,0 +1,14 @@
+"""The answer of `prioritize`: how much better one node is than another."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+MOST: Final = 10
+"""The best score; the scheduler stretches 0..10 to its own scale."""
+
+
+def encode_priorities(scores: Mapping[str, int]) -> bytes:
+    """Write `HostPriorityList`: a score for each node, in the order given."""
+    return msgspec.json.encode([{"Host": host, "Score": score} for host, score in scores.items()])

@@ -1,0 +1,231 @@
+"""The pods that must end for another: never too few, never one too many, never a dearer set."""
+
+import itertools
+from collections.abc import Iterable
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from gpustack.model import quota
+from gpustack.model.cluster import Tenant
+from gpustack.model.device import Node, Use
+from gpustack.model.holding import ContainerPlacement, Placement, apply
+from gpustack.model.placement import place
+from gpustack.model.preemption import Candidate, Leaving, after, victims
+from gpustack.model.request import PodRequest
+from tests.model import machines
+
+MOST = 6
+
+
+def candidate(
+    uid: str, minors: Iterable[int], cores: int, memory: int = 0, **known: object
+) -> Candidate:
+    cards = tuple(minors)
+    held = ContainerPlacement(
+        name="main",
+        index=0,
+        minors=cards,
+        uuids=tuple(f"GPU-{minor}" for minor in cards),
+        cores=cores,
+        memory_units=memory,
+    )
+    placement = Placement(node="node", containers=(held,))
+    tenant = Tenant(
+        uid=uid, namespace=str(known.pop("namespace", "a")), name=uid, placement=placement
+    )
+    return Candidate(tenant=tenant, **known)  # type: ignore[arg-type]
+
+
+def full(size: int, pods: Iterable[Candidate]) -> Node:
+    """A node of like cards that counts these pods."""
+    node = machines.node(size)
+    for each in pods:
+        node = apply(node, each.tenant.placement)
+    return node
+
+
+@st.composite
+def candidates(draw: st.DrawFn, size: int) -> list[Candidate]:
+    found = []
+    for number in range(draw(st.integers(0, MOST))):
+        whole = draw(st.booleans())
+        count = draw(st.integers(1, size)) if whole else 1
+        first = draw(st.integers(0, size - count))
+        found.append(
+            candidate(
+                f"u{number}",
+                range(first, first + count),
+                100 * count if whole else draw(st.sampled_from([20, 50, 80])),
+                64 if whole else draw(st.sampled_from([8, 32])),
+                priority=draw(st.sampled_from([-5, 0, 0, 10])),
+                started=draw(st.integers(0, 3)),
+                protected=draw(st.sampled_from([False, False, True])),
+                proposed=draw(st.booleans()),
+                ending=draw(st.sampled_from([False, False, False, True])),
+            )
+        )
+    return found
+
+
+def dearness(pods: Iterable[Candidate]) -> tuple[int, ...]:
+    """The order of sets as this module's first words in the product have it."""
+    chosen = list(pods)
+    living = [each for each in chosen if not each.ending]
+    priorities = [each.priority for each in living]
+    return (
+        len([each for each in living if each.protected]),
+        len(living),
+        max(priorities, default=-(2**31)),
+        sum(priorities),
+        len([each for each in living if not each.proposed]),
+        len(chosen),
+    )
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Node, PodRequest, list[Candidate]]:
+    size = draw(st.integers(1, 4))
+    pods = draw(candidates(size))
+    request = draw(machines.pods(2))
+    node = full(size, pods)
+    others = st.sampled_from([(0, 0), (0, 0), (30, 8)])
+    uses = tuple(
+        use + Use(cores=more[0], memory_units=more[1])
+        for use, more in zip(node.uses, draw(st.tuples(*[others] * size)), strict=True)
+    )
+    return node.with_uses(uses), request, pods
+
+
+@hypothesis.given(questions())
+def test_no_set_is_better_than_the_one_found_and_its_most_important_pod_comes_first(
+    question: tuple[Node, PodRequest, list[Candidate]],
+) -> None:
+    node, request, pods = question
+    fits = after(node, request)
+    sets = (
+        chosen
+        for size in range(len(pods) + 1)
+        for chosen in itertools.combinations(pods, size)
+        if fits(chosen)
+    )
+    best = min(map(dearness, sets), default=None)
+    found = victims(pods, fits)
+    if found is None:
+        assert best is None
+        return
+    assert fits(found.pods)
+    assert found.smallest
+    assert dearness(found.pods) == best
+    order = [(-each.priority, each.started) for each in found.pods]
+    assert order == sorted(order)
+
+
+@hypothesis.given(questions(), st.randoms(use_true_random=False))
+def test_the_order_of_the_candidates_does_not_matter(
+    question: tuple[Node, PodRequest, list[Candidate]], random: object
+) -> None:
+    node, request, pods = question
+    shuffled = list(pods)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert victims(shuffled, after(node, request)) == victims(pods, after(node, request))
+
+
+@hypothesis.given(questions(), st.integers(0, 3))
+def test_after_the_bound_the_set_still_makes_room_and_nobody_in_it_could_stay(
+    question: tuple[Node, PodRequest, list[Candidate]], most_tries: int
+) -> None:
+    node, request, pods = question
+    asked = 0
+    really = after(node, request)
+
+    def fits(leaving: Leaving) -> bool:
+        nonlocal asked
+        asked += 1
+        return really(leaving)
+
+    found = victims(pods, fits, most_tries=most_tries)
+    assert asked <= most_tries + 2 * len(pods) + 1
+    if found is not None:
+        assert really(found.pods)
+        for each in found.pods:
+            assert not really(tuple(other for other in found.pods if other is not each))
+
+
+def names(pods: list[Candidate], request: PodRequest, size: int = 2) -> list[str]:
+    found = victims(pods, after(full(size, pods), request))
+    return [] if found is None else [each.tenant.uid for each in found.pods]
+
+
+def test_one_pod_of_a_card_ends_rather_than_two_of_another() -> None:
+    pods = [
+        candidate("a", [0], 30, 8),
+        candidate("b", [0], 30, 8),
+        candidate("c", [1], 90, 8, started=-9),
+    ]
+    assert names(pods, machines.pod((100, 0))) == ["c"]
+
+
+def test_a_protected_pod_stays_even_if_two_others_must_end() -> None:
+    pods = [
+        candidate("a", [0], 30, 8),
+        candidate("b", [0], 30, 8),
+        candidate("c", [1], 90, 8, protected=True),
+    ]
+    assert names(pods, machines.pod((100, 0))) == ["a", "b"]
+
+
+def test_of_two_like_pods_the_younger_one_ends() -> None:
+    pods = [candidate("old", [0], 50, 8, started=1), candidate("new", [0], 50, 8, started=2)]
+    assert names(pods, machines.pod((50, 8)), size=1) == ["new"]
+
+
+def test_a_pod_that_is_ending_costs_nothing() -> None:
+    pods = [
+        candidate("kept", [0], 60, 8),
+        candidate("one", [1], 30, 8, ending=True, priority=9),
+        candidate("two", [1], 30, 8, ending=True, priority=9),
+    ]
+    assert names(pods, machines.pod((100, 0))) == ["one", "two"]
+
+
+def test_what_the_scheduler_proposed_is_preferred() -> None:
+    pods = [candidate("mine", [0], 60, 8), candidate("its", [1], 60, 8, proposed=True)]
+    assert names(pods, machines.pod((100, 0))) == ["its"]
+
+
+def test_nobody_ends_where_there_is_room_or_where_it_does_not_help() -> None:
+    assert names([candidate("a", [0], 60, 8)], machines.pod((40, 8)), size=1) == []
+    assert victims([], after(full(1, []), machines.pod((200, 0)))) is None
+
+
+def test_a_full_quota_names_the_pods_of_its_namespace() -> None:
+    pods = [candidate("own", [0], 60, 8), candidate("strange", [1], 60, 8, namespace="b")]
+    node = full(2, pods)
+    limits = quota.Quota(namespaces={"a": quota.NamespaceQuota(cards={"P40": 100})})
+    usage = quota.Usage()
+    for each in pods:
+        usage.put(each.tenant.uid, each.tenant.namespace, each.tenant.name, node,
+                  each.tenant.placement)  # fmt: skip
+
+    def fits(leaving: Leaving) -> bool:
+        gone = {each.tenant.uid for each in leaving}
+        placer = quota.within(limits, usage, "a", place, without=gone)
+        return after(node, machines.pod((100, 0)), placer)(leaving)
+
+    found = victims(pods, fits)
+    assert found is not None
+    assert [each.tenant.uid for each in found.pods] == ["own"]
+
+
+@pytest.mark.parametrize("cards", [1, 4, 8])
+def test_a_node_full_of_shares_stays_within_the_bound(cards: int) -> None:
+    pods = [
+        candidate(f"u{card}-{at}", [card], 12, 8, priority=at % 2)
+        for card in range(8)
+        for at in range(8)
+    ]
+    found = victims(pods, after(full(8, pods), machines.pod((100 * cards, 0))))
+    assert found is not None
+    assert len(found.pods) == 8 * cards

@@ -1,0 +1,89 @@
+"""Which pods a PodDisruptionBudget protects, counted as kube-scheduler counts."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from gpustack.wire.disruption import Budget, decode_budget, violating
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    uid: str
+    labels: dict[str, str] = field(default_factory=lambda: {"app": "web"})
+    namespace: str = "team"
+
+    @property
+    def name(self) -> str:
+        return f"pod-{self.uid}"
+
+
+def budget(
+    selector: object = None, allowed: int = 0, *, namespace: str = "team", **status: object
+) -> Budget:
+    wanted = {"matchLabels": {"app": "web"}} if selector is None else selector
+    value: dict[str, Any] = {
+        "metadata": {"namespace": namespace, "name": "pdb"},
+        "spec": {"minAvailable": 1, "selector": wanted},
+        "status": {"disruptionsAllowed": allowed, **status},
+    }
+    return decode_budget(value)
+
+
+def expression(operator: str, *values: str, key: str = "app") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+PODS = [Pod(uid="a"), Pod(uid="b"), Pod(uid="c")]
+
+
+@hypothesis.given(st.integers(-1, 5))
+def test_the_most_important_pods_use_the_budget_up_and_the_rest_violate_it(allowed: int) -> None:
+    expected = {pod.uid for pod in PODS[max(0, allowed) :]}
+    assert violating(PODS, [budget(allowed=allowed)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "selected"),
+    [
+        ({"matchLabels": {"app": "web"}}, {"app": "web", "x": "y"}, True),
+        ({"matchLabels": {"app": "web", "x": "y"}}, {"app": "web"}, False),
+        (expression("In", "web", "db"), {"app": "db"}, True),
+        (expression("In", "web"), {"x": "web"}, False),
+        (expression("NotIn", "web"), {"x": "y"}, True),
+        (expression("NotIn", "web"), {"app": "web"}, False),
+        (expression("Exists"), {"app": ""}, True),
+        (expression("Exists"), {"x": "y"}, False),
+        (expression("DoesNotExist"), {"x": "y"}, True),
+        (expression("DoesNotExist"), {"app": "web"}, False),
+        (expression("Like", "w*"), {"app": "web"}, False),
+        ({}, {"app": "web"}, False),
+        (expression("DoesNotExist"), {}, False),
+    ],
+)
+def test_selectors_mean_what_they_mean_to_the_scheduler(
+    selector: object, labels: dict[str, str], selected: bool
+) -> None:
+    pods = [Pod(uid="a", labels=labels)]
+    assert violating(pods, [budget(selector)]) == ({"a"} if selected else set())
+
+
+def test_another_namespace_and_pods_that_end_already_are_not_counted() -> None:
+    assert not violating(PODS, [budget(namespace="other")])
+    ending = budget(disruptedPods={"pod-a": "2026-01-01T00:00:00Z"}, allowed=1)
+    assert violating(PODS, [ending]) == {"c"}
+
+
+def test_one_of_several_budgets_is_enough() -> None:
+    assert violating(PODS[:1], [budget(allowed=1), budget(allowed=0)]) == {"a"}
+
+
+def test_a_budget_that_nobody_has_counted_yet_allows_nothing() -> None:
+    bare = {
+        "metadata": {"namespace": "team", "name": "new"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    }
+    assert violating(PODS[:1], [decode_budget(bare)]) == {"a"}

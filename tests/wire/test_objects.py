@@ -1,0 +1,98 @@
+"""A pod or node of which only what we read was decoded says the same as the whole one."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from gpustack.model.device import Node
+from gpustack.model.placement import Placement, place
+from gpustack.wire import objects
+from gpustack.wire.annotations import decode_decision, encode_decision
+from gpustack.wire.nodes import decode_node, encode_devices
+from gpustack.wire.pods import finished, leaving, parse_request
+from tests.model.clusters import small_pod
+from tests.model.machines import card, dice, grouped
+from tests.wire.api import KEYS, container, pod
+
+NODE = Node(name="n1", cards=tuple(card(minor) for minor in range(4)), links=grouped(2, 2))
+JUNK: list[Any] = [None, 7, "x", [1, {"a": None}], {"metadata": {"name": 7}}, {"limits": []}]
+
+
+def noisy(rolled: random.Random, value: Any) -> Any:
+    """The same object with fields that nobody reads, in another order."""
+    if isinstance(value, list):
+        return [noisy(rolled, each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    items = [
+        (key, each if key in {"annotations", "limits"} else noisy(rolled, each))
+        for key, each in value.items()
+    ]
+    items += [(f"other{number}", rolled.choice(JUNK)) for number in range(rolled.randint(0, 2))]
+    rolled.shuffle(items)
+    return dict(items)
+
+
+def written(rolled: random.Random) -> dict[str, Any]:
+    asked = small_pod(rolled, NODE)
+    found = place(NODE, asked)
+    notes = encode_decision(KEYS, found, 5) if isinstance(found, Placement) else {}
+    made = pod(
+        *(
+            container(str(each.cores), str(each.memory_units), name=each.name)
+            for each in asked.containers
+        ),
+        init=(container(name="setup"), container("100", restartPolicy="Always", name="side")),
+        annotations=notes,
+        node=rolled.choice(["", "node"]),
+        phase=rolled.choice(["Pending", "Running", "Failed"]),
+    )
+    if rolled.random() < 0.3:
+        made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return made
+
+
+def said(value: Any) -> object:
+    request = parse_request(KEYS, value)
+    assert request is not None
+    try:
+        decision: object = decode_decision(KEYS, value, request)
+    except ValueError as error:
+        decision = str(error)
+    return request, decision, finished(value), leaving(value)
+
+
+@given(dice)
+def test_a_pod_says_the_same(rolled: random.Random) -> None:
+    whole = written(rolled)
+    raw = json.dumps(noisy(rolled, whole)).encode()
+    assert said(objects.decode_pod(raw)) == said(whole)
+
+
+@given(dice)
+def test_a_node_says_the_same(rolled: random.Random) -> None:
+    whole = {
+        "metadata": {"name": "n1", "annotations": {KEYS.gpu_devices: encode_devices(NODE)}},
+        "status": {"allocatable": {KEYS.vcuda_core: "400"}, "images": [{"names": ["x"]}]},
+    }
+    raw = json.dumps(noisy(rolled, whole)).encode()
+    assert decode_node(KEYS, objects.decode_node(raw)) == NODE
+
+
+def test_what_nobody_reads_is_not_decoded() -> None:
+    value = {"metadata": {"name": "n1", "managedFields": [1]}, "status": {"images": [1]}}
+    assert objects.decode_node(json.dumps(value).encode()) == {
+        "metadata": {"name": "n1"},
+        "status": {},
+    }
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"{", b"\xff", b'{"metadata": {"name": 7}}', b'{"spec": []}', b"[" * 99_999]
+)
+def test_what_is_no_object_of_the_api_is_refused(raw: bytes) -> None:
+    with pytest.raises(objects.BadObject):
+        objects.decode_pod(raw)
