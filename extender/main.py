@@ -2,15 +2,23 @@
 
 import argparse
 import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import gpustack
 from extender import server, settings
+from extender.service import Extender
+from extender.settings import Settings
+from extender.snapshot import SnapshotExtender
+from extender.tls import Contexts, TlsError
+from extender.web.served import Served
 from gpustack.adapters import kube
+from gpustack.adapters.systemd import Notifier, watchdog_seconds
 from gpustack.wire.config import ConfigError
+from gpustack.wire.files import SourceError
 
 logger = logging.getLogger(__name__)
 
@@ -31,31 +39,74 @@ class _Formatter(logging.Formatter):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong use."""
-    parser = argparse.ArgumentParser(
-        prog="gpustack-extender", description="Decides which GPUs a pod gets, for kube-scheduler."
-    )
-    parser.add_argument("--config", type=Path, default=_DEFAULT_CONFIG, metavar="FILE")
-    parser.add_argument("--check-config", action="store_true", help="check FILE and end")
-    parser.add_argument("--version", action="version", version=gpustack.__version__)
+    parser = _parser()
     options = parser.parse_args(arguments)
+    if options.listen is not None and options.snapshot is None:
+        parser.error("--listen goes with --snapshot; otherwise set listen in the configuration")
     try:
-        loaded = settings.load(options.config)
-    except ConfigError as error:
+        loaded, compose = _read(options)
+        contexts = Contexts(loaded.tls) if loaded.tls is not None else None
+    except (ConfigError, SourceError) as error:
         sys.stderr.write(f"{error}\n")
+        return _EXIT_USE
+    except TlsError as error:
+        sys.stderr.write(f"{options.config or _DEFAULT_CONFIG}: {error}\n")
         return _EXIT_USE
     if options.check_config:
         return 0
     handler = logging.StreamHandler()
     handler.setFormatter(_Formatter("%(name)s: %(message)s"))
     logging.basicConfig(level=loaded.log_level, handlers=[handler])
-    try:
-        # Here, not only in the worker: gunicorn would start workers over and over.
-        kube.KubeClient.from_kubeconfig(loaded.kubeconfig)
-    except kube.KubeConfigError as error:
-        logger.error("%s", error)
-        return _EXIT_FAILED
-    server.Server(loaded).run()
+    if options.snapshot is None:
+        try:
+            # Here, not only in the worker: gunicorn would start workers over and over.
+            kube.KubeClient.from_kubeconfig(loaded.kubeconfig)
+        except kube.KubeConfigError as error:
+            logger.error("%s", error)
+            return _EXIT_FAILED
+    seconds, notifier = watchdog_seconds(), Notifier.from_environment()
+    # It is ours to say when we are ready; gunicorn would, before the worker has started.
+    os.environ.pop("NOTIFY_SOCKET", None)
+    server.Server(
+        loaded, notifier=notifier, watchdog_seconds=seconds, contexts=contexts, compose=compose
+    ).run()
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpustack-extender", description="Decides which GPUs a pod gets, for kube-scheduler."
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"default: {_DEFAULT_CONFIG}; with --snapshot: none",
+    )
+    parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        help="no cluster: answer filter, prioritize and every GET from what gpustack snapshot, or "
+        "kubectl get nodes,pods,configmaps -A -o json, wrote; - is the standard input",
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="with --snapshot: where to listen")
+    parser.add_argument("--check-config", action="store_true", help="check the files and end")
+    parser.add_argument("--version", action="version", version=gpustack.__version__)
+    return parser
+
+
+def _read(options: argparse.Namespace) -> tuple[Settings, Callable[[Settings], Served]]:
+    """Return the settings, and what makes an extender of them.
+
+    Raises:
+        ConfigError, SourceError: a file can't be used.
+    """
+    if options.snapshot is None:
+        return settings.load(options.config or _DEFAULT_CONFIG), Extender
+    loaded = settings.load_with(options.config, options.listen)
+    # Here, not in the worker: what is wrong with the file ends the command.
+    served = SnapshotExtender(loaded, options.snapshot)
+    return loaded, lambda _settings: served
 
 
 if __name__ == "__main__":

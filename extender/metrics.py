@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, exposition
+from prometheus_client.registry import Collector
 
 import gpustack
 
@@ -28,13 +28,19 @@ class Metrics:
         )
         self._decisions = Counter(
             "gpustack_extender_decisions_total",
-            "Answers about pods, by outcome: Placed, NotOurs, or why not.",
+            "Answers about pods, by outcome: Placed, Bound, NotOurs, or why not.",
             ["outcome"],
             registry=self.registry,
         )
         self._events_dropped = Counter(
             "gpustack_extender_events_dropped_total",
             "Events that could not be written.",
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "gpustack_extender_connections_refused_total",
+            "Connections that were closed before they became a request, by cause.",
+            ["cause"],
             registry=self.registry,
         )
         Gauge(
@@ -49,6 +55,7 @@ class Metrics:
         *,
         watch_age_seconds: Mapping[str, Callable[[], float]],
         reservations: Callable[[], int],
+        cluster: Collector,
     ) -> None:
         """Add the gauges that are read when somebody asks."""
         ages = Gauge(
@@ -64,6 +71,7 @@ class Metrics:
             "Pods that hold cards and aren't bound.",
             registry=self.registry,
         ).set_function(reservations)
+        self.registry.register(cluster)
 
     def count(self, outcome: str) -> None:
         """Count an answer about a pod."""
@@ -73,9 +81,14 @@ class Metrics:
         """Count an event that was not written."""
         self._events_dropped.inc()
 
-    def render(self) -> bytes:
-        """Return the text that Prometheus reads."""
-        return prometheus_client.generate_latest(self.registry)
+    def refuse(self, cause: str) -> None:
+        """Count a connection that was closed before it became a request."""
+        self._refused.labels(cause).inc()
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Return what Prometheus reads in a form that it accepts, and that form's content type."""
+        encode, content_type = exposition.choose_encoder(accept)
+        return encode(self.registry), content_type
 
 
 def _finite(age: Callable[[], float]) -> float:

@@ -1,14 +1,24 @@
-"""Gunicorn around the application: one worker process, because decisions need one memory."""
+"""Gunicorn around the application: one worker process, because decisions need one memory.
+
+Why one process, and why threads in it: docs/decisions/0005-one-writing-process.md.
+"""
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import flask
 import gunicorn.app.base
+import gunicorn.glogging
 
-from extender.app import create_app
 from extender.service import Extender
 from extender.settings import Settings
+from extender.tls import Contexts
+from extender.web.app import create_app
+from extender.web.served import Served
+from extender.worker import Worker
+from gpustack.adapters.systemd import Notifier
 
 logger = logging.getLogger(__name__)
 
@@ -16,30 +26,67 @@ _STOP_SECONDS: Final = 10  # what began is finished: more than any decision take
 # Go's client keeps idle connections for 90 s; closing earlier costs it a failed call now and then.
 _KEEP_ALIVE_SECONDS: Final = 120
 _BACKLOG: Final = 128
+# A scheduler opens a handful; below the 1024 files that systemd allows a process by default.
+_CONNECTIONS: Final = 512
+# A loop that stands still so long is killed by the arbiter, which starts a new worker.
+_STUCK_SECONDS: Final = 30
 
 
 class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """Serves one extender until a signal ends it."""
+    """Serves one extender until a signal ends it.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._service: Extender | None = None
+    Attributes:
+        settings: what the operator decided.
+        contexts: TLS for the next connection; None for plain HTTP.
+        service: the extender, in the worker process.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        notifier: Notifier,
+        watchdog_seconds: float,
+        contexts: Contexts | None,
+        compose: Callable[[Settings], Served] = Extender,
+    ) -> None:
+        """Prepare; ``run`` serves.
+
+        Args:
+            settings: what the operator decided.
+            notifier: the service manager.
+            watchdog_seconds: how often it wants to hear from us at least; 0 for never.
+            contexts: TLS; None for plain HTTP.
+            compose: makes what is served, in the worker process.
+        """
+        self.settings = settings
+        self.contexts = contexts
+        self._notifier = notifier
+        self._ping_seconds = watchdog_seconds / 3
+        self._next_ping = 0.0
+        self._status = ""
+        self.service: Served | None = None
+        self._compose = compose
         super().__init__()
 
     def load_config(self) -> None:
         """Configure gunicorn; nothing is read from its own files or environment."""
-        settings = self._settings
+        settings = self.settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         options: dict[str, Any] = {
             "bind": [f"{host}:{settings.port}"],
             "workers": 1,
-            "worker_class": "gthread",
+            "worker_class": Worker,
+            "worker_connections": _CONNECTIONS,
             "threads": settings.threads,
+            "timeout": _STUCK_SECONDS,
             "backlog": _BACKLOG,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "graceful_timeout": _STOP_SECONDS,
             "proc_name": "gpustack-extender",
             "loglevel": settings.log_level.lower(),
+            "logger_class": _Log,
+            "post_worker_init": self._ready,
             "worker_exit": self._worker_exit,
             "control_socket_disable": True,  # a root-only socket in the home folder otherwise
         }
@@ -49,10 +96,53 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
 
     def load(self) -> flask.Flask:
         """Start the extender in the worker process and return what it answers with."""
-        self._service = Extender(self._settings)
-        self._service.start()
-        return create_app(self._service, request_limit_bytes=self._settings.request_limit_bytes)
+        self.service = self._compose(self.settings)
+        self.service.start()
+        settings = self.settings
+        return create_app(
+            self.service,
+            request_limit_bytes=settings.request_limit_bytes,
+            client_name=settings.tls.client_name if settings.tls else "",
+        )
+
+    def refused(self, cause: str) -> None:
+        """Count a connection that the worker closed before it became a request."""
+        if self.service is not None:
+            self.service.metrics.refuse(cause)
+
+    def tick(self) -> None:
+        """Tell systemd how we are; called by the worker's loop every second.
+
+        A watchdog's ping means that a decision could be made: the loop turns, and the view's lock
+        is not held for ever. It may be held just now; there are many ticks before systemd acts.
+        """
+        service, now = self.service, time.monotonic()
+        if service is None:
+            return
+        status = service.unready or "ready"
+        if status != self._status:
+            self._status = status
+            self._notifier.status(status)
+        if self._ping_seconds and now >= self._next_ping and service.view.lock.acquire(False):
+            service.view.lock.release()
+            self._next_ping = now + self._ping_seconds
+            self._notifier.watchdog()
+
+    def _ready(self, _worker: object) -> None:
+        """Tell systemd that we answer, not that the cluster is known: `/readyz` says that."""
+        self._notifier.ready("answering")
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:
-        if self._service is not None:
-            self._service.stop()
+        self._notifier.stopping()
+        if self.service is not None:
+            self.service.stop()
+
+
+class _Log(gunicorn.glogging.Logger):  # type: ignore[misc]  # gunicorn has no types
+    """Gunicorn's words in our log's form."""
+
+    def setup(self, cfg: Any) -> None:
+        """Hand everything to the root logger, instead of writing lines of its own form."""
+        super().setup(cfg)
+        self.error_log.handlers = []
+        self.error_log.propagate = True

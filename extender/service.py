@@ -1,14 +1,37 @@
 """Composition: one extender from its settings, without the HTTP server around it."""
 
+import functools
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from extender.events import EventRecorder
+from extender.cluster_metrics import ClusterCollector
+from extender.decisions import Decisions
 from extender.metrics import Metrics
-from extender.predicates import Predicates
-from extender.retry import RetryQueue
+from extender.picture import Camera
+from extender.quota_watch import QuotaWatch
+from extender.quotas import Quotas
 from extender.settings import Settings
-from extender.view import ClusterView
-from extender.writer import PodWriter
+from extender.state.answers import Answers
+from extender.state.budgets import Budgets, read_budget
+from extender.state.hosts import Hosts
+from extender.state.pods import PodState
+from extender.state.policy import PolicyKeeper
+from extender.state.reading import NodeState, Reading
+from extender.state.refresh import Refresh
+from extender.state.view import ClusterView
+from extender.verbs.asked import AskedPods
+from extender.verbs.binding import Bind
+from extender.verbs.choice import Chooser
+from extender.verbs.filtering import Filter
+from extender.verbs.predicates import Predicates
+from extender.verbs.preempting import Preempt
+from extender.verbs.prioritizing import Prioritize
+from extender.verbs.telling import Telling
+from extender.writes.events import EventRecorder
+from extender.writes.retry import Retry
+from extender.writes.wording import Wording
+from extender.writes.writer import PodWriter
 from gpustack.adapters import kube
 from gpustack.wire.annotations import Keys
 
@@ -16,81 +39,222 @@ from gpustack.wire.annotations import Keys
 class Extender:
     """Everything that lives as long as the process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        client: kube.KubeClient | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         """Compose the parts; nothing runs and nothing is asked until ``start``.
+
+        Args:
+            settings: what the operator decided.
+            client: the API server; None for the one that the settings' kubeconfig names.
+            clock: monotonic seconds.
+            now_ns: Unix nanoseconds.
 
         Raises:
             KubeConfigError: the kubeconfig can't be used.
         """
-        client = kube.KubeClient.from_kubeconfig(settings.kubeconfig)
+        client = client or kube.KubeClient.from_kubeconfig(settings.kubeconfig)
+        self._clock = clock
         keys = Keys(settings.domain)
-        writer = PodWriter(client, keys)
+        reading = Reading(keys, settings.labels)
         self.metrics = Metrics()
-        self._events = EventRecorder(client, on_drop=self.metrics.drop_event)
-        self._retry = RetryQueue(writer, now_ns=time.time_ns, on_tick=self._tick)
+        self._writer = PodWriter(client, keys, reading)
+        self._events = EventRecorder(client, on_drop=self.metrics.drop_event, clock=clock)
         self.view = ClusterView(
-            keys,
             reservation_seconds=settings.reservation_seconds,
-            now_ns=time.time_ns,
-            on_room=self._retry.room,
+            on_room=self._room,
+            now_ns=now_ns,
+            clock=clock,
+        )
+        self.answers = Answers(self.view)
+        self._hosts = Hosts()
+        self.camera = Camera(self.view, self.answers, self._hosts)
+        self.decisions = Decisions(now_ns=now_ns, clock=clock)
+        policy = PolicyKeeper(settings.policy, view=self.view, answers=self.answers, clock=clock)
+        self.retry = Retry(
+            writer=self._writer,
+            view=self.view,
+            answers=self.answers,
+            on_tick=policy.renew,
+            now_ns=now_ns,
+            clock=clock,
+        )
+        self.quotas = Quotas(self.view, deny=settings.quota.deny)
+        self._quota_watch = QuotaWatch(
+            client,
+            settings.quota,
+            quotas=self.quotas,
+            events=self._events,
+            idle_seconds=settings.watch_idle_seconds,
+            clock=clock,
+        )
+        self._stale_seconds = settings.stale_seconds
+        self._nodes, self._pods = self._watchers(client, reading, settings.watch_idle_seconds)
+        self._refresh = Refresh(
+            client,
+            reading,
+            self.view,
+            watched_version=lambda: int(self._pods.version or 0),
+            clock=clock,
+        )
+        self.budgets = Budgets()
+        self._budget_watch = kube.Watcher(
+            client,
+            "/apis/policy/v1/poddisruptionbudgets",
+            decode=read_budget,
+            on_sync=self.budgets.sync,
+            on_event=self.budgets.event,
+            idle_seconds=settings.watch_idle_seconds,
+            clock=clock,
+        )
+        self._compose_verbs(keys, settings.decision_seconds)
+        self._observe()
+
+    def _compose_verbs(self, keys: Keys, decision_seconds: float) -> None:
+        asked = AskedPods(self.view, self._writer, self.quotas)
+        chooser = Chooser(self.view, self.answers, self.retry)
+        telling = Telling(
+            events=self._events,
+            count=self.metrics.count,
+            decisions=self.decisions,
+            wording=Wording(self.camera, self.answers, clock=self._clock),
         )
         self.predicates = Predicates(
             view=self.view,
-            writer=writer,
-            events=self._events,
-            retry=self._retry,
-            count=self.metrics.count,
-            decision_seconds=settings.decision_seconds,
+            asked=asked,
+            chooser=chooser,
+            refresh=self._refresh,
+            writer=self._writer,
+            telling=telling,
+            decision_seconds=decision_seconds,
+            clock=self._clock,
         )
-        self._nodes, self._pods = self._watchers(client, settings.watch_idle_seconds)
-        self.metrics.observe(
-            watch_age_seconds={
-                "nodes": lambda: self._nodes.age_seconds,
-                "pods": lambda: self._pods.age_seconds,
-            },
-            reservations=lambda: self.view.reservations,
+        self.bind = Bind(
+            view=self.view,
+            answers=self.answers,
+            asked=asked,
+            chooser=chooser,
+            refresh=self._refresh,
+            writer=self._writer,
+            keys=keys,
+            telling=telling,
+            decision_seconds=decision_seconds,
+            clock=self._clock,
+        )
+        self._compose_questions(asked, telling, decision_seconds)
+
+    def _compose_questions(
+        self, asked: AskedPods, telling: Telling, decision_seconds: float
+    ) -> None:
+        """Compose the verbs that reserve nothing."""
+        self.filter = Filter(
+            view=self.view,
+            answers=self.answers,
+            asked=asked,
+            retry=self.retry,
+            telling=telling,
+            decision_seconds=decision_seconds,
+        )
+        self.prioritize = Prioritize(
+            view=self.view,
+            answers=self.answers,
+            asked=asked,
+            decision_seconds=decision_seconds,
+        )
+        self.preempt = Preempt(
+            view=self.view,
+            answers=self.answers,
+            asked=asked,
+            budgets=self.budgets,
+            telling=telling,
+            decision_seconds=decision_seconds,
         )
 
+    def _observe(self) -> None:
+        self.metrics.observe(
+            watch_age_seconds={
+                name: functools.partial(getattr, watcher, "age_seconds")
+                for name, watcher in self._watched.items()
+            },
+            reservations=lambda: self.view.reservations,
+            cluster=ClusterCollector(self.view, self.quotas),
+        )
+
+    @property
+    def _watched(self) -> Mapping[str, kube.Watcher[Any]]:
+        """What decisions rest on."""
+        return {"nodes": self._nodes, "pods": self._pods, "quota": self._quota_watch.watcher}
+
     def _watchers(
-        self, client: kube.KubeClient, idle_seconds: float
-    ) -> tuple[kube.Watcher, kube.Watcher]:
+        self, client: kube.KubeClient, reading: Reading, idle_seconds: float
+    ) -> tuple[kube.Watcher[NodeState], kube.Watcher[PodState]]:
         nodes = kube.Watcher(
             client,
             "/api/v1/nodes",
-            on_sync=self.view.sync_nodes,
-            on_event=self.view.node_event,
+            decode=reading.node,
+            on_sync=self._sync_nodes,
+            on_event=self._node_event,
             idle_seconds=idle_seconds,
+            clock=self._clock,
         )
         pods = kube.Watcher(
             client,
             "/api/v1/pods",
-            on_sync=lambda items: self.view.sync_pods(items, int(pods.version)),
+            decode=reading.pod,
+            on_sync=self._sync_pods,
             on_event=self.view.pod_event,
             idle_seconds=idle_seconds,
+            clock=self._clock,
         )
         return nodes, pods
 
+    def _sync_nodes(self, nodes: Sequence[NodeState]) -> None:
+        self._hosts.sync(nodes)
+        self.view.sync_nodes(nodes)
+
+    def _node_event(self, kind: str, state: NodeState) -> None:
+        self._hosts.event(kind, state)
+        self.view.node_event(kind, state)
+
+    def _sync_pods(self, pods: Sequence[PodState]) -> None:
+        self.view.sync_pods(pods, int(self._pods.version))
+        self.retry.inherit(pods)
+
     @property
     def unready(self) -> str:
-        """Why no decision can be made yet; empty when it can."""
-        missing = [
-            name
-            for name, watcher in (("nodes", self._nodes), ("pods", self._pods))
-            if not watcher.synced.is_set()
-        ]
-        return f"the first list of {' and '.join(missing)} is still missing" if missing else ""
+        """Why no decision can be made yet, or any more; empty when it can."""
+        watched = self._watched.items()
+        missing = [name for name, watcher in watched if not watcher.synced.is_set()]
+        if missing:
+            return f"the first list of {' and '.join(missing)} is still missing"
+        stale = [name for name, each in watched if each.age_seconds > self._stale_seconds]
+        if stale:
+            return (
+                f"the API server has said nothing of {' and '.join(stale)} for "
+                f"{self._stale_seconds:g} s"
+            )
+        return ""
 
     def start(self) -> None:
         """Begin to watch and to write."""
         self._events.start()
-        self._retry.start()
+        self.retry.start()
         self._nodes.start()
         self._pods.start()
+        self._budget_watch.start()
+        self._quota_watch.watcher.start()
 
     def stop(self) -> None:
         """End every thread; safe to call when nothing was started."""
-        for part in (self._nodes, self._pods, self._retry, self._events):
+        for watcher in (*self._watched.values(), self._budget_watch):
+            watcher.stop()
+        for part in (self.retry, self._events):
             part.stop()
 
-    def _tick(self) -> None:
-        self.view.expire()
+    def _room(self) -> None:
+        self.retry.room()  # the view is there before it

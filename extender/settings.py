@@ -1,10 +1,38 @@
 """The configuration file as values; its schema and defaults are ``wire/schemas/extender.json``."""
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-from gpustack.wire import config
+from extender.tls import TlsFiles
+from gpustack.wire import config, schemas
+from gpustack.wire.nodes import NodeLabels
+
+# Names that users of the original (and of contracts.md) write, and where they stand in ours.
+_ALIASES: Final = {
+    "QuotaConfigMapName": ("quota", "name"),
+    "QuotaConfigMapNamespace": ("quota", "namespace"),
+    "quota_on_error": ("quota", "on_error"),
+    "GPUModelLabel": ("labels", "model"),
+    "GPUPoolLabel": ("labels", "pool"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaSource:
+    """The ConfigMap with the quota.
+
+    Attributes:
+        namespace: where it is.
+        name: what it is called.
+        deny: refuse pods while it can't be used, instead of keeping the last good one.
+    """
+
+    namespace: str
+    name: str
+    deny: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,15 +40,21 @@ class Settings:
     """What an operator decides.
 
     Attributes:
-        host: address to listen on, loopback.
+        host: address to listen on; beyond loopback with TLS only.
         port: TCP port; 0 takes a free one (tests).
         kubeconfig: our identity at the API server.
         domain: domain of resources and annotations.
+        policy: which of the nodes and cards that fit is chosen.
+        labels: the nodes' labels for pool and model.
+        quota: where the quota is.
+        tls: TLS with client certificates; None for plain HTTP.
         reservation_seconds: how long an unbound pod keeps its cards.
         decision_seconds: longest time for one decision, its write included.
         request_limit_bytes: largest request body.
+        request_seconds: longest time for a request to arrive.
         threads: requests answered at the same time.
         watch_idle_seconds: silence after which a watch is opened again.
+        stale_seconds: silence after which what a watch has told is no ground for decisions.
         log_level: name of the least severe level to log, upper case.
     """
 
@@ -28,11 +62,17 @@ class Settings:
     port: int
     kubeconfig: Path
     domain: str
+    policy: str
+    labels: NodeLabels
+    quota: QuotaSource
+    tls: TlsFiles | None
     reservation_seconds: float
     decision_seconds: float
     request_limit_bytes: int
+    request_seconds: float
     threads: int
     watch_idle_seconds: float
+    stale_seconds: float
     log_level: str
 
 
@@ -40,39 +80,121 @@ def load(path: Path) -> Settings:
     """Read and check a configuration file.
 
     Raises:
-        ConfigError: unreadable, against the schema, or listening beyond this host.
+        ConfigError: unreadable, against the schema, a value twice under two names, or listening
+            beyond this host without TLS.
     """
-    values = config.load_config(path, "extender")
-    host, _, port = str(values["listen"]).rpartition(":")
-    host = host.strip("[]")
-    problem = _listen_problem(host, int(port))
-    if problem:
-        raise config.ConfigError(path, [f"listen: {values['listen']!r} {problem}"])
+    return _checked(config.load_config(path, "extender"), path)
+
+
+def load_with(path: Path | None, listen: str | None) -> Settings:
+    """Do the same with an address from the command line; without a file, with the defaults.
+
+    Raises:
+        ConfigError: as ``load``, and an address that is none.
+    """
+    schema = schemas.load("extender")
+    given = {} if listen is None else {"listen": listen}
+    problems = schemas.problems(schema, given)
+    if problems:
+        raise config.ConfigError(Path("--listen"), problems)
+    usual = Path("the defaults")
+    values = (
+        config.load_config(path, "extender") if path else config.parse_config("", schema, usual)
+    )
+    return _checked({**values, **given}, path or usual)
+
+
+def _checked(values: dict[str, Any], path: Path) -> Settings:
+    problems = _take_aliases(values)
+    host, port, problem = split_listen(values["listen"], tls=values["tls"] is not None)
+    problems += [f"listen: {values['listen']!r} {problem}"] if problem else []
+    if values["stale_seconds"] <= values["watch_idle_seconds"]:
+        problems.append(
+            f"stale_seconds: {values['stale_seconds']:g} must be more than watch_idle_seconds "
+            f"({values['watch_idle_seconds']:g}): a quiet watch is opened again first"
+        )
+    if problems:
+        raise config.ConfigError(path, problems)
+    return _settings(values, host, port)
+
+
+def _settings(values: Mapping[str, Any], host: str, port: int) -> Settings:
+    quota, tls = values["quota"], values["tls"]
     return Settings(
         host=host,
-        port=int(port),
+        port=port,
         kubeconfig=Path(values["kubeconfig"]),
         domain=values["domain"],
+        policy=values["policy"],
+        labels=NodeLabels(**values["labels"]),
+        quota=QuotaSource(
+            namespace=quota["namespace"], name=quota["name"], deny=quota["on_error"] == "deny"
+        ),
+        tls=_tls(tls) if tls is not None else None,
         reservation_seconds=values["reservation_seconds"],
         decision_seconds=values["decision_seconds"],
         request_limit_bytes=values["request_limit_bytes"],
+        request_seconds=values["request_seconds"],
         threads=values["threads"],
         watch_idle_seconds=values["watch_idle_seconds"],
+        stale_seconds=values["stale_seconds"],
         log_level=str(values["log_level"]).upper(),
     )
 
 
-def _listen_problem(host: str, port: int) -> str:
-    """Say what is wrong with an address; empty when nothing is."""
+def _tls(values: Mapping[str, str]) -> TlsFiles:
+    return TlsFiles(
+        certificate=Path(values["certificate"]),
+        key=Path(values["key"]),
+        client_ca=Path(values["client_ca"]),
+        client_name=values["client_name"],
+    )
+
+
+def _take_aliases(values: dict[str, Any]) -> list[str]:
+    """Put what stands under another name where it belongs; returns the problems."""
+    properties = schemas.load("extender")["properties"]
+    problems = []
+    for alias, (section, name) in _ALIASES.items():
+        if alias not in values:
+            continue
+        default = properties[section]["properties"][name]["default"]
+        said = values[section][name]
+        if said not in (default, values[alias]):
+            problems.append(f"{alias}: {values[alias]!r}, but {section}.{name} is {said!r}")
+        values[section] = {**values[section], name: values[alias]}
+    return problems
+
+
+def split_listen(listen: str, *, tls: bool) -> tuple[str, int, str]:
+    """Return an address's host and port, and what is wrong with it; "" when nothing is."""
+    host, _, digits = listen.rpartition(":")
+    host, port = host.strip("[]"), int(digits)
     if port > 65535:
-        return "has no such port; write 1 to 65535"
+        return host, port, "has no such port; write 1 to 65535"
     if host == "localhost":
-        return ""
+        return host, port, ""
     try:
-        address = ipaddress.ip_address(host)
+        loopback = is_loopback(host)
     except ValueError:
-        return "is not an IP address; write 127.0.0.1:3456"
-    if not address.is_loopback:
+        return host, port, "is not an IP address; write 127.0.0.1:3456"
+    if not loopback and not tls:
         # Whoever reaches the port can have cards reserved for any pod.
-        return "is not a loopback address; plain HTTP is served to this host only"
-    return ""
+        return (
+            host,
+            port,
+            "is not a loopback address; plain HTTP is served to this host only: set tls, or listen "
+            "on 127.0.0.1",
+        )
+    return host, port, ""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an IP address is this host's own.
+
+    Raises:
+        ValueError: not an IP address.
+    """
+    address = ipaddress.ip_address(host)
+    mapped = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
+    return (mapped or address).is_loopback

@@ -7,23 +7,25 @@ machine counts as one without cards, as the extender takes it. Who plans with a 
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
-from gpustack.cli.source import Snapshot, SourceError
 from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.device import Node
+from gpustack.model.holding import lost
 from gpustack.model.quota import Quota
 from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire import explanations
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision
 from gpustack.wire.eligibility import parse_host
+from gpustack.wire.files import SourceError
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_request
 from gpustack.wire.quota import BadQuota, decode_quota
+from gpustack.wire.snapshots import Snapshot
 
 
 def read(keys: Keys, snapshot: Snapshot) -> Cluster:
-    """Return nodes, tenants and quota.
+    """Return nodes, tenants and quota; stderr says which pods could not be counted.
 
     Raises:
         SourceError: a node describes no machine, or the quota is none; names the place.
@@ -31,6 +33,7 @@ def read(keys: Keys, snapshot: Snapshot) -> Cluster:
     problems = unread(keys, snapshot)
     if problems:
         raise problems[0]
+    tell_unread(keys, snapshot)
     return read_what_can_be(keys, snapshot)
 
 
@@ -42,7 +45,7 @@ def read_what_can_be(keys: Keys, snapshot: Snapshot) -> Cluster:
     """
     cluster = settle(_nodes(keys, snapshot), _tenants(keys, snapshot), _quota(snapshot))
     hosts = {item["metadata"]["name"]: parse_host(item) for item in snapshot.nodes}
-    return replace(cluster, hosts=MappingProxyType(hosts))
+    return replace(cluster, hosts=hosts)
 
 
 def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
@@ -57,7 +60,11 @@ def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
 
 
 def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
-    """Return why bound pods that ask for cards don't count: nobody knows which they have."""
+    """Return why bound pods that ask for cards don't count, or not in full.
+
+    Nobody knows which cards they have, or they have some that the nodes here don't.
+    """
+    nodes = dict(_decoded(keys, snapshot))
     problems = []
     for pod in snapshot.pods:
         if finished(pod) or not (pod.get("spec") or {}).get("nodeName"):
@@ -67,7 +74,9 @@ def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
         except BadRequest as error:
             problems.append(snapshot.error(pod, error))
             continue
-        problem = "" if request is None else undecided(keys, pod, request)
+        if request is None:
+            continue
+        problem = undecided(keys, pod, request) or _lost(keys, pod, nodes)
         if problem:
             problems.append(snapshot.error(pod, problem))
     return problems
@@ -81,8 +90,23 @@ def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:
         return f"its decision counts for nothing: {error.message}"
     node = (pod.get("spec") or {}).get("nodeName")
     if decided is None and node:
-        return f"it is bound to {node}, but no decision stands on it: its cards are not known yet"
+        return explanations.undecided(node)
     return ""
+
+
+def _lost(keys: Keys, pod: Mapping[str, Any], nodes: Mapping[str, Node | None]) -> str:
+    """Say which of a bound pod's cards nobody here has; empty where all are there."""
+    held = holding(keys, pod)
+    if held is None:
+        return ""
+    name = held.decision.node
+    if name not in nodes:
+        return f"it holds cards of node {name}, which is not known here"
+    node = nodes[name]
+    if node is None:
+        return ""  # the node can't be read, which is told of the node
+    minors = ", ".join(map(str, lost(node, held.decision.placement)))
+    return f"it holds card {minors}, and node {name} has no such card" if minors else ""
 
 
 def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
@@ -94,11 +118,18 @@ def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
 
 
 def _nodes(keys: Keys, snapshot: Snapshot) -> Iterator[Node]:
+    for name, node in _decoded(keys, snapshot):
+        yield Node(name=name) if node is None else node
+
+
+def _decoded(keys: Keys, snapshot: Snapshot) -> Iterator[tuple[str, Node | None]]:
+    """Yield names and nodes; None for one that describes no machine, which `unread` tells."""
     for item in snapshot.nodes:
         try:
-            yield decode_node(keys, item, snapshot.names.labels)
-        except BadAnnotation:  # `unread` tells it
-            yield Node(name=item["metadata"]["name"])
+            node = decode_node(keys, item, snapshot.names.labels)
+        except BadAnnotation:
+            node = None
+        yield item["metadata"]["name"], node
 
 
 def _tenants(keys: Keys, snapshot: Snapshot) -> Iterator[Tenant]:

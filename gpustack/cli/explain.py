@@ -7,7 +7,6 @@ from typing import Any
 
 from gpustack.cli import clusters, explain_views, options, printing
 from gpustack.cli.explain_views import Answer
-from gpustack.cli.source import Snapshot, SourceError
 from gpustack.model import advice, alternatives
 from gpustack.model.cluster import Cluster
 from gpustack.model.eligibility import Demands
@@ -15,12 +14,14 @@ from gpustack.model.fragmentation import workload_of
 from gpustack.model.holding import Placement
 from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys
 from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.files import SourceError
 from gpustack.wire.pods import finished, parse_request
+from gpustack.wire.snapshots import Snapshot
 
 _DEFAULT_NAMESPACE = "default"
-_MORE = "there is room for its cards; what else keeps it waiting, kubectl describe pod says"
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -71,8 +72,10 @@ def explain(
     by = _policy(policy, cluster, answer, request)
     for tenant in cluster.tenants:
         if (tenant.namespace or _DEFAULT_NAMESPACE, tenant.name) == (namespace, short):
-            there = tenant.placement.node in cluster.nodes
-            standing = alternatives.why(cluster, tenant, request, demands, by) if there else None
+            if tenant.placement.node not in cluster.nodes:
+                gone = f"node {tenant.placement.node} is not known here: nothing to compare with"
+                return replace(answer, held=tenant, notes=(*answer.notes, gone))
+            standing = alternatives.why(cluster, tenant, request, demands, by)
             return replace(answer, held=tenant, standing=standing)
     problem = clusters.undecided(keys, pod, request)
     if problem:
@@ -81,7 +84,7 @@ def explain(
         return answer
     pending = advice.Pending(namespace=namespace, name=short, request=request, demands=demands)
     waiting = advice.explain(cluster, pending, by)
-    notes = (*answer.notes, _MORE) if waiting.fits else answer.notes
+    notes = (*answer.notes, explanations.ROOM) if waiting.fits else answer.notes
     return replace(answer, waiting=waiting, notes=notes)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpustack.cli import quota_views
+from gpustack.cli.placements import cards_cell
 from gpustack.model import advice, alternatives
 from gpustack.model.alternatives import Alternative
 from gpustack.model.cluster import Cluster, Tenant
@@ -85,11 +86,11 @@ def _told(refusal: Refusal) -> str:
 def _nodes(answer: Answer) -> _Rows:
     table: _Rows = [("NODE", "ANSWER", "CARDS")]
     if answer.held is not None:
-        table.append((answer.held.placement.node, "holds", _cards(answer.held.placement)))
+        table.append((answer.held.placement.node, "holds", cards_cell(answer.held.placement)))
     for node, each in _answers(answer).items():
         if isinstance(each, Placement):
             first = " (first choice)" if node == answer.waiting.choice else ""
-            table.append((node, f"fits{first}", _cards(each)))
+            table.append((node, f"fits{first}", cards_cell(each)))
         else:
             table.append((node, _told(each), _reasons(each)))
     return table if len(table) > 1 else []
@@ -111,7 +112,7 @@ def _changes(answer: Answer) -> _Rows:
         table.append(("no single change is enough", "-", "-"))
     for each in answer.waiting.changes:
         doubt = "" if each.smallest else " (a smaller set may exist: the search was cut off)"
-        table.append((each.text + doubt, each.placement.node, _cards(each.placement)))
+        table.append((each.text + doubt, each.placement.node, cards_cell(each.placement)))
     return table
 
 
@@ -122,7 +123,7 @@ def _alternatives(alternatives: Sequence[Alternative]) -> _Rows:
     table.extend(
         (
             each.placement.node,
-            _cards(each.placement),
+            cards_cell(each.placement),
             each.verdict,
             each.criterion or "-",
             each.chosen or "-",
@@ -131,9 +132,3 @@ def _alternatives(alternatives: Sequence[Alternative]) -> _Rows:
         for each in alternatives
     )
     return table
-
-
-def _cards(placement: Placement) -> str:
-    return " ".join(
-        f"{each.name}={','.join(map(str, each.minors))}" for each in placement.containers
-    )

@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpustack.cli.files import SourceError, text_of, title
 from gpustack.model.device import Node
 from gpustack.model.eligibility import Demands
 from gpustack.model.replay import Arrival
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
 from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.files import SourceError, text_of, title
 from gpustack.wire.pods import container_names, parse_request
 from gpustack.wire.trace import parse_trace
 from gpustack.wire.workloads import Workload, parse_workloads

@@ -3,8 +3,9 @@
 import argparse
 
 from gpustack.cli import source
-from gpustack.cli.files import title
+from gpustack.wire import snapshots
 from gpustack.wire.annotations import DEFAULT_DOMAIN
+from gpustack.wire.files import title
 from gpustack.wire.nodes import NodeLabels
 
 
@@ -28,7 +29,10 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="of resources and annotations; default: %(default)s",
     )
     add_quota(parser)
-    for what, default in (("model", source.USUAL.labels.model), ("pool", source.USUAL.labels.pool)):
+    for what, default in (
+        ("model", snapshots.USUAL.labels.model),
+        ("pool", snapshots.USUAL.labels.pool),
+    ):
         parser.add_argument(
             f"--{what}-label",
             metavar="LABEL",
@@ -44,7 +48,7 @@ def add_quota(parser: argparse.ArgumentParser) -> None:
         "--quota",
         metavar="NAMESPACE/NAME",
         type=_quota,
-        default="/".join(source.USUAL.quota),
+        default="/".join(snapshots.USUAL.quota),
         help="the quota's ConfigMap; default: %(default)s",
     )
 
@@ -79,15 +83,15 @@ def check_one_pipe(parser: argparse.ArgumentParser, **files: str | None) -> None
         parser.error(f"only one of {' and '.join(names)} can be the standard input")
 
 
-def read(chosen: argparse.Namespace) -> source.Snapshot:
+def read(chosen: argparse.Namespace) -> snapshots.Snapshot:
     """Return what the options of ``add_reading`` point to.
 
     Raises:
         GpustackError: the cluster or the file can't be read.
     """
     labels = NodeLabels(model=chosen.model_label, pool=chosen.pool_label)
-    names = source.Names(quota=chosen.quota, labels=labels)
+    names = snapshots.Names(quota=chosen.quota, labels=labels)
     if chosen.snapshot is not None:
-        return source.parse(title(chosen.snapshot), source.read_file(chosen.snapshot), names)
+        return snapshots.parse(title(chosen.snapshot), snapshots.read_file(chosen.snapshot), names)
     kubeconfig = source.kubeconfig_path(chosen.kubeconfig)
-    return source.parse(kubeconfig, source.read_cluster(kubeconfig, names), names)
+    return snapshots.parse(kubeconfig, source.read_cluster(kubeconfig, names), names)

@@ -5,6 +5,7 @@ import json
 import sys
 
 from gpustack.cli import options, source
+from gpustack.wire import snapshots
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -18,6 +19,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 def run(chosen: argparse.Namespace) -> int:
     """Print the cluster's nodes, pods and quota as one List."""
     kubeconfig = source.kubeconfig_path(chosen.kubeconfig)
-    json.dump(source.read_cluster(kubeconfig, source.Names(quota=chosen.quota)), sys.stdout)
+    json.dump(source.read_cluster(kubeconfig, snapshots.Names(quota=chosen.quota)), sys.stdout)
     print()
     return 0

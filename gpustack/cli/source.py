@@ -1,70 +1,20 @@
 """Where a question is answered from: a cluster, or a file that ``gpustack snapshot`` wrote.
 
-Both are the same value, a Kubernetes ``List`` of nodes, pods and (where there is one) the quota's
-ConfigMap as ``kubectl get nodes,pods,configmaps -A -o json`` gives it, so an answer never depends
-on where it came from.
+Both are the same value (``wire.snapshots``), so an answer never depends on where it came from.
 """
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient, KubeError
-from gpustack.cli import shape
-from gpustack.cli.files import SourceError, json_of, title
-from gpustack.wire import quota
-from gpustack.wire.nodes import LABELS, NodeLabels
-
-__all__ = ["DEFAULT_KUBECONFIG", "Snapshot", "SourceError"]
+from gpustack.wire.snapshots import USUAL, Names
 
 DEFAULT_KUBECONFIG: Final = "/etc/kubernetes/admin.conf"
 _PATHS: Final = {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods"}
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What an operator may have named otherwise, as the extender's configuration has it too.
-
-    Attributes:
-        quota: namespace and name of the quota's ConfigMap.
-        labels: which say a node's pool, and its model where it doesn't publish its cards.
-    """
-
-    quota: tuple[str, str] = (quota.CONFIG_MAP_NAMESPACE, quota.CONFIG_MAP_NAME)
-    labels: NodeLabels = LABELS
-
-
-USUAL: Final = Names()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """The API's objects, as plain JSON values of the shape that gpustack reads.
-
-    Attributes:
-        nodes: in the order of the List.
-        pods: in the order of the List.
-        quota: the quota's ConfigMap; None where there is none.
-        origin: the file, or the kubeconfig of the cluster.
-        items: all of the List, to tell places by.
-        names: what things are called in it.
-    """
-
-    nodes: tuple[Mapping[str, Any], ...]
-    pods: tuple[Mapping[str, Any], ...]
-    quota: Mapping[str, Any] | None = None
-    origin: str = ""
-    items: tuple[Mapping[str, Any], ...] = ()
-    names: Names = USUAL
-
-    def error(self, item: Mapping[str, Any], problem: object) -> SourceError:
-        """Return the error of one object, with the file and its place in the List."""
-        index = next(at for at, each in enumerate(self.items) if each is item)
-        return SourceError(f"{self.origin}: items[{index}] ({_titled(item)}): {problem}")
 
 
 def kubeconfig_path(chosen: str | None) -> str:
@@ -101,62 +51,3 @@ def _read_quota(client: KubeClient, namespace: str, name: str) -> Iterator[dict[
             raise
         return
     yield {"apiVersion": "v1", "kind": "ConfigMap", **body}
-
-
-def read_file(path: str) -> dict[str, Any]:
-    """Return the List in a file.
-
-    Raises:
-        SourceError: no such file, not JSON, or not a List.
-    """
-    value = json_of(path)
-    if not isinstance(value, dict) or value.get("kind") != "List":
-        raise SourceError(f'{title(path)}: kind: must be "List", as gpustack snapshot writes it')
-    return value
-
-
-def parse(path: str, value: Mapping[str, Any], names: Names = USUAL) -> Snapshot:
-    """Sort a List's items by kind; other kinds are passed over.
-
-    Raises:
-        SourceError: an item isn't shaped like an object of the API, or stands twice; names the
-            place.
-    """
-    items = value.get("items")
-    if not isinstance(items, list):
-        raise SourceError(f"{path}: items: must be an array of nodes and pods")
-    by_kind: dict[str, list[Mapping[str, Any]]] = {"Node": [], "Pod": [], "ConfigMap": []}
-    first: dict[str, int] = {}
-    for index, item in enumerate(items):
-        problem = shape.problem(item)
-        if problem:
-            raise SourceError(f"{path}: items[{index}]{problem}")
-        found = by_kind.get(str(item.get("kind")))
-        if found is None:
-            continue
-        found.append(item)
-        named = _titled(item)
-        if named in first:
-            raise SourceError(f"{path}: items[{index}] ({named}): is items[{first[named]}] again")
-        first[named] = index
-    return Snapshot(
-        nodes=tuple(by_kind["Node"]),
-        pods=tuple(by_kind["Pod"]),
-        quota=next((each for each in by_kind["ConfigMap"] if _named(each) == names.quota), None),
-        origin=path,
-        items=tuple(items),
-        names=names,
-    )
-
-
-def _titled(item: Mapping[str, Any]) -> str:
-    """Return an object's kind and name as people write them: `pod default/web`."""
-    metadata = item["metadata"]
-    namespace = metadata.get("namespace")
-    name = f"{namespace}/{metadata['name']}" if namespace else metadata["name"]
-    return f"{str(item.get('kind')).lower()} {name}"
-
-
-def _named(item: Mapping[str, Any]) -> tuple[object, object]:
-    metadata = item["metadata"]
-    return metadata.get("namespace"), metadata["name"]

@@ -30,7 +30,10 @@ def run(chosen: argparse.Namespace) -> int:
     cards = measure(cluster)
     namespaces = cluster.quota.namespaces
     quota = quota_views.rows(cluster, namespaces)
-    value = {"cards": as_json(cards), "quota": explanations.quotas(cluster, namespaces)}
+    value = {
+        "cards": as_json(cards),
+        "quota": explanations.quotas(cluster.quota, cluster.usage(), namespaces),
+    }
     printing.show_all(chosen.output, [rows(cards), quota] if quota else [rows(cards)], value)
     return 1 if clusters.tell_unread(keys, snapshot) else 0
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpustack.cli import clusters, inputs, options, printing, what_if_views
-from gpustack.cli.source import Snapshot
 from gpustack.cli.what_if_views import Asked, Staying
 from gpustack.model import whatif
 from gpustack.model.cluster import Cluster
@@ -23,6 +22,7 @@ from gpustack.wire.pods import (
     parse_request,
     stays_on_drain,
 )
+from gpustack.wire.snapshots import Snapshot
 
 _LONG: Final = 1000  # pods; fewer are placed before anybody wonders
 _MORE: Final = """\

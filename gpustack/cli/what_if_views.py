@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from gpustack.cli.placements import cards_cell
 from gpustack.cli.printing import Alarm
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
 from gpustack.model.whatif import Plan, Pod, Unplaced
+from gpustack.wire import explanations
 
 Table = list[Sequence[object]]
 
@@ -35,7 +37,7 @@ def plan_tables(plan: Plan, staying: Sequence[Staying] = ()) -> list[Table]:
     """Return a line a placed pod, one for each run of pods with the same reasons, and who stays."""
     placed: Table = [("POD", "NODE", "CARDS")]
     for each in plan.placed:
-        placed.append((each.pod.title, each.placement.node, _cards(each.placement)))
+        placed.append((each.pod.title, each.placement.node, cards_cell(each.placement)))
     tables = [placed] if plan.placed else []
     if plan.unplaced:
         table: Table = [("UNPLACED", "PODS", "WHY")]
@@ -66,6 +68,7 @@ def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, 
                 "node": each.placement.node,
                 "containers": _containers(each.placement, containers[each.pod]),
                 **_init_containers(each.placement),
+                **explanations.gap(each.placement),
             }
             for each in plan.placed
         ],
@@ -119,9 +122,3 @@ def _together(run: list[Unplaced]) -> tuple[str, int, str]:
     why = ", ".join(f"{code} on {count} node{'s' * (count > 1)}" for code, count in most)
     title = first if first == last else f"{first} .. {last}"
     return Alarm(title), len(run), why or "there is no node"
-
-
-def _cards(placement: Placement) -> str:
-    return " ".join(
-        f"{each.name}={','.join(map(str, each.minors))}" for each in placement.containers
-    )

@@ -267,12 +267,11 @@ def _wrong_pool(namespace: str, limit: NamespaceQuota, node: Node) -> Refusal:
 
 
 def _wrong_model(namespace: str, limit: NamespaceQuota, node: Node, model: str) -> Refusal:
-    named = ", ".join(sorted(limit.cards)) or "none"
+    named = f"the models {', '.join(sorted(limit.cards))}" if limit.cards else "no model"
     what = f"model {model}" if model else "cards whose model nobody names"
     return Refusal(
         reason=Reason.MODEL_FORBIDDEN,
-        detail=f"node {node.name} has {what}; the quota of namespace {namespace!r} names the "
-        f"models {named}",
+        detail=f"node {node.name} has {what}; the quota of namespace {namespace!r} names {named}",
     )
 
 

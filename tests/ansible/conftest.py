@@ -22,6 +22,8 @@ def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         "PATH": f"{pathlib.Path(found).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(pathlib.Path.home()),
         "LANG": "C.UTF-8",
+        # templates are rendered outside their role, where Ansible would find its filters by itself
+        "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
     }
     return subprocess.run(
         [found, *arguments],

@@ -14,7 +14,7 @@ from gpustack.wire.nodes import MODEL_LABEL
 from tests.ansible import layout
 
 # Named by the role itself, not by a variable.
-FIXED = {"agent": {"node_name"}, "extender": set()}
+FIXED = {"agent": {"node_name"}, "extender": {"tls"}}
 
 
 @pytest.mark.parametrize("daemon", ["agent", "extender"])
@@ -70,6 +70,42 @@ def test_the_policy_is_the_one_that_the_original_documents(rendered: pathlib.Pat
     }  # fmt: skip
 
 
+def test_the_scheduler_is_given_exactly_the_entry_of_the_contract(rendered: pathlib.Path) -> None:
+    text = (rendered / "configuration.yaml").read_text("utf-8")
+    configuration = yaml.safe_load(text)
+    assert configuration["percentageOfNodesToScore"] == 100
+    folder = "/etc/gpustack/pki/scheduler"
+    assert configuration["extenders"] == [
+        {
+            "urlPrefix": "https://127.0.0.1:3456/scheduler",
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "bindVerb": "bind",
+            "preemptVerb": "preempt",
+            "weight": 5,
+            "nodeCacheCapable": True,
+            "ignorable": False,
+            "httpTimeout": "10s",
+            "managedResources": [
+                {"name": f"tencent.com/vcuda-{kind}", "ignoredByScheduler": False}
+                for kind in ("core", "memory")
+            ],
+            "enableHTTPS": True,
+            "tlsConfig": {
+                "caFile": f"{folder}/ca.crt",
+                "certFile": f"{folder}/client.crt",
+                "keyFile": f"{folder}/client.key",
+            },
+        }
+    ]
+
+
+def test_the_extender_lets_only_the_scheduler_decide(rendered: pathlib.Path) -> None:
+    written = yaml.safe_load((rendered / "extender.yml").read_text("utf-8"))
+    assert written["tls"]["client_name"] == "system:kube-scheduler"
+    assert written["tls"]["client_ca"] == "/etc/gpustack/pki/ca.crt"
+
+
 def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Path) -> None:
     objects = list(yaml.safe_load_all((rendered / "rbac.yml").read_text("utf-8")))
     rights = {
@@ -86,8 +122,8 @@ def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Pa
         *(("ClusterRole", "pods", verb) for verb in (*reading, "patch")),
         ("ClusterRole", "pods/binding", "create"),
         ("ClusterRole", "events", "create"),
-        ("ClusterRole", "events", "patch"),
-        *(("Role", "configmaps", verb) for verb in reading),
+        *(("ClusterRole", "poddisruptionbudgets", verb) for verb in ("list", "watch")),
+        *(("Role", "configmaps", verb) for verb in ("list", "watch")),
     }
     (role,) = (one for one in objects if one["kind"] == "Role")
     assert role["rules"][0]["resourceNames"] == ["gpuquota"]

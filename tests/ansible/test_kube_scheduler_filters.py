@@ -8,7 +8,13 @@ import pytest
 
 from tests.ansible import layout
 
-ENTRY = {"urlPrefix": "http://127.0.0.1:3456/scheduler", "filterVerb": "predicates"}
+ENTRY = {
+    "urlPrefix": "https://127.0.0.1:3456/scheduler",
+    "filterVerb": "filter",
+    "bindVerb": "bind",
+    "managedResources": [{"name": "tencent.com/vcuda-core", "ignoredByScheduler": False}],
+}
+STEERING = {"urlPrefix": "https://127.0.0.1:3456/scheduler", "prioritizeVerb": "prioritize"}
 NEW = {
     "api_version": "kubescheduler.config.k8s.io/v1",
     "kubeconfig": "/etc/kubernetes/scheduler.conf",
@@ -51,7 +57,7 @@ def manifest() -> dict[str, Any]:
 def test_a_configuration_made_from_nothing_elects_a_leader_and_looks_at_every_node(
     filters: types.ModuleType,
 ) -> None:
-    made = filters.with_extender(None, ENTRY, **NEW)
+    made = filters.with_extender(None, [ENTRY], **NEW)
     assert made["leaderElection"] == {"leaderElect": True}
     assert made["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
     assert made["percentageOfNodesToScore"] == 100
@@ -65,7 +71,7 @@ def test_profiles_and_other_extenders_of_the_site_stay(filters: types.ModuleType
         "profiles": [{"schedulerName": "mine"}],
         "extenders": [other],
     }
-    made = filters.with_extender(found, ENTRY, **NEW)
+    made = filters.with_extender(found, [ENTRY], **NEW)
     assert made["apiVersion"] == "x/v1beta3"
     assert made["profiles"] == [{"schedulerName": "mine"}]
     assert made["extenders"] == [other, ENTRY]
@@ -73,9 +79,73 @@ def test_profiles_and_other_extenders_of_the_site_stay(filters: types.ModuleType
 
 
 def test_merging_twice_is_merging_once(filters: types.ModuleType) -> None:
-    once = filters.with_extender({"extenders": [{**ENTRY, "weight": 7}]}, ENTRY, **NEW)
-    assert filters.with_extender(once, ENTRY, **NEW) == once
+    once = filters.with_extender({"extenders": [{**ENTRY, "weight": 7}]}, [ENTRY], **NEW)
+    assert filters.with_extender(once, [ENTRY], **NEW) == once
     assert once["extenders"] == [ENTRY]
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        {**ENTRY, "urlPrefix": "https://127.0.0.1:9999/scheduler"},
+        {**ENTRY, "urlPrefix": "http://127.0.0.1:3456/scheduler/"},
+        # the original's, as its documentation has it
+        {"urlPrefix": "http://127.0.0.1:3456/scheduler", "filterVerb": "predicates"},
+    ],
+)
+def test_a_stale_entry_of_ours_is_replaced_wherever_it_calls(
+    filters: types.ModuleType, stale: dict[str, Any]
+) -> None:
+    steering = {**STEERING, "urlPrefix": stale["urlPrefix"]}
+    made = filters.with_extender({"extenders": [steering, stale]}, [ENTRY], **NEW)
+    assert made["extenders"] == [ENTRY]
+
+
+def test_both_entries_are_installed_and_the_second_one_goes_when_it_is_not_wanted(
+    filters: types.ModuleType,
+) -> None:
+    both = filters.with_extender(None, [ENTRY, STEERING], **NEW)
+    assert both["extenders"] == [ENTRY, STEERING]
+    assert filters.with_extender(both, [ENTRY], **NEW)["extenders"] == [ENTRY]
+
+
+def test_a_profile_that_samples_nodes_is_told_to_look_at_all(filters: types.ModuleType) -> None:
+    found = {"profiles": [{"schedulerName": "a", "percentageOfNodesToScore": 5}, {}]}
+    made = filters.with_extender(found, [ENTRY], **NEW)
+    assert made["profiles"] == [{"schedulerName": "a", "percentageOfNodesToScore": 100}, {}]
+
+
+def test_a_second_extender_that_binds_is_refused_by_name(filters: types.ModuleType) -> None:
+    other = {"urlPrefix": "http://127.0.0.1:9999/other", "bindVerb": "bind"}
+    with pytest.raises(ValueError, match=r"127\.0\.0\.1:9999/other has a bindVerb"):
+        filters.with_extender({"extenders": [other]}, [ENTRY], **NEW)
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("", False),
+        ("extenders: [{urlPrefix: 'http://127.0.0.1:3456/scheduler'}]", True),
+        ('{"extenders": [{"urlPrefix": "http://127.0.0.1:9999/other"}]}', False),
+        ("extenders: [{managedResources: [{name: tencent.com/vcuda-core}]}]", True),
+    ],
+)
+def test_a_file_is_ours_when_it_calls_our_extender(
+    filters: types.ModuleType, text: str, ours: bool
+) -> None:
+    assert filters.has_ours(text, [ENTRY]) is ours
+
+
+def test_a_static_pod_mounts_the_certificates_while_there_are_some(
+    filters: types.ModuleType,
+) -> None:
+    folder = "/etc/gpustack/pki/scheduler"
+    once = filters.with_flags(manifest(), [f"--config={PATH}"], PATH, "content", folder)
+    assert filters.with_flags(once, [f"--config={PATH}"], PATH, "content", folder) == once
+    volume = {"path": folder, "type": "Directory"}
+    assert once["spec"]["volumes"][-1]["hostPath"] == volume
+    without = filters.with_flags(once, [f"--config={PATH}"], PATH, "content")
+    assert filters.CERTIFICATES_VOLUME not in str(without)
 
 
 def test_a_static_pod_gets_flag_mount_and_the_files_checksum(filters: types.ModuleType) -> None:

@@ -38,7 +38,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "ports": (
         "control_plane",
         {"gpustack_extender_listen": "127.0.0.1:4567"},
-        "kube_scheduler_extender_url is http://127.0.0.1:3456/scheduler, but",
+        "kube_scheduler_extender_url is https://127.0.0.1:3456/scheduler, but",
     ),
 }
 # what a site may write without a word of ours

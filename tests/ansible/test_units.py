@@ -12,7 +12,8 @@ import pytest
 THRESHOLDS = {
     "gpustack-device.service": 33,
     "gpustack-agent.service": 32,
-    "gpustack-extender.service": 12,
+    # 2 of them because its worker, not its main process, talks to systemd (decision 0005).
+    "gpustack-extender.service": 14,
 }
 
 
@@ -63,6 +64,13 @@ def test_the_agent_waits_for_the_device_nodes_and_comes_back_after_any_failure(
     assert "Requires=gpustack-device.service" in lines
     assert "Type=notify" in lines
     assert "Restart=always" in lines
+    assert any(line.startswith("WatchdogSec=") for line in lines)
+
+
+def test_the_extender_is_watched_and_comes_back_after_any_failure(rendered: pathlib.Path) -> None:
+    lines = (rendered / "gpustack-extender.service").read_text("utf-8").splitlines()
+    for line in ("Type=notify", "NotifyAccess=all", "Restart=always", "User=gpustack-extender"):
+        assert line in lines
     assert any(line.startswith("WatchdogSec=") for line in lines)
 
 

@@ -72,14 +72,18 @@ def test_a_binding_with_a_decision_by_another_account_is_refused(site: Site) -> 
 
 
 def test_a_body_that_is_not_json_is_refused_and_the_extender_goes_on(site: Site) -> None:
-    url = "http://127.0.0.1:3456"
-    post = f"""
-import urllib.request, urllib.error
+    # as the scheduler, whose certificate alone may ask for decisions
+    post = """
+import ssl, urllib.request, urllib.error
+pki = "/etc/gpustack/pki"
+context = ssl.create_default_context(cafile=f"{pki}/ca.crt")
+context.load_cert_chain(f"{pki}/scheduler/client.crt", f"{pki}/scheduler/client.key")
 try:
-    urllib.request.urlopen("{url}/scheduler/predicates", b"not json")
+    url = "https://127.0.0.1:3456/scheduler/filter"
+    urllib.request.urlopen(url, b"not json", context=context)
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
-print(urllib.request.urlopen("{url}/readyz").status)
+print(urllib.request.urlopen("http://127.0.0.1:3456/readyz").status)
 """
     refused, ready = site.on("cp1", "python3", "-c", post).strip().splitlines()
     assert refused.startswith("400 "), refused

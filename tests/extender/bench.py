@@ -12,12 +12,12 @@ from typing import Any
 
 import werkzeug.serving
 
-from extender.app import create_app
 from extender.service import Extender
-from extender.settings import Settings
+from extender.settings import QuotaSource, Settings
+from extender.web.app import create_app
 from gpustack.model.device import Card, Node
 from gpustack.wire.annotations import Keys
-from gpustack.wire.nodes import encode_devices
+from gpustack.wire.nodes import NodeLabels, encode_devices
 from tests.fakes.kube_api import FakeKubeApi
 
 KEYS = Keys("tencent.com")
@@ -153,11 +153,17 @@ def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> Settings:
         "port": 0,
         "kubeconfig": api.write_kubeconfig(folder / "kubeconfig"),
         "domain": "tencent.com",
+        "policy": "exact",
+        "labels": NodeLabels(),
+        "quota": QuotaSource(namespace="kube-system", name="gpuquota", deny=False),
+        "tls": None,
         "reservation_seconds": 900.0,
         "decision_seconds": 3.0,
         "request_limit_bytes": 1 << 20,
+        "request_seconds": 10.0,
         "threads": 16,
         "watch_idle_seconds": 90.0,
+        "stale_seconds": 180.0,
         "log_level": "INFO",
     }
     return Settings(**{**values, **changes})

@@ -3,14 +3,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.extender import rights
 from tests.extender.bench import Bench, node, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 
 @pytest.fixture
 def api() -> Iterator[FakeKubeApi]:
+    """An API server; what the shipped roles don't allow fails the test that asked for it."""
     with FakeKubeApi() as server:
         yield server
+    assert rights.forbidden(server.requests) == []
 
 
 @pytest.fixture

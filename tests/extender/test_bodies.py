@@ -70,3 +70,31 @@ def test_a_wrong_field_is_named_with_its_place() -> None:
     pod = {"metadata": {"name": 7, "uid": "1"}}
     with pytest.raises(bodies.BadBody, match=r"Pod\.metadata\.name: Expected `str`, got `int`"):
         bodies.decode_filter_args(msgspec.json.encode({"Pod": pod, "NodeNames": []}))
+
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=6)
+NODE = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({"name": NAMES}, optional={"labels": JSON})},
+    optional={"kind": st.just("Node"), "spec": JSON},
+)
+EXACT = st.fixed_dictionaries(
+    {"Pod": st.just({"metadata": {"name": "p", "uid": "1", "namespace": "a"}})},
+    optional={
+        "Nodes": st.none() | st.fixed_dictionaries({"items": st.none() | st.lists(NODE)}),
+        "NodeNames": st.none() | st.lists(NAMES),
+        "Other": JSON,
+    },
+)
+
+
+@hypothesis.given(EXACT, st.booleans())
+def test_go_spelling_says_the_same_as_any_other(fields: dict[str, Any], compact: bool) -> None:
+    separators = (",", ":") if compact else None
+    exact = read(json.dumps(fields, separators=separators).encode())
+    lower = read(json.dumps({name.lower(): each for name, each in fields.items()}).encode())
+    assert (exact is None) == (lower is None)
+    if exact is not None and lower is not None:
+        assert (exact.pod, exact.names) == (lower.pod, lower.names)
+        assert (exact.items is None) == (lower.items is None)
+        echoes = bodies.encode_filter_echo(exact), bodies.encode_filter_echo(lower)
+        assert json.loads(echoes[0]) == json.loads(echoes[1])

@@ -1,23 +1,24 @@
 """The command `gpustack-extender`: configuration, and the real process under gunicorn."""
 
-import contextlib
+import ipaddress
 import json
-import signal
-import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gpustack
-from extender import main
+from extender import main, settings
+from gpustack.wire.nodes import NodeLabels
 from tests.extender.bench import eventually, node, pod
+from tests.extender.process import process
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -50,6 +51,15 @@ def test_check_config_accepts_loopback(tmp_path: Path, listen: str) -> None:
         ({"reservation_seconds": "long"}, "reservation_seconds"),
         ({"log_level": "loud"}, "log_level"),
         ({"kubeconfg": "/x"}, "kubeconfg"),
+        ({"policy": "best"}, "policy"),
+        ({"quota": {"on_eror": "keep"}}, "quota"),
+        ({"quota": {"on_error": "ignore"}}, "quota.on_error"),
+        ({"quota_on_error": "ignore"}, "quota_on_error"),
+        ({"QuotaConfigMapName": "a", "quota": {"name": "b"}}, "QuotaConfigMapName"),
+        ({"tls": {"certificate": "/x", "key": "/x"}}, "client_ca"),
+        ({"tls": {"certificate": "/x", "key": "/x", "client_ca": "/x"}}, "tls.certificate: /x"),
+        ({"stale_seconds": 60, "watch_idle_seconds": 90}, "stale_seconds"),
+        ({"request_seconds": 0}, "request_seconds"),
     ],
 )
 def test_check_config_names_what_is_wrong(
@@ -60,6 +70,48 @@ def test_check_config_names_what_is_wrong(
     said = capsys.readouterr().err
     assert words in said
     assert str(path) in said
+
+
+def test_the_originals_configuration_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "gpu-admission.config"
+    names = ("QuotaConfigMapName", "QuotaConfigMapNamespace", "GPUModelLabel", "GPUPoolLabel")
+    path.write_text(json.dumps({name: name.lower() for name in names}))
+    loaded = settings.load(path)
+    assert loaded.quota.name == "quotaconfigmapname"
+    assert loaded.quota.namespace == "quotaconfigmapnamespace"
+    assert loaded.labels == NodeLabels(model="gpumodellabel", pool="gpupoollabel")
+
+
+def test_the_contracts_name_of_on_error_is_read(tmp_path: Path) -> None:
+    assert not settings.load(write(tmp_path)).quota.deny
+    assert settings.load(write(tmp_path, quota_on_error="deny")).quota.deny
+    assert settings.load(write(tmp_path, quota={"on_error": "deny"})).quota.deny
+
+
+@given(st.ip_addresses())
+def test_plain_http_is_for_this_host_only_whatever_the_address(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    host = f"[{address}]" if address.version == 6 else str(address)
+    _, _, problem = settings.split_listen(f"{host}:3456", tls=False)
+    assert (problem == "") == settings.is_loopback(str(address))
+    assert settings.split_listen(f"{host}:3456", tls=True) == (str(address), 3456, "")
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("127.0.0.1", True),
+        ("127.255.0.9", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("::ffff:192.0.2.1", False),
+        ("0.0.0.0", False),
+        ("192.0.2.1", False),
+    ],
+)
+def test_loopback_is_known_in_both_families(host: str, ours: bool) -> None:
+    assert settings.is_loopback(host) is ours
 
 
 def test_a_missing_configuration_is_named(
@@ -91,21 +143,21 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == gpustack.__version__
 
 
-@contextlib.contextmanager
-def process(api: FakeKubeApi, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    kubeconfig = str(api.write_kubeconfig(folder / "kubeconfig"))
-    config = write(folder, listen=f"127.0.0.1:{port}", kubeconfig=kubeconfig)
-    with (folder / "log").open("wb") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "extender.main", "--config", str(config)], stderr=log
+def test_the_process_decides_and_ends_cleanly_on_sigterm(api: FakeKubeApi, tmp_path: Path) -> None:
+    api.create("nodes", node("gpu1"))
+    with process(api, tmp_path) as started:
+        url = f"http://127.0.0.1:{started.port}"
+        eventually(lambda: ready(url))
+        body = {"Pod": api.create("pods", pod("p", 50, 32)), "NodeNames": ["gpu1"]}
+        request = urllib.request.Request(
+            f"{url}/scheduler/predicates", json.dumps(body).encode(), method="POST"
         )
-    try:
-        yield running, f"http://127.0.0.1:{port}"
-    finally:
-        running.kill()
-        running.wait()
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert json.load(response)["NodeNames"] == ["gpu1"]
+        assert started.stop() == 0
+    assert "placed pod=default/p node=gpu1" in started.log
+    assert "Traceback" not in started.log
+    assert all(line.startswith(("<", "  ")) for line in started.log.splitlines())
 
 
 def ready(url: str) -> bool:
@@ -114,20 +166,3 @@ def ready(url: str) -> bool:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def test_the_process_decides_and_ends_cleanly_on_sigterm(api: FakeKubeApi, tmp_path: Path) -> None:
-    api.create("nodes", node("gpu1"))
-    with process(api, tmp_path) as (running, url):
-        eventually(lambda: ready(url))
-        body = {"Pod": api.create("pods", pod("p", 50, 32)), "NodeNames": ["gpu1"]}
-        request = urllib.request.Request(
-            f"{url}/scheduler/predicates", json.dumps(body).encode(), method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=10) as response:
-            assert json.load(response)["NodeNames"] == ["gpu1"]
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(timeout=15) == 0
-    log = (tmp_path / "log").read_text()
-    assert "<6>extender.predicates: placed pod=default/p node=gpu1" in log
-    assert "Traceback" not in log

@@ -1,6 +1,7 @@
 """What the extender answers to requests that are not quite what kube-scheduler sends."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,20 @@ def test_a_second_request_for_the_same_pod_waits_for_the_first(
         fault.gate.set()
         assert bench.ask(created)["NodeNames"] == ["gpu1"]
         assert bench.free_cores("gpu1") == 150
+
+
+def test_nothing_is_written_for_a_caller_that_has_gone(bench: Bench) -> None:
+    held = bench.api.faults.hold("GET", "/pods/p$")
+    bench.api.hold_watches()
+    created = bench.create(pod("p", 50, 32))  # not seen yet, so it is read
+    body = json.dumps({"Pod": created, "NodeNames": ["gpu1"]}).encode()
+    with socket.create_connection(("127.0.0.1", bench.port)) as connection:
+        head = f"POST {PREDICATES} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        assert held.reached.wait(10)
+    assert held.gate is not None
+    held.gate.set()
+    outcome = 'gpustack_extender_decisions_total{outcome="CallerGone"} 1.0'
+    eventually(lambda: outcome in bench.call("GET", "/metrics").raw.decode())
+    assert bench.api.asked("PATCH", "") == []
+    assert bench.free_cores("gpu1") == 200

@@ -9,13 +9,17 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import yaml
+
 CHECKSUM_ANNOTATION = "gpustack.io/scheduler-config-sha256"
 VOLUME = "gpustack-scheduler-config"
+CERTIFICATES_VOLUME = "gpustack-scheduler-certificates"
+ALL_NODES = 100  # percent
 
 
 def with_extender(
     found: Mapping[str, Any] | None,
-    entry: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]],
     *,
     api_version: str,
     kubeconfig: str,
@@ -24,9 +28,13 @@ def with_extender(
 
     Args:
         found: the configuration as it stands on the host, or None when there is no file.
-        entry: our element of `extenders`; one with the same urlPrefix is replaced.
+        entries: our elements of `extenders`, the one that manages our resources first; they
+            replace what stands there for us, from wherever it calls us now.
         api_version: for a configuration made from nothing.
         kubeconfig: for a configuration made from nothing.
+
+    Raises:
+        ValueError: the site has an extender that binds; kube-scheduler takes one at most.
     """
     result: dict[str, Any] = (
         copy.deepcopy(dict(found))
@@ -38,20 +46,58 @@ def with_extender(
             "leaderElection": {"leaderElect": True},
         }
     )
-    # Sampling could hide the only nodes that have GPUs from the extender.
-    result["percentageOfNodesToScore"] = 100
-    others = [one for one in result.get("extenders") or [] if not is_ours(one, entry)]
-    result["extenders"] = [*others, copy.deepcopy(dict(entry))]
+    # Sampling could hide the only nodes that have GPUs from the extender; a profile's own number
+    # goes before the common one.
+    result["percentageOfNodesToScore"] = ALL_NODES
+    for profile in result.get("profiles") or []:
+        if "percentageOfNodesToScore" in profile:
+            profile["percentageOfNodesToScore"] = ALL_NODES
+    ours = {place(one) for one in ours_among(result.get("extenders") or [], entries)}
+    others = [one for one in result.get("extenders") or [] if place(one) not in ours]
+    binding = [one["urlPrefix"] for one in others if one.get("bindVerb")]
+    if binding and any(entry.get("bindVerb") for entry in entries):
+        raise ValueError(
+            f"extenders: {binding[0]} has a bindVerb, and so has gpustack; kube-scheduler takes "
+            "only one extender that binds. Remove that entry's bindVerb"
+        )
+    result["extenders"] = [*others, *(copy.deepcopy(dict(entry)) for entry in entries)]
     return result
 
 
-def is_ours(one: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Tell whether an element of `extenders` points at our extender."""
-    return bool(one.get("urlPrefix") == entry["urlPrefix"])
+def ours_among(
+    extenders: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return the elements that call our extender, by the resources that they manage or the place.
+
+    Two extenders can't manage the same resource, so whoever manages ours is one of us: perhaps
+    from before the address changed, perhaps the original.
+    """
+    managed = {name for entry in entries for name in _managed(entry)}
+    places = {place(entry) for entry in entries}
+    return [one for one in extenders if _managed(one) & managed or place(one) in places]
+
+
+def place(one: Mapping[str, Any]) -> str:
+    """Return where an element of `extenders` calls, whether by HTTP or HTTPS."""
+    return str(one.get("urlPrefix", "")).partition("://")[2].rstrip("/")
+
+
+def _managed(one: Mapping[str, Any]) -> set[str]:
+    return {resource.get("name", "") for resource in one.get("managedResources") or []}
+
+
+def has_ours(text: str, entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a configuration or a Policy, as text, calls our extender already."""
+    found = yaml.safe_load(text) or {}
+    return bool(ours_among(found.get("extenders") or [], entries))
 
 
 def with_flags(
-    manifest: Mapping[str, Any], flags: Sequence[str], path: str, content: str
+    manifest: Mapping[str, Any],
+    flags: Sequence[str],
+    path: str,
+    content: str,
+    certificates: str = "",
 ) -> dict[str, Any]:
     """Return a static pod's manifest whose scheduler reads the file at `path`.
 
@@ -63,6 +109,8 @@ def with_flags(
         flags: `--name=value`; each replaces a flag of the same name.
         path: the file, mounted read-only at the same path.
         content: what the file holds.
+        certificates: the folder with the scheduler's certificate, mounted in the same way; empty
+            without TLS.
 
     Raises:
         ValueError: the manifest has no container that runs kube-scheduler.
@@ -75,12 +123,16 @@ def with_flags(
     names = {flag.partition("=")[0] for flag in flags}
     kept = [word for word in container["command"] if word.partition("=")[0] not in names]
     container["command"] = [*kept, *flags]
-    container["volumeMounts"] = replaced(
-        container.get("volumeMounts"), {"name": VOLUME, "mountPath": path, "readOnly": True}
-    )
-    spec["volumes"] = replaced(
-        spec.get("volumes"), {"name": VOLUME, "hostPath": {"path": path, "type": "File"}}
-    )
+    for name, mounted, kind in (
+        (VOLUME, path, "File"),
+        (CERTIFICATES_VOLUME, certificates, "Directory"),
+    ):
+        mount = {"name": name, "mountPath": mounted, "readOnly": True}
+        volume = {"name": name, "hostPath": {"path": mounted, "type": kind}}
+        container["volumeMounts"] = replaced(
+            container.get("volumeMounts"), mount, keep=bool(mounted)
+        )
+        spec["volumes"] = replaced(spec.get("volumes"), volume, keep=bool(mounted))
     return result
 
 
@@ -95,18 +147,20 @@ def scheduler_container(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replaced(
-    elements: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any]
+    elements: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, keep: bool
 ) -> list[Mapping[str, Any]]:
-    """Return named elements with `wanted` as the last one."""
-    return [*(one for one in elements or [] if one.get("name") != wanted["name"]), wanted]
+    """Return named elements with `wanted` as the last one, or without it."""
+    others = [one for one in elements or [] if one.get("name") != wanted["name"]]
+    return [*others, wanted] if keep else others
 
 
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., dict[str, Any]]]:
+    def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""
         return {
             "kube_scheduler_with_extender": with_extender,
+            "kube_scheduler_has_ours": has_ours,
             "kube_scheduler_with_flags": with_flags,
         }

@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from gpustack.adapters.kube import KubeClient, Watcher
-from tests.control_plane import extending, fleet, plane
+from tests.control_plane import fleet, plane
 
 _LONGEST_SECONDS = 300.0
 _LABEL = "batch"
@@ -62,7 +62,7 @@ def measure(
     client: KubeClient,
     name: str,
     pods: int,
-    extender: extending.RunningExtender | None,
+    configuration: Mapping[str, object],
 ) -> Rate:
     """Let a scheduler bind a batch of waiting pods.
 
@@ -71,7 +71,7 @@ def measure(
         client: an administrator.
         name: the batch's, and its scheduler's.
         pods: how many.
-        extender: whom the scheduler asks; None for nobody.
+        configuration: the scheduler's, beside its name and its connection.
 
     Raises:
         AssertionError: not all were bound within five minutes.
@@ -81,9 +81,8 @@ def measure(
         value["metadata"]["labels"] = {_LABEL: name}
         value["spec"]["schedulerName"] = name
     fleet.create_pods(client, values)
-    configuration = extender.scheduler_configuration() if extender is not None else {}
-    configuration["profiles"] = [{"schedulerName": name}]
-    with _watching(client, name) as bindings, control.scheduler(configuration, name):
+    named = {**configuration, "profiles": [{"schedulerName": name}]}
+    with _watching(client, name) as bindings, control.scheduler(named, name):
         deadline = time.monotonic() + _LONGEST_SECONDS
         while len(bindings.seen) < pods:
             assert time.monotonic() < deadline, f"{len(bindings.seen)} of {pods} pods were bound"

@@ -1,0 +1,107 @@
+"""One HTTP request while it arrives: when it is complete, and how much of it is kept.
+
+Bytes only, no socket: the worker's loop feeds what it received, and a thread gets head and body
+when both are there. What head and body mean is gunicorn's parser's business (RFC 9112).
+"""
+
+import re
+from typing import Final
+
+# Of the first line and the headers together; kube-scheduler sends 200 bytes.
+HEAD_BYTES: Final = 65_536
+# A body over the limit is taken and dropped, so that its sender gets to read the 413; of one that
+# is larger than this nothing is taken.
+_DROPPED_BYTES: Final = 1 << 28
+_END: Final = b"\r\n\r\n"
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,1000})[ \t]*\r\n", re.IGNORECASE)
+_EXPECT: Final = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
+
+
+class Arrival:
+    """A request, fed byte by byte or all at once.
+
+    Attributes:
+        continuable: the sender waits for `100 Continue` before it sends the body.
+    """
+
+    def __init__(self, body_limit_bytes: int, begun: bytes = b"") -> None:
+        """Begin with nothing, or with what followed the request before on its connection."""
+        self._limit = body_limit_bytes
+        self._head = bytearray()
+        self._chunks: list[bytes] = []
+        self._missing = -1  # bytes of the body that are still to come; -1 while the head is
+        self._kept = True
+        self._rest = b""
+        self.continuable = False
+        if begun:
+            self.take(begun)
+
+    @property
+    def begun(self) -> bool:
+        """Anything has arrived."""
+        return bool(self._head)
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is to come; more bytes belong to the next request."""
+        return self._missing == 0
+
+    @property
+    def too_long(self) -> bool:
+        """The head has grown beyond its limit and is still without an end."""
+        return self._missing < 0 and len(self._head) > HEAD_BYTES
+
+    @property
+    def refused(self) -> bool:
+        """The body is over its limit, and dropped as it comes."""
+        return not self._kept
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much memory it occupies."""
+        return len(self._head) + sum(map(len, self._chunks)) + len(self._rest)
+
+    @property
+    def parts(self) -> tuple[bytes, bytes]:
+        """The head with its empty line, and the body; of one over the limit, an empty body."""
+        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        # Who waited for `100 Continue` has got it from the loop.
+        return _EXPECT.sub(b"", bytes(self._head)), body
+
+    @property
+    def rest(self) -> bytes:
+        """What came after the request."""
+        return self._rest
+
+    def take(self, data: bytes) -> None:
+        """Add what was received."""
+        if self.complete:
+            self._rest += data
+            return
+        if self._missing < 0:
+            data = self._take_head(data)
+            if self._missing < 0:
+                return
+        body, self._rest = data[: self._missing], data[self._missing :]
+        self._missing -= len(body)
+        if body and self._kept:
+            self._chunks.append(body)
+
+    def _take_head(self, data: bytes) -> bytes:
+        """Look for the end of the head; returns what follows it."""
+        searched = max(0, len(self._head) - len(_END) + 1)
+        self._head += data
+        found = self._head.find(_END, searched)
+        if found < 0:
+            return b""
+        end = found + len(_END)
+        follows = bytes(self._head[end:])
+        del self._head[end:]
+        # Without a length, or with a bad one, the parser or the application refuses the head alone.
+        length = _LENGTH.search(self._head)
+        self._missing = int(length[1]) if length else 0
+        self._kept = self._missing <= self._limit
+        if not self._kept and self._missing > _DROPPED_BYTES:
+            self._missing = 0
+        self.continuable = bool(_EXPECT.search(self._head)) and self._kept
+        return follows

@@ -1,0 +1,201 @@
+"""The last decisions, for people who ask what the extender did and why.
+
+A verb's call is opened around the request (``call``) and told in the middle of it, by whoever
+knows: the outcome, the nodes' reasons, the cards. So no verb carries a record through its code.
+Kept in memory only, a bounded number of them; the API server's Events outlive this process.
+"""
+
+import collections
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from extender.errors import CannotDecide
+from extender.state.pods import PodState
+from gpustack.model.explanation import Reason
+from gpustack.model.holding import Placement
+from gpustack.model.request import PodRequest
+from gpustack.wire.extender_bodies import PodName
+
+_MOST: Final = 500
+_MOST_REFUSED: Final = 20_000  # pods whose last refusal is remembered; as many as may wait
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One decision.
+
+    Attributes:
+        number: counts from 1 since this process began.
+        time_ns: when it was told, Unix nanoseconds.
+        verb: what the scheduler asked.
+        namespace: the pod's.
+        pod: its name.
+        uid: its UID.
+        request: what it asks; None where that isn't known, or isn't a request.
+        outcome: ``Fits``, ``Placed``, ``Bound``, or a stable code of why not.
+        nodes: how many nodes were asked about.
+        reasons: how many of them refused, by code.
+        placement: the cards; None where none were given.
+        node: where; empty where no node was chosen.
+        message: why not, in a sentence; empty where ``reasons`` say it all.
+        seconds: from the request to its answer.
+    """
+
+    number: int
+    time_ns: int
+    verb: str
+    namespace: str
+    pod: str
+    uid: str
+    request: PodRequest | None
+    outcome: str
+    nodes: int
+    reasons: Mapping[str, int]
+    placement: Placement | None
+    node: str
+    message: str
+    seconds: float
+
+    @property
+    def refused(self) -> bool:
+        """No node had room, or the pod asks for what doesn't exist."""
+        return self.outcome in _REFUSALS
+
+
+_REFUSALS: Final = frozenset(map(str, Reason))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Call:
+    """A call under way, and what is known of its end."""
+
+    verb: str
+    pod: PodState | PodName | None = None
+    outcome: str = ""
+    nodes: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    placement: Placement | None = None
+    message: str = ""
+
+
+class Decisions:
+    """Keeps them. Safe from any thread."""
+
+    def __init__(
+        self,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            now_ns: Unix nanoseconds.
+            clock: monotonic seconds.
+        """
+        self._now_ns = now_ns
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: collections.deque[Told] = collections.deque(maxlen=_MOST)
+        self._refused: collections.OrderedDict[str, Told] = collections.OrderedDict()
+        self._count = 0
+        self._here = threading.local()  # the call that this thread is in
+
+    @contextlib.contextmanager
+    def call(self, verb: str) -> Iterator[None]:
+        """Time a verb's call; what is told within becomes a decision, where anything is."""
+        began = self._clock()
+        self._here.call = call = _Call(verb=verb)
+        try:
+            yield
+        finally:
+            self._here.call = None
+            if call.pod is not None:
+                self._keep(call, self._clock() - began)
+
+    def tell(
+        self,
+        pod: PodState,
+        outcome: str,
+        *,
+        reasons: Iterable[Reason | None] = (),
+        placement: Placement | None = None,
+        message: str = "",
+    ) -> None:
+        """Note how the call of this thread ends; without one, nobody asked.
+
+        Args:
+            pod: whose decision it is.
+            outcome: a stable code.
+            reasons: every node's that was asked about; None for one that has room.
+            placement: the cards that the pod got.
+            message: why not, in a sentence.
+        """
+        call = self._call
+        if call is None:
+            return
+        counts = collections.Counter(reasons)
+        call.pod = pod
+        call.outcome = outcome
+        call.nodes = counts.total() or call.nodes
+        call.reasons = {str(each): count for each, count in counts.items() if each is not None}
+        call.placement = placement
+        call.message = message
+
+    def fail(self, pod: PodName, error: CannotDecide) -> None:
+        """Note that the call of this thread ends without a decision."""
+        call = self._call
+        if call is not None:
+            call.pod, call.placement = call.pod or pod, None
+            call.outcome, call.message = error.code, str(error)
+
+    @property
+    def last(self) -> list[Told]:
+        """The last decisions, newest first."""
+        with self._lock:
+            return list(reversed(self._last))
+
+    def refusals(self, uids: Iterable[str]) -> dict[str, Told]:
+        """Return the last refusal of each of these pods that has one."""
+        with self._lock:
+            return {uid: self._refused[uid] for uid in uids if uid in self._refused}
+
+    @property
+    def _call(self) -> _Call | None:
+        found: _Call | None = getattr(self._here, "call", None)
+        return found
+
+    def _keep(self, call: _Call, seconds: float) -> None:
+        pod = call.pod
+        if pod is None:
+            return
+        with self._lock:
+            self._count += 1
+            told = Told(
+                number=self._count,
+                time_ns=self._now_ns(),
+                verb=call.verb,
+                namespace=pod.namespace,
+                pod=pod.name,
+                uid=pod.uid,
+                request=pod.request if isinstance(pod, PodState) else None,
+                outcome=call.outcome,
+                nodes=call.nodes,
+                reasons=MappingProxyType(dict(call.reasons)) if call.reasons else _NOTHING,
+                placement=call.placement,
+                node="" if call.placement is None else call.placement.node,
+                message=call.message,
+                seconds=seconds,
+            )
+            self._last.append(told)
+            self._refused.pop(told.uid, None)
+            if told.refused:
+                self._refused[told.uid] = told
+                if len(self._refused) > _MOST_REFUSED:
+                    self._refused.popitem(last=False)

@@ -1,0 +1,126 @@
+"""The cluster at one moment, for people: taken quickly under the view's lock, looked at without it.
+
+Nothing here decides. Decisions are made on the view itself, under its lock; who only wants to see
+the cluster, or to search for what would let a pod run, must not keep them waiting.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from extender.state.answers import Answers
+from extender.state.hosts import Hosts
+from extender.state.pods import PodState
+from extender.state.view import ClusterView
+from gpustack.model import advice, alternatives
+from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.device import Node
+from gpustack.model.explanation import Reason, Refusal
+from gpustack.model.holding import Placement
+from gpustack.model.policies import Policy
+from gpustack.wire import explanations
+
+NOTHING_ASKED: Final = advice.Explanation(answers={})
+"""Of a pod that waits for nothing of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What there was at that moment.
+
+    Attributes:
+        cluster: nodes, tenants and quota, as the model has them.
+        holders: what the tenants of each node hold, by UID.
+        pods: the pods that ask for a GPU and haven't ended, by UID.
+        quotas: what the namespaces may hold and hold, as `wire.explanations` has it.
+        policy: in which order nodes and cards are tried.
+    """
+
+    cluster: Cluster
+    holders: Mapping[str, Mapping[str, Placement]]
+    pods: Mapping[str, PodState]
+    quotas: Sequence[Mapping[str, Any]]
+    policy: Policy
+
+    def named(self, namespace: str, name: str) -> PodState | None:
+        """Return a pod by its name; of two, that which isn't being deleted."""
+        found = (p for p in self.pods.values() if p.name == name and p.namespace == namespace)
+        return min(found, key=lambda pod: (pod.deletion, -pod.version), default=None)
+
+    def tenant(self, uid: str) -> Tenant | None:
+        """Return what a pod holds."""
+        return next((each for each in self.cluster.tenants if each.uid == uid), None)
+
+    @property
+    def waiting(self) -> list[PodState]:
+        """The pods that hold no card, by name."""
+        held = {tenant.uid for tenant in self.cluster.tenants}
+        found = (p for p in self.pods.values() if not (p.node or p.deletion or p.uid in held))
+        return sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+
+
+class Camera:
+    """Takes pictures."""
+
+    def __init__(self, view: ClusterView, answers: Answers, hosts: Hosts) -> None:
+        self._view = view
+        self._answers = answers
+        self._hosts = hosts
+
+    def take(self, guest: PodState | None = None) -> Picture:
+        """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
+        view = self._view
+        with view.lock:
+            view.expire()
+            nodes = {node.name: node for node in view.changed_after(-1)}
+            if guest is not None:
+                nodes |= self._promised(guest, nodes)
+            holders = {name: view.holders(name) for name in nodes}
+            known = view.pods
+            quota, policy = view.quota, self._answers.policy
+            quotas = explanations.quotas(quota, view.usage, quota.namespaces)
+        pods = {pod.uid: pod for pod in known if pod.ours and not pod.finished}
+        tenants = (
+            Tenant(uid=uid, namespace=pods[uid].namespace, name=pods[uid].name, placement=placement)
+            for held in holders.values()
+            for uid, placement in held.items()
+            if uid in pods
+        )
+        cluster = Cluster(
+            nodes=MappingProxyType(nodes),
+            tenants=tuple(tenants),
+            quota=quota,
+            hosts=self._hosts.now,
+        )
+        return Picture(cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy)
+
+    def _promised(self, guest: PodState, nodes: Mapping[str, Node]) -> dict[str, Node]:
+        """Return the nodes where the scheduler makes room for pods that go before the guest."""
+        if guest.request is None or self._view.placement(guest.uid) is not None:
+            return {}
+        found = {
+            name: self._answers.node(guest, name)
+            for name in self._view.nominated_nodes
+            if name in nodes and self._view.nominees_before(guest, name)
+        }
+        return {name: node for name, node in found.items() if node is not None}
+
+
+def advise(picture: Picture, pod: PodState) -> advice.Explanation:
+    """Say why a pod waits, node by node, and what would let it run; costs a search."""
+    if pod.request is None:
+        message = pod.problem.message if pod.problem is not None else ""
+        refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
+        return advice.Explanation(answers=dict.fromkeys(sorted(picture.cluster.nodes), refusal))
+    pending = advice.Pending(
+        namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands
+    )
+    return advice.explain(picture.cluster, pending, picture.policy)
+
+
+def standing(picture: Picture, pod: PodState, tenant: Tenant) -> alternatives.Standing | None:
+    """Say why a pod is where it is; None where its node isn't known. Costs a search."""
+    if pod.request is None or tenant.placement.node not in picture.cluster.nodes:
+        return None
+    return alternatives.why(picture.cluster, tenant, pod.request, pod.demands, picture.policy)

@@ -1,0 +1,139 @@
+"""Who holds which cards of which node, and each node as the model wants to see it.
+
+A change of one pod costs the arithmetic on its node's cards; a change of a node's cards a recount
+of that node's pods; other nodes cost nothing. Every node has a version that changes whenever its
+answer to some pod could, so whoever remembers answers asks only what changed since.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement, apply, release
+
+_NOBODY: Mapping[str, Placement] = MappingProxyType({})
+
+
+class Holdings:
+    """Not locked: its owner is.
+
+    Attributes:
+        freed: cards may have become free since somebody cleared it.
+        version: the newest version of any node.
+        drops: how many nodes were forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.freed = False
+        self.version = 0
+        self.drops = 0
+        self._bases: dict[str, Node] = {}
+        self._held: dict[str, Placement] = {}
+        self._by_node: dict[str, dict[str, Placement]] = {}
+        self._current: dict[str, Node] = {}
+        self._versions: dict[str, int] = {}  # ascending: a changed node goes to the end
+
+    @property
+    def node_names(self) -> frozenset[str]:
+        """The nodes that are known."""
+        return frozenset(self._bases)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes are known."""
+        return len(self._bases)
+
+    def base(self, name: str) -> Node | None:
+        """Return a node with nothing taken of it."""
+        return self._bases.get(name)
+
+    def changed_after(self, version: int) -> Iterator[Node]:
+        """Yield the nodes whose version is newer, with their uses."""
+        for name in reversed(self._versions):
+            if self._versions[name] <= version:
+                return
+            node = self.node(name)
+            if node is not None:
+                yield node
+
+    def set_node(self, base: Node) -> bool:
+        """Learn of a node, with nothing taken of its cards; returns whether that is news."""
+        if self._bases.get(base.name) == base:
+            return False
+        self._bases[base.name] = base
+        self._current.pop(base.name, None)
+        self._touch(base.name)
+        self.freed = True  # cards came, came back or changed: cheaper to ask than to compare
+        return True
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node; what its pods hold is remembered in case it returns."""
+        if self._bases.pop(name, None) is not None:
+            self.drops += 1
+        self._current.pop(name, None)
+        self._versions.pop(name, None)
+
+    def take(self, uid: str, placement: Placement) -> bool:
+        """Count a pod's cards, instead of those it held; returns whether that is news."""
+        if self._held.get(uid) == placement:
+            return False
+        self.give_back(uid)
+        self._held[uid] = placement
+        self._by_node.setdefault(placement.node, {})[uid] = placement
+        known = self._current.get(placement.node)
+        if known is not None:
+            self._current[placement.node] = apply(known, placement)
+        self._touch(placement.node)
+        return True
+
+    def give_back(self, uid: str) -> None:
+        """Free what a pod holds, if anything."""
+        placement = self._held.pop(uid, None)
+        if placement is None:
+            return
+        pods = self._by_node[placement.node]
+        del pods[uid]
+        if not pods:
+            del self._by_node[placement.node]
+        known = self._current.get(placement.node)
+        if known is not None:
+            self._current[placement.node] = release(known, placement)
+        self._touch(placement.node)
+        self.freed = True
+
+    def placement(self, uid: str) -> Placement | None:
+        """Return what a pod holds."""
+        return self._held.get(uid)
+
+    def holders(self, name: str) -> Mapping[str, Placement]:
+        """Return who holds what of a node, by UID."""
+        return self._by_node.get(name, _NOBODY)
+
+    def node(self, name: str) -> Node | None:
+        """Return a node with its uses; None when the node isn't known."""
+        if name not in self._current:
+            base = self._bases.get(name)
+            if base is None:
+                return None
+            for placement in self.holders(name).values():
+                base = apply(base, placement)
+            self._current[name] = base
+        return self._current[name]
+
+    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
+        """Return a node as if these pods held nothing of it."""
+        node = self.node(name)
+        if node is None:
+            return None
+        holders = self.holders(name)
+        for uid in uids:
+            if uid in holders:
+                node = release(node, holders[uid])
+        return node
+
+    def _touch(self, name: str) -> None:
+        if name not in self._bases:
+            return
+        self.version += 1
+        self._versions.pop(name, None)
+        self._versions[name] = self.version

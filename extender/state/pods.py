@@ -1,0 +1,209 @@
+"""What the extender keeps of a pod: what it asks, where it is, and the decision written on it."""
+
+import datetime
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from gpustack.model.eligibility import NO_DEMANDS, Demands
+from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire import annotations, pods
+from gpustack.wire.annotations import BadAnnotation, Decision, Keys
+from gpustack.wire.eligibility import parse_demands
+
+_DAY_NS: Final = 86_400 * 10**9
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """One pod at one ``resourceVersion``.
+
+    Attributes:
+        uid: what identifies it; a recreated pod of the same name is another one.
+        namespace: its namespace.
+        name: its name.
+        version: ``resourceVersion`` as a number, to tell older news from newer.
+        node: where it is bound, empty while it isn't.
+        finished: it has ended; its cards are free.
+        deletion: somebody has deleted it; a bound one still runs.
+        gated: it has scheduling gates, so nobody may place it.
+        priority: the scheduler's; pods of higher priority go first.
+        nominated: the node on which preemption makes room for it, empty where there is none.
+        labels: of pods that ask for a GPU; others' are left out.
+        request: what it asks; None when it asks for no GPU, or badly.
+        shape: the request without the names of its containers: pods alike ask alike.
+        problem: why what it asks can't be.
+        decision: the decision written on it, if it can be read and its limits justify it.
+        decision_keys: the annotation keys of cards on it, readable or not.
+        unschedulable: what the scheduler last said about it, empty when nothing.
+        unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
+        demands: what it says about nodes, where it asks for a GPU.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    version: int
+    node: str
+    finished: bool
+    deletion: bool
+    gated: bool
+    priority: int
+    nominated: str
+    labels: Mapping[str, str]
+    request: PodRequest | None
+    shape: PodRequest | None
+    problem: BadRequest | None
+    decision: Decision | None
+    decision_keys: tuple[str, ...]
+    unschedulable: str
+    unschedulable_ns: int
+    demands: Demands = NO_DEMANDS
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def ours(self) -> bool:
+        """It asks for a GPU, rightly or not."""
+        return self.request is not None or self.problem is not None
+
+    @property
+    def placeable(self) -> bool:
+        """Cards may be given to it now."""
+        return not (self.finished or self.gated or self.node or self.deletion)
+
+
+def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
+    """Read a pod of the API.
+
+    Args:
+        keys: the domain's names.
+        pod: the API's JSON.
+    """
+    metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    request, problem, decision = _asked(keys, pod)
+    ours = request is not None or problem is not None
+    words, since_ns = _unschedulable(status) if ours else ("", 0)
+    return PodState(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        version=int(metadata["resourceVersion"]),
+        node=spec.get("nodeName") or "",
+        finished=pods.finished(pod),
+        deletion=bool(metadata.get("deletionTimestamp")),
+        gated=bool(spec.get("schedulingGates")),
+        priority=spec.get("priority") or 0,
+        nominated=status.get("nominatedNodeName") or "",
+        labels=_shared_labels(metadata.get("labels")) if ours else _NO_LABELS,
+        request=request,
+        shape=None if request is None else _shape(request),
+        problem=problem,
+        decision=decision,
+        decision_keys=_decision_keys(keys, pod) if request is not None else (),
+        unschedulable=words,
+        unschedulable_ns=since_ns,
+        demands=_demands(pod) if ours else NO_DEMANDS,
+    )
+
+
+def told(pod: PodState, before: PodState | None, now_ns: int) -> PodState:
+    """Return the pod with the time of what the scheduler says of it now.
+
+    The API keeps the time of the first of several refusals in a row, so one in other words than
+    those known ``before`` counts from ``now_ns`` (Unix nanoseconds).
+    """
+    if before is None or not pod.unschedulable_ns:
+        return pod
+    fresh = pod.unschedulable != before.unschedulable
+    since_ns = max(pod.unschedulable_ns, now_ns if fresh else before.unschedulable_ns)
+    return pod if since_ns == pod.unschedulable_ns else replace(pod, unschedulable_ns=since_ns)
+
+
+def _asked(
+    keys: Keys, pod: Mapping[str, Any]
+) -> tuple[PodRequest | None, BadRequest | None, Decision | None]:
+    try:
+        request = pods.parse_request(keys, pod)
+    except BadRequest as problem:
+        return None, problem, None
+    if request is None:
+        return None, None, None
+    request = _shared(request)
+    try:
+        return request, None, annotations.decode_decision(keys, pod, request)
+    except BadAnnotation:
+        # What a user wrote is no decision; the agent names it where it matters, at Allocate.
+        return request, None, None
+
+
+# A cluster's thousands of pods come from few templates: equal values are kept once.
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared(request: PodRequest) -> PodRequest:
+    return request
+
+
+@functools.lru_cache(maxsize=4096)
+def _shape(request: PodRequest) -> PodRequest:
+    nameless = tuple(replace(container, name="") for container in request.containers)
+    return _shared(replace(request, containers=nameless))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared_demands(demands: Demands) -> Demands:
+    return demands
+
+
+def _demands(pod: Mapping[str, Any]) -> Demands:
+    """Return what a pod says about nodes; the scheduler judges what can't be read."""
+    try:
+        return _shared_demands(parse_demands(pod))
+    except BadRequest:
+        return NO_DEMANDS
+
+
+@functools.lru_cache(maxsize=4096)
+def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(items))
+
+
+def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
+    return _labels_of(tuple(sorted(labels.items()))) if labels else _NO_LABELS
+
+
+def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:
+    prefixes = (keys.idx_prefix, keys.uuid_prefix)
+    return tuple(key for key in annotations.annotations_of(pod) if key.startswith(prefixes))
+
+
+def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the scheduler's last refusal and its time (Unix nanoseconds)."""
+    for condition in status.get("conditions") or ():
+        if (
+            condition.get("type") == "PodScheduled"
+            and condition.get("status") == "False"
+            and condition.get("reason") == "Unschedulable"
+        ):
+            return condition.get("message") or "", _time_ns(condition.get("lastTransitionTime"))
+    return "", 0
+
+
+def _time_ns(text: str | None) -> int:
+    """Read an RFC 3339 time; 1 where it can't be read: once, nobody knows when."""
+    try:
+        moment = datetime.datetime.fromisoformat(text or "")
+    except ValueError:
+        return 1
+    if moment.tzinfo is None:
+        return 1
+    since = moment - _EPOCH
+    return since.days * _DAY_NS + since.seconds * 10**9 + since.microseconds * 1000

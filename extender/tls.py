@@ -1,0 +1,164 @@
+"""TLS towards kube-scheduler: our certificate, and who may ask for decisions.
+
+Every caller shows a certificate of the configured authority; whose subject may have cards
+reserved is one name, and the application's to compare (``common_name``). The files are looked at
+for every new connection, so that a renewed certificate counts at once; connections that are open
+stay. Sessions are never resumed: a resumed one would not look at the certificate's dates again.
+"""
+
+import logging
+import ssl
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpustack.model.errors import GpustackError
+
+logger = logging.getLogger(__name__)
+
+# X509_V_ERR_* of OpenSSL's x509_vfy.h, by the word that metrics show.
+_VERIFICATIONS: Final = {
+    9: "not_yet_valid",
+    10: "expired",
+    2: "unknown_issuer",
+    18: "unknown_issuer",
+    19: "unknown_issuer",
+    20: "unknown_issuer",
+    21: "unknown_issuer",
+    26: "wrong_purpose",
+}
+_NO_CERTIFICATE: Final = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+
+
+class TlsError(GpustackError):
+    """Certificate, key or authority can't be used; the text names the setting and the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """What TLS is made of.
+
+    Attributes:
+        certificate: ours, PEM, with its intermediate certificates.
+        key: its private key, PEM, without a passphrase.
+        client_ca: the authorities whose clients are let in, PEM.
+        client_name: common name of the client that may have pods decided about.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+    client_name: str
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files.
+
+        Raises:
+            TlsError: one of them is missing, unreadable, or not what it should be.
+        """
+        for setting, path in self._named():
+            try:
+                path.open("rb").close()
+            except OSError as error:
+                raise TlsError(f"tls.{setting}: {path}: {error.strerror}") from error
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        try:
+            # An empty passphrase instead of a question on the terminal.
+            context.load_cert_chain(self.certificate, self.key, password=b"")
+        except (ssl.SSLError, ValueError) as error:
+            raise TlsError(
+                f"tls.certificate and tls.key: {self.certificate} and {self.key} are no PEM "
+                f"certificate and its key: {_reason(error)}"
+            ) from error
+        try:
+            context.load_verify_locations(self.client_ca)
+        except (ssl.SSLError, ValueError) as error:
+            raise TlsError(
+                f"tls.client_ca: {self.client_ca} holds no PEM certificate: {_reason(error)}"
+            ) from error
+        return context
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when a file does; a missing one counts as nothing."""
+        return tuple(_stamp(path) for _, path in self._named())
+
+    def _named(self) -> tuple[tuple[str, Path], ...]:
+        return (
+            ("certificate", self.certificate),
+            ("key", self.key),
+            ("client_ca", self.client_ca),
+        )
+
+
+class Contexts:
+    """The context for the next connection, renewed when the files have changed."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Read the files for the first time.
+
+        Raises:
+            TlsError: they can't be used.
+        """
+        self._files = files
+        self._lock = threading.Lock()
+        self._stamp = files.stamp()
+        self._context = files.context()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the newest usable context; files that can't be used keep the last good one."""
+        with self._lock:
+            stamp = self._files.stamp()
+            if stamp != self._stamp:
+                # Also when they can't be used: said once, and tried again at their next change.
+                self._stamp = stamp
+                try:
+                    self._context = self._files.context()
+                except TlsError as error:
+                    logger.error("certificates can't be used, keeping the ones before: %s", error)
+                else:
+                    logger.info("certificates read again file=%s", self._files.certificate)
+            return self._context
+
+
+def common_name(connection: object) -> str | None:
+    """Return the verified client's common name; None on a connection without TLS.
+
+    A subject with several common names, or none, is nobody: "".
+    """
+    if not isinstance(connection, ssl.SSLSocket):
+        return None
+    certificate = connection.getpeercert() or {}
+    subject: tuple[tuple[tuple[str, str], ...], ...] = certificate.get("subject", ())  # type: ignore[assignment]
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    return names[0] if len(names) == 1 else ""
+
+
+def explain(error: OSError) -> tuple[str, str]:
+    """Say why a handshake failed: a word from a fixed list, and a sentence."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        word = _VERIFICATIONS.get(error.verify_code, "bad_certificate")
+        return word, f"the client's certificate is refused: {error.verify_message}"
+    reason = _reason(error)
+    if reason == _NO_CERTIFICATE:
+        return "no_certificate", "the client shows no certificate"
+    if "ALERT" in reason:
+        word = reason.partition("ALERT_")[2].replace("_", " ").lower()
+        return "refused_by_client", f"the client refuses our certificate or TLS version: {word}"
+    return "handshake", f"no TLS handshake: {reason}"
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or str(error) or type(error).__name__
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,0 +1,1 @@
+"""What kube-scheduler asks, one module a verb: bytes of a request in, bytes of an answer out."""

@@ -1,0 +1,91 @@
+"""The pod that the scheduler asks about, as we know it ourselves."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from extender import caller
+from extender.errors import CannotDecide
+from extender.quotas import Quotas
+from extender.state.pods import PodState
+from extender.state.view import ClusterView
+from extender.writes.writer import PodWriter
+from gpustack.wire.extender_bodies import PodName
+
+
+class Deadline:
+    """The moment until which a decision must be made and written."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Return the seconds that are left.
+
+        Raises:
+            CannotDecide: none are, or nobody waits for the decision any more.
+        """
+        if caller.is_gone():
+            raise CannotDecide("CallerGone", "the scheduler has closed its connection")
+        left = self._end - self._clock()
+        if left <= 0:
+            raise CannotDecide("TooLate", f"no decision within {self._seconds:g} s")
+        return left
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self._clock() >= self._end
+
+
+class Finder(Protocol):
+    """Finds pods by what a request says of them."""
+
+    def find(self, asked: PodName, deadline: Deadline) -> PodState:
+        """Return the pod.
+
+        Raises:
+            CannotDecide: nobody knows it, or what it may have.
+        """
+
+
+class AskedPods:
+    """Finds pods by what a request says of them.
+
+    A request's pod is only a name: an old scheduler drops fields that it doesn't know, and they
+    may be what decides.
+    """
+
+    def __init__(self, view: ClusterView, writer: PodWriter, quotas: Quotas) -> None:
+        self._view = view
+        self._writer = writer
+        self._quotas = quotas
+
+    def find(self, asked: PodName, deadline: Deadline) -> PodState:
+        """Return the pod; one that no watch has shown yet is read once.
+
+        Raises:
+            CannotDecide: it is gone, the API server doesn't answer in time, or nobody knows what
+                its namespace may hold.
+        """
+        pod = self._view.pod(asked.uid) or self.read(asked, deadline)
+        if pod.ours:
+            self._quotas.refuse_unknown()
+        return pod
+
+    def read(self, asked: PodName, deadline: Deadline) -> PodState:
+        """Return the pod as the API server has it now.
+
+        Raises:
+            CannotDecide: it is gone, or the API server doesn't answer in time.
+        """
+        found = self._writer.read(asked, timeout_seconds=deadline.left())
+        if found is None:
+            self._view.remove_pod(asked.uid)
+        pod = None if found is None else self._view.add_pod(found)
+        if pod is None:
+            name = f"{asked.namespace}/{asked.name}"
+            raise CannotDecide("Gone", f"pod {name} with UID {asked.uid} is gone")
+        return pod

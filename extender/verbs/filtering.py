@@ -1,0 +1,90 @@
+"""The verb filter: on which nodes a pod fits now. Nothing is reserved; bind decides.
+
+Refusals are such that preemption can't solve (`preempt` is asked where a node's totals are short),
+in fixed words, so that `kubectl describe pod` groups nodes by reason.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from extender.state.answers import Answers
+from extender.state.memory import Answer
+from extender.state.pods import PodState
+from extender.state.view import ClusterView
+from extender.verbs.asked import Deadline, Finder
+from extender.verbs.choice import refuse_unplaceable
+from extender.verbs.telling import Telling
+from gpustack.model.explanation import Reason
+from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode_filter_result
+
+
+class Waiting(Protocol):
+    """Who wants to know of pods that no node has room for."""
+
+    def refused(self, pod: PodState) -> None:
+        """Take one; the view's lock is held."""
+
+
+class Filter:
+    """Answers `/scheduler/filter`."""
+
+    def __init__(
+        self,
+        *,
+        view: ClusterView,
+        answers: Answers,
+        asked: Finder,
+        retry: Waiting,
+        telling: Telling,
+        decision_seconds: float,
+    ) -> None:
+        """Compose; ``decision_seconds`` bounds the read of a pod that no watch has shown."""
+        self._view = view
+        self._answers = answers
+        self._asked = asked
+        self._retry = retry
+        self._telling = telling
+        self._decision_seconds = decision_seconds
+
+    def __call__(self, args: FilterArgs) -> bytes:
+        """Return an ExtenderFilterResult.
+
+        Raises:
+            CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
+                already, or the API server doesn't answer in time.
+        """
+        pod = self._asked.find(args.pod, Deadline(self._decision_seconds))
+        if pod.problem is not None:
+            self._telling.badly_asked(pod, pod.problem)
+            return _result(args, dict.fromkeys(args.names, Answer(reason=Reason.BAD_REQUEST)))
+        if pod.request is None:
+            self._telling.not_ours()
+            return encode_filter_echo(args)
+        refuse_unplaceable(pod)
+        with self._view.lock:
+            self._view.expire()
+            answers = self._answers.of(pod, args.names)
+            if answers and all(answer.reason is not None for answer in answers.values()):
+                self._retry.refused(pod)
+                self._telling.refused(pod, answers)
+            elif answers:
+                self._telling.fits(pod, answers)
+            awaited = pod.nominated if self._makes_room(pod.nominated) else ""
+        return _result(args, answers, awaited)
+
+    def _makes_room(self, name: str) -> bool:
+        """Say whether pods that hold cards of a node are on their way out."""
+        holders = map(self._view.pod, self._view.holders(name)) if name else ()
+        return any(holder is not None and holder.deletion for holder in holders)
+
+
+def _result(args: FilterArgs, answers: Mapping[str, Answer], awaited: str = "") -> bytes:
+    """Write the answer.
+
+    A pod whose victims are still ending on its nominated node would be let loose on other nodes'
+    pods if that node were said to be beyond help; the scheduler then waits for the victims.
+    """
+    fitting = [name for name, answer in answers.items() if answer.reason is None]
+    words = {name: answer.words for name, answer in answers.items() if answer.words}
+    failed = {awaited: words.pop(awaited)} if awaited in words else {}
+    return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=words)

@@ -1,0 +1,132 @@
+"""The verb of the seeds' scheduler policy: choose one node, reserve its cards, write it down.
+
+kube-scheduler calls it as its last filter. The answer is one node, whose cards stand on the pod
+before the answer is given. A pod that comes again (its binding failed, or the scheduler didn't
+wait for us) gets the same cards while they still suit it, and other ones when they don't.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from extender.errors import CannotDecide
+from extender.state.memory import Answer
+from extender.state.pods import PodState
+from extender.state.refresh import Refresh
+from extender.state.view import ClusterView
+from extender.verbs.asked import AskedPods, Deadline
+from extender.verbs.choice import Choice, Chooser
+from extender.verbs.telling import Telling
+from extender.writes.turns import Turns
+from extender.writes.writer import PodWriter
+from gpustack.adapters import kube
+from gpustack.model.explanation import Reason
+from gpustack.model.holding import Placement
+from gpustack.model.request import BadRequest
+from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode_filter_result
+
+logger = logging.getLogger(__name__)
+
+_ANOTHER_POD: Final = 422  # the UID in a patch is immutable, and another pod has the name now
+
+
+class Predicates:
+    """Answers `/scheduler/predicates`."""
+
+    def __init__(
+        self,
+        *,
+        view: ClusterView,
+        asked: AskedPods,
+        chooser: Chooser,
+        refresh: Refresh,
+        writer: PodWriter,
+        telling: Telling,
+        decision_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Compose; ``decision_seconds`` is the longest time for one decision."""
+        self._view = view
+        self._asked = asked
+        self._chooser = chooser
+        self._refresh = refresh
+        self._writer = writer
+        self._telling = telling
+        self._decision_seconds = decision_seconds
+        self._clock = clock
+        self._turns = Turns()
+
+    def __call__(self, args: FilterArgs) -> bytes:
+        """Return an ExtenderFilterResult.
+
+        Raises:
+            CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
+                already, or the API server doesn't answer in time.
+        """
+        deadline = Deadline(self._decision_seconds, self._clock)
+        pod = self._asked.find(args.pod, deadline)
+        if pod.problem is not None:
+            return self._refuse_badly_asked(args, pod, pod.problem)
+        if pod.request is None:
+            self._telling.not_ours()
+            return encode_filter_echo(args)
+        with self._turns.of(pod.uid, timeout_seconds=deadline.left()):
+            choice = self._choose(args, pod, deadline)
+            if choice.placement is None:
+                self._telling.refused(choice.pod, choice.answers)
+                return _answer(args, [], choice.answers)
+            self._write(choice, choice.placement, deadline)
+        self._telling.placed(choice.pod, choice.placement, choice.answers)
+        return _answer(args, [choice.placement.node], choice.answers)
+
+    def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
+        """Decide on knowledge that is fresh as far as it matters."""
+        while True:
+            choice = self._chooser.choose(pod.uid, args.names)
+            node = None if choice.placement is None else choice.placement.node
+            if node is None or not self._refresh.due(node, pod.namespace):
+                return choice
+            try:
+                self._refresh.read(node, pod.namespace, timeout=deadline.left)
+            except CannotDecide:
+                self._view.forget(pod.uid, choice.time_ns)
+                raise
+
+    def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> None:
+        """Put the decision on the pod; what wasn't written is not reserved any more."""
+        pod = choice.pod
+        try:
+            left = deadline.left()
+        except CannotDecide:
+            self._view.forget(pod.uid, choice.time_ns)
+            raise
+        try:
+            written = self._writer.write_decision(
+                pod, placement, choice.time_ns, timeout_seconds=left
+            )
+        except kube.KubeError as error:
+            if error.not_found or error.status == _ANOTHER_POD:
+                self._view.remove_pod(pod.uid)
+                raise CannotDecide("Gone", f"pod {pod.full_name} is gone") from error
+            if not error.retryable:
+                self._view.forget(pod.uid, choice.time_ns)
+            raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+        except kube.KubeUnavailable as error:
+            # It may stand on the pod, so the cards stay reserved until the watch or time tells;
+            # so they do after an error of the server's own (500, 504) above.
+            raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+        self._refresh.wrote()
+        self._view.add_pod(written)
+        logger.info("placed pod=%s node=%s", pod.full_name, placement.node)
+
+    def _refuse_badly_asked(self, args: FilterArgs, pod: PodState, problem: BadRequest) -> bytes:
+        self._telling.badly_asked(pod, problem)
+        refused = Answer(reason=Reason.BAD_REQUEST)
+        return _answer(args, [], dict.fromkeys(args.names, refused))
+
+
+def _answer(args: FilterArgs, chosen: list[str], answers: Mapping[str, Answer]) -> bytes:
+    words = {name: answer.words for name, answer in answers.items() if answer.words}
+    # Schedulers before 1.21 read only FailedNodes; later ones let the other field win.
+    return encode_filter_result(args, chosen=chosen, failed=words, unresolvable=words)

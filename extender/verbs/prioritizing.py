@@ -1,0 +1,59 @@
+"""The verb prioritize: how much better one node is than another for a pod, 0 to 10.
+
+The order is the policy's (`binpack` or `spread` as the pod has it): the first node gets 10, the
+last one that fits 1, nodes that are alike the same, and 0 those that don't fit. A pod that asks
+for no GPU is steered the other way: 10 for a node without cards, 0 for one with.
+"""
+
+from collections.abc import Mapping
+
+from extender.state.answers import Answers
+from extender.state.memory import Answer
+from extender.state.view import ClusterView
+from extender.verbs.asked import Deadline, Finder
+from gpustack.wire.extender_bodies import MOST, FilterArgs, encode_priorities
+
+
+class Prioritize:
+    """Answers `/scheduler/prioritize` and `/scheduler/priorities`; changes nothing."""
+
+    def __init__(
+        self,
+        *,
+        view: ClusterView,
+        answers: Answers,
+        asked: Finder,
+        decision_seconds: float,
+    ) -> None:
+        """Compose; ``decision_seconds`` bounds the read of a pod that no watch has shown."""
+        self._view = view
+        self._answers = answers
+        self._asked = asked
+        self._decision_seconds = decision_seconds
+
+    def __call__(self, args: FilterArgs) -> bytes:
+        """Return a HostPriorityList.
+
+        Raises:
+            CannotDecide: the pod is gone, or the API server doesn't answer in time.
+        """
+        pod = self._asked.find(args.pod, Deadline(self._decision_seconds))
+        if pod.request is not None:
+            return encode_priorities(scores(self._answers.of(pod, args.names)))
+        if pod.problem is not None:
+            return encode_priorities(dict.fromkeys(args.names, 0))
+        with self._view.lock:
+            cards = {name for name in args.names if self._has_cards(name)}
+        return encode_priorities({name: 0 if name in cards else MOST for name in args.names})
+
+    def _has_cards(self, name: str) -> bool:
+        node = self._view.base(name)
+        return node is not None and bool(node.cards)
+
+
+def scores(answers: Mapping[str, Answer]) -> dict[str, int]:
+    """Return each node's score by its place among the different ranks of those that fit."""
+    ranks = sorted({each.rank for each in answers.values() if each.reason is None})
+    steps = max(1, len(ranks) - 1)
+    score = {rank: MOST - (MOST - 1) * at // steps for at, rank in enumerate(ranks)}
+    return {name: score[each.rank] if each.reason is None else 0 for name, each in answers.items()}

@@ -1,0 +1,1 @@
+"""HTTP: the paths that are answered, and how errors become answers."""

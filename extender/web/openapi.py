@@ -1,0 +1,159 @@
+"""The description of every path (OpenAPI 3.1), made of the schemas that answers are tested by.
+
+One table here, one entry a path; a test compares it with the application's own routes.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import gpustack
+from gpustack.wire import schemas
+
+VERSION: Final = "3.1.0"
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain"
+_DOCUMENTS: Final = {"Cluster": "v1-cluster", "Decisions": "v1-decisions", "Explanation": "explain"}
+
+
+@functools.cache
+def description() -> Mapping[str, Any]:
+    """Return the description, which nobody may change."""
+    components: dict[str, Any] = {
+        name: _moved(each, "") for name, each in schemas.load("scheduler")["$defs"].items()
+    }
+    for name, document in _DOCUMENTS.items():
+        components.update(_components(name, schemas.load(document)))
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "gpustack-extender",
+            "version": gpustack.__version__,
+            "description": "Which GPUs a pod gets: kube-scheduler's calls, and the cluster for "
+            "people. With TLS, only kube-scheduler's certificate may call below /scheduler/.",
+        },
+        "paths": {**_verbs(), **_questions(), **_plain(), **_page()},
+        "components": {"schemas": components},
+    }
+
+
+def _verbs() -> dict[str, Any]:
+    nodes = "ExtenderArgs"
+    return {
+        "/scheduler/predicates": _verb(
+            "One node, reserved", nodes, "ExtenderFilterResult", fails_with_503=False
+        ),
+        "/scheduler/filter": _verb(
+            "Every node that fits", nodes, "ExtenderFilterResult", fails_with_503=False
+        ),
+        "/scheduler/prioritize": _verb("A score for each node", nodes, "HostPriorityList"),
+        "/scheduler/priorities": _verb("The same, the original's name", nodes, "HostPriorityList"),
+        "/scheduler/bind": _verb(
+            "Choose cards and bind",
+            "ExtenderBindingArgs",
+            "ExtenderBindingResult",
+            fails_with_503=False,
+        ),
+        "/scheduler/preempt": _verb(
+            "Which pods must end", "ExtenderPreemptionArgs", "ExtenderPreemptionResult"
+        ),
+    }
+
+
+def _verb(summary: str, args: str, result: str, *, fails_with_503: bool = True) -> dict[str, Any]:
+    answers = {
+        "200": _answer(summary, result),
+        "400": _answer("A body that misses a field; names it", "Error"),
+        "403": _answer("Not kube-scheduler's certificate", "Error"),
+        "411": _answer("A body without its length", "Error"),
+        "413": _answer("A body that is too large", "Error"),
+    }
+    if fails_with_503:
+        answers["503"] = _answer("No answer now", "ExtenderBindingResult")
+    body = {"required": True, "content": {_JSON: {"schema": _ref(args)}}}
+    return {"post": {"summary": summary, "requestBody": body, "responses": answers}}
+
+
+def _questions() -> dict[str, Any]:
+    names = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in ("namespace", "pod")
+    ]
+    explain = _get("Why a pod waits and what would let it run, or why it is where it is")
+    explain["get"]["parameters"] = names
+    explain["get"]["responses"] |= {
+        "200": _answer("The answer of `gpustack explain POD -o json`", "Explanation"),
+        "404": _answer("No such pod, or it asks for no GPU", "Error"),
+        "503": _answer("Too many are being explained", "Error"),
+    }
+    return {
+        "/v1/cluster": _get("Nodes, cards, tenants, waiting pods, quotas", "Cluster"),
+        "/v1/decisions": _get("The last decisions", "Decisions"),
+        "/v1/explain/{namespace}/{pod}": explain,
+        "/v1/openapi.json": _get("This description", media=_JSON),
+    }
+
+
+def _plain() -> dict[str, Any]:
+    ready = _get("Whether decisions can be made", media=_TEXT)
+    ready["get"]["responses"]["503"] = _content("Why not", _TEXT)
+    return {
+        "/version": _get("The version", media=_TEXT),
+        "/healthz": _get("Whether the process answers", media=_TEXT),
+        "/readyz": ready,
+        "/metrics": _get("What Prometheus reads", media=_TEXT),
+    }
+
+
+def _page() -> dict[str, Any]:
+    return {
+        "/": _get("The dashboard", media="text/html"),
+        "/page/style.css": _get("How it looks", media="text/css"),
+        **{
+            f"/page/{name}.js": _get("What it does", media="text/javascript")
+            for name in ("app", "dom", "machines", "queue", "words")
+        },
+        "/page/icon.svg": _get("Its icon", media="image/svg+xml"),
+    }
+
+
+def _get(summary: str, schema: str = "", *, media: str = "") -> dict[str, Any]:
+    answer = _answer(summary, schema) if schema else _content(summary, media)
+    return {"get": {"summary": summary, "responses": {"200": answer}}}
+
+
+def _answer(text: str, schema: str) -> dict[str, Any]:
+    return {"description": text, "content": {_JSON: {"schema": _ref(schema)}}}
+
+
+def _content(text: str, media: str) -> dict[str, Any]:
+    return {"description": text, "content": {media: {}}} if media else {"description": text}
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _components(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield a document's schema and those of its definitions, each under a name of its own."""
+    body = {key: each for key, each in schema.items() if key not in {"$schema", "$id", "$defs"}}
+    yield name, _moved(body, name)
+    for part, each in schema.get("$defs", {}).items():
+        yield name + part.capitalize(), _moved(each, name)
+
+
+def _moved(value: Any, name: str) -> Any:
+    """Return a schema whose references lead to where its definitions stand here."""
+    if isinstance(value, list):
+        return [_moved(each, name) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: _reference(each, name) if key == "$ref" else _moved(each, name)
+        for key, each in value.items()
+    }
+
+
+def _reference(target: str, name: str) -> str:
+    part = target.removeprefix("#/$defs/")
+    return f"#/components/schemas/{name}{part.capitalize() if name else part}"

@@ -1,0 +1,148 @@
+// Asks for the cluster and the last decisions every few seconds, and draws what has changed.
+
+import { Pages, bar, follow, make, mark, say } from "./dom.js";
+import * as machines from "./machines.js";
+import * as queue from "./queue.js";
+import * as words from "./words.js";
+
+const EVERY_MS = 3000;
+const STALE_MS = 15000;
+const GIVE_UP_MS = 10000;
+
+const find = (selector) => document.querySelector(selector);
+const state = { cluster: null, decisions: [], fresh: 0, problem: "", paused: false };
+const pages = {
+  nodes: new Pages(find("#nodes .pager"), 25, draw),
+  waiting: new Pages(find("#waiting .pager"), 20, draw),
+  quotas: new Pages(find("#quotas .pager"), 20, draw),
+  decisions: new Pages(find("#decisions .pager"), 20, draw),
+};
+
+async function ask(path) {
+  const response = await fetch(path, { signal: AbortSignal.timeout(GIVE_UP_MS) });
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${response.statusText}`);
+  return response.json();
+}
+
+async function refresh() {
+  const began = performance.now();
+  if (!state.paused && !document.hidden) {
+    try {
+      const [cluster, last] = await Promise.all([ask("v1/cluster"), ask("v1/decisions")]);
+      Object.assign(state, { cluster, decisions: last.decisions, fresh: Date.now(), problem: "" });
+      draw();
+    } catch (error) {
+      state.problem = error.message;
+    }
+    age();
+  }
+  // a cluster so large that an answer takes long is asked less often
+  setTimeout(refresh, Math.max(EVERY_MS, 5 * (performance.now() - began)));
+}
+
+function age() {
+  const status = find("#status");
+  const seconds = Math.round((Date.now() - state.fresh) / 1000);
+  const when = state.fresh ? `updated ${seconds} s ago` : "no answer yet";
+  const how = [state.paused ? "paused" : "", state.problem && `no answer: ${state.problem}`];
+  say(status, [when, ...how.filter(Boolean)].join(" · "));
+  status.classList.toggle("stale", Boolean(state.problem) || (!state.paused && Date.now() - state.fresh > STALE_MS));
+}
+
+function draw() {
+  const cluster = state.cluster;
+  if (!cluster) return;
+  const said = [
+    cluster.unready && `No decision can be made: ${cluster.unready}`,
+    cluster.quota_problem && `The quota can't be used: ${cluster.quota_problem}`,
+  ].filter(Boolean).join(". ");
+  find("#alarm").hidden = !said;
+  say(find("#alarm"), said);
+  totals(cluster);
+  section("waiting", cluster.waiting, (list) => queue.draw(find("#waiting .pods"), list));
+  const text = find("#find").value.trim().toLowerCase();
+  const nodes = cluster.nodes.filter((node) => machines.wanted(node, find("#show").value, text));
+  section("nodes", nodes, (list) => machines.draw(find("#nodes .machines"), list));
+  section("quotas", cluster.quotas.flatMap(limits), quotas);
+  section("decisions", state.decisions, decisions);
+}
+
+function section(name, list, show) {
+  const element = find(`#${name}`);
+  say(element.querySelector(".count"), list.length ? String(list.length) : "");
+  element.querySelector(".empty").hidden = list.length > 0;
+  const table = element.querySelector(".scroll:has(thead)");
+  if (table) table.hidden = !list.length;
+  show(pages[name].of(list));
+}
+
+function totals(cluster) {
+  const cards = cluster.nodes.flatMap((node) => node.cards);
+  const sum = (name) => cards.reduce((total, card) => total + card[name], 0);
+  const ill = cards.filter((card) => !card.healthy).length;
+  const lines = [
+    ["Nodes with GPUs", String(cluster.nodes.filter((node) => node.cards.length).length)],
+    ["GPUs", ill ? `${cards.length}, ${ill} unhealthy` : String(cards.length)],
+    ["Compute used", `${words.cards(sum("cores_used"))} of ${words.cards(sum("cores"))}`],
+    ["Memory used", words.memory(sum("memory_units_used"), sum("memory_units"))],
+    ["Waiting pods", String(cluster.waiting.length)],
+    ["Policy", cluster.policy],
+  ];
+  const create = ([name]) => make("div", {}, make("dt", {}, name), make("dd"));
+  follow(find("#totals"), lines, ([name]) => name, create, (line, [, value]) => say(line.lastChild, value));
+}
+
+function limits(quota) {
+  if (!quota.models.length) return [{ quota, model: { model: "none", cards: 0, used: 0, pods: [] } }];
+  return quota.models.map((model) => ({ quota, model }));
+}
+
+function quotas(lines) {
+  const create = () => make("tr", {}, make("th", { scope: "row" }), make("td"),
+    make("td", {}, make("span"), make("div", { class: "bar" })), make("td"), make("td", { class: "wide" }));
+  const key = ({ quota, model }) => `${quota.namespace}/${model.model}`;
+  follow(find("#quotas tbody"), lines, key, create, (row, { quota, model }) => {
+    const [namespace, name, used, pools, largest] = row.children;
+    const text = `${model.used} of ${model.cards}`;
+    say(namespace, quota.namespace);
+    say(name, model.model);
+    say(used.firstChild, text);
+    const share = model.cards ? model.used / model.cards : 0;
+    bar(used.lastChild, text, [{ key: "used", share, tone: 0, reserved: false }]);
+    say(pools, quota.pools.join(", ") || "all");
+    say(largest, model.pods.slice(0, 3).map((pod) => `${pod.name} ${pod.cards}`).join(", "));
+  });
+}
+
+function decisions(list) {
+  const create = () => make("tr", {}, ...["", "", "wide", "wide", "wide", ""].map((kind) => make("td", kind ? { class: kind } : {})));
+  follow(find("#decisions tbody"), list, (each) => String(each.number), create, (row, each) => {
+    const cells = [words.clock(each.time), each.verb, words.title(each), words.wants(each.request),
+      outcome(each), words.took(each.seconds)];
+    cells.forEach((text, at) => say(row.children[at], text));
+  });
+}
+
+function outcome(each) {
+  const said = [each.outcome];
+  if (each.chosen) said.push(words.place(each.chosen));
+  else if (each.outcome === "Fits") said.push(`${each.nodes - count(each.reasons)} of ${each.nodes} nodes`);
+  else if (each.nodes) said.push(words.reasons(each.reasons));
+  if (each.message) said.push(each.message);
+  return said.join(": ");
+}
+
+const count = (counts) => Object.values(counts).reduce((sum, each) => sum + each, 0);
+
+find("#pause").addEventListener("click", (event) => {
+  state.paused = !state.paused;
+  mark(event.currentTarget, "aria-pressed", String(state.paused));
+  age();
+});
+for (const name of ["#find", "#show"]) find(name).addEventListener("input", () => {
+  pages.nodes.page = 0;
+  draw();
+});
+find(".tools").addEventListener("submit", (event) => event.preventDefault());
+setInterval(age, 1000);
+refresh();

@@ -1,0 +1,96 @@
+// Elements without markup: every text becomes a text node, so nothing that a pod is called is code.
+
+/** Make an element; `properties` are attributes, children are elements or text. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Set a text only where it is another one: whoever has selected it keeps the selection. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Set or remove an attribute, only where that is a change. */
+export function mark(element, name, value) {
+  if (value === null) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+/**
+ * Make a parent's children follow a list. A child stays the same element as long as its key is in
+ * the list, so the focus, what is open and where one has scrolled to survive a refresh.
+ */
+export function follow(parent, items, key, create, update) {
+  const names = new Set(items.map(key));
+  // first, so that no other child has to move: one that moves loses the focus
+  for (const child of [...parent.children]) if (!names.has(child.dataset.key)) child.remove();
+  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  let before = parent.firstElementChild;
+  for (const item of items) {
+    const name = key(item);
+    let child = known.get(name);
+    if (!child) {
+      child = create(item);
+      child.dataset.key = name;
+    }
+    if (child === before) before = before.nextElementSibling;
+    else parent.insertBefore(child, before);
+    update(child, item);
+  }
+}
+
+/** A bar of parts, each `{share, tone, reserved}` with a share from 0 to 1. */
+export function bar(element, label, parts) {
+  mark(element, "role", "img");
+  mark(element, "aria-label", label);
+  follow(
+    element,
+    parts,
+    (part) => part.key,
+    () => make("span"),
+    (child, part) => {
+      child.style.width = `${Math.min(1, part.share) * 100}%`;
+      mark(child, "class", `t${part.tone}${part.reserved ? " reserved" : ""}`);
+    },
+  );
+}
+
+/** Shows a list page by page; `paged.of(list)` returns the present page's part. */
+export class Pages {
+  constructor(element, size, changed) {
+    Object.assign(this, { element, size, changed, page: 0 });
+  }
+
+  of(list) {
+    const last = Math.max(0, Math.ceil(list.length / this.size) - 1);
+    this.page = Math.min(this.page, last);
+    this.draw(last, list.length);
+    return list.slice(this.page * this.size, (this.page + 1) * this.size);
+  }
+
+  draw(last, total) {
+    if (!last) return this.element.replaceChildren();
+    if (!this.element.firstChild) {
+      this.back = this.button("Previous", -1);
+      this.next = this.button("Next", 1);
+      this.place = make("span", { class: "faint" });
+      this.element.append(this.back, this.place, this.next);
+    }
+    const first = this.page * this.size;
+    say(this.place, `${first + 1} to ${Math.min(total, first + this.size)} of ${total}`);
+    this.back.disabled = this.page === 0;
+    this.next.disabled = this.page === last;
+  }
+
+  button(text, step) {
+    const button = make("button", { type: "button" }, text);
+    button.addEventListener("click", () => {
+      this.page += step;
+      this.changed();
+    });
+    return button;
+  }
+}

@@ -1,0 +1,156 @@
+// The nodes: one line each, with a small column a card; opened, every card with who holds it.
+
+import { bar, follow, make, mark, say } from "./dom.js";
+import * as words from "./words.js";
+
+const LEVELS = { NV: "l0", PIX: "l1", PXB: "l1", PHB: "l2", NODE: "l2" };
+const FEW = 4; // so many nodes are shown opened
+
+/** Say whether a node is among what is looked for. */
+export function wanted(node, show, text) {
+  const shown = {
+    all: () => true,
+    cards: () => node.cards.length > 0,
+    free: () => node.cards.some((card) => card.healthy && card.cores_used < card.cores),
+    trouble: () => node.cards.some((card) => !card.healthy),
+  }[show]();
+  if (!shown || !text) return shown;
+  const names = [node.name, node.pool, ...node.cards.map((card) => card.model)];
+  names.push(...node.pods.map(words.title));
+  return names.some((name) => name.toLowerCase().includes(text));
+}
+
+/** Draw the nodes of a page. */
+export function draw(list, nodes) {
+  follow(
+    list,
+    nodes,
+    (node) => node.name,
+    (node) => create(node, nodes.length <= FEW),
+    update,
+  );
+}
+
+function create(node, open) {
+  const name = make("span", { class: "name" });
+  const about = make("span", { class: "faint about" });
+  const minis = make("span", { class: "minis", role: "img" });
+  const head = make("span", { class: "head" }, name, about, minis);
+  const links = make("details", { class: "links" }, make("summary", {}, "How its GPUs are joined"));
+  links.append(make("div", { class: "scroll" }, make("table", { class: "matrix" })));
+  const inside = make("div", {}, make("ul", { class: "cards" }), links);
+  const details = make("details", open ? { open: "" } : {}, make("summary", {}, head), inside);
+  const item = make("li", {}, details);
+  for (const each of [details, links]) each.addEventListener("toggle", () => fill(item));
+  return item;
+}
+
+function update(item, node) {
+  item.node = node;
+  say(item.querySelector(".name"), node.name);
+  say(item.querySelector(".about"), about(node));
+  const minis = item.querySelector(".minis");
+  mark(minis, "aria-label", `${node.cards.length} GPUs: ${node.cards.map(used).join(", ")}`);
+  follow(minis, node.cards, key, () => make("span", {}, make("span")), (mini, card) => {
+    mark(mini, "class", card.healthy ? "mini" : "mini unhealthy");
+    mark(mini, "title", `GPU ${card.minor}: ${used(card)}`);
+    mini.firstChild.style.height = `${share(card.cores_used, card.cores) * 100}%`;
+  });
+  fill(item);
+}
+
+const key = (card) => String(card.minor);
+const share = (part, whole) => (whole ? Math.min(1, part / whole) : 0);
+const used = (card) => (card.healthy ? `${card.cores_used} % used` : "unhealthy");
+
+function about(node) {
+  if (!node.cards.length) return "no GPU";
+  const free = node.cards.filter((card) => card.healthy);
+  const left = free.reduce((sum, card) => sum + Math.max(0, card.cores - card.cores_used), 0);
+  const models = [...new Set(node.cards.map((card) => card.model || "GPU"))].join(", ");
+  const said = [`${node.cards.length} × ${models}`, `${words.cards(left)} free`];
+  if (node.pool) said.push(`pool ${node.pool}`);
+  if (node.driver) said.push(`driver ${node.driver}`);
+  if (node.cordoned) said.push("cordoned");
+  if (free.length < node.cards.length) said.push(`${node.cards.length - free.length} unhealthy`);
+  return said.join(" · ");
+}
+
+/** Draw what is inside, where somebody looks at it. */
+function fill(item) {
+  const node = item.node;
+  if (!item.firstChild.open) return;
+  const held = new Map(node.cards.map((card) => [card.minor, []]));
+  for (const pod of node.pods)
+    for (const part of pod.cards) held.get(part.minor)?.push({ ...part, pod });
+  follow(item.querySelector(".cards"), node.cards, key, createCard, (element, card) =>
+    updateCard(element, card, held.get(card.minor)),
+  );
+  const links = item.querySelector(".links");
+  links.hidden = !node.links.length;
+  if (links.open) matrix(links.querySelector("table"), node);
+}
+
+function createCard() {
+  const gauge = (name) =>
+    make("div", { class: `gauge ${name}` }, make("span", {}, name), make("span", { class: "bar" }), make("span"));
+  const model = make("p", { class: "model" });
+  const state = make("p", { class: "state" });
+  return make("li", { class: "card" }, model, state, gauge("compute"), gauge("memory"), make("ul", { class: "tenants" }));
+}
+
+function updateCard(element, card, parts) {
+  mark(element, "class", card.healthy ? "card" : "card unhealthy");
+  mark(element, "title", card.uuid || null);
+  const numa = card.numa === null ? "" : ` · NUMA ${card.numa}`;
+  say(element.querySelector(".model"), `GPU ${card.minor} · ${card.model || "unknown model"}${numa}`);
+  say(element.querySelector(".state"), card.healthy ? "" : `unhealthy: ${card.reason || "no reason given"}`);
+  const cores = `${card.cores_used} of ${card.cores} %`;
+  const memory = words.memory(card.memory_units_used, card.memory_units);
+  drawGauge(element.querySelector(".compute"), cores, parts, (part) => share(part.cores, card.cores));
+  drawGauge(element.querySelector(".memory"), memory, parts, (part) =>
+    share(part.memory_units, card.memory_units),
+  );
+  const tenant = () => make("li", {}, make("span", { class: "swatch" }), make("span"));
+  follow(element.querySelector(".tenants"), parts, (part) => part.pod.uid, tenant, updateTenant);
+}
+
+function drawGauge(gauge, text, parts, partOf) {
+  const shown = parts.map((part) => ({
+    key: part.pod.uid,
+    share: partOf(part),
+    tone: words.tone(words.title(part.pod)),
+    reserved: !part.pod.bound,
+  }));
+  bar(gauge.children[1], text, shown);
+  say(gauge.children[2], text);
+}
+
+function updateTenant(element, part) {
+  const pod = part.pod;
+  const states = [pod.bound ? "" : "reserved", pod.leaving ? "being deleted" : ""].filter(Boolean);
+  const reserved = pod.bound ? "" : " reserved";
+  mark(element.firstChild, "class", `swatch t${words.tone(words.title(pod))}${reserved}`);
+  const amounts = `${part.cores} %, ${words.gib(part.memory_units)}`;
+  say(element.lastChild, [`${words.title(pod)}: ${amounts}`, ...states].join(" · "));
+}
+
+function matrix(table, node) {
+  const minors = node.cards.map((card) => String(card.minor));
+  const rows = [["", ...minors], ...node.links.map((row, at) => [minors[at], ...row])];
+  const numbered = rows.map((cells, at) => ({ cells, at }));
+  follow(table, numbered, (row) => String(row.at), () => make("tr"), (line, row) => {
+    const cells = row.cells.map((text, column) => ({ text, column, row: row.at }));
+    follow(line, cells, (cell) => String(cell.column), createCell, updateCell);
+  });
+}
+
+function createCell({ column, row }) {
+  if (row && column) return make("td");
+  return make("th", { scope: row ? "row" : "col" });
+}
+
+function updateCell(element, { text, column, row }) {
+  say(element, row && column ? text : text && `GPU ${text}`);
+  if (row && column) mark(element, "class", LEVELS[text.replace(/^NV[0-9]+$/, "NV")] ?? "");
+}

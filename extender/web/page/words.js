@@ -1,0 +1,60 @@
+// Amounts, times and requests as people say them.
+
+const UNITS_PER_GIB = 4;
+const TONES = 6;
+
+/** Hundredths of a card as cards. */
+export const cards = (cores) => String(Math.round(cores) / 100);
+
+const tenths = (number) => Math.round(number * 10) / 10;
+
+/** Units of 256 MiB as GiB. */
+export const gib = (units) => `${tenths(units / UNITS_PER_GIB)} GiB`;
+
+/** A part of an amount of memory: `32 of 80 GiB`. */
+export function memory(part, whole) {
+  const scale = whole / UNITS_PER_GIB < 10000 ? UNITS_PER_GIB : UNITS_PER_GIB * 1024;
+  const unit = scale === UNITS_PER_GIB ? "GiB" : "TiB";
+  return `${tenths(part / scale)} of ${tenths(whole / scale)} ${unit}`;
+}
+
+export const title = (pod) => `${pod.namespace}/${pod.name}`;
+
+/** What a pod asks, container by container. */
+export function wants(request) {
+  if (!request) return "";
+  const asked = request.containers.map((each) => {
+    if (each.cores >= 100) return `${each.cores / 100} whole GPU${each.cores > 100 ? "s" : ""}`;
+    return `${each.cores} % of a GPU with ${gib(each.memory_units)}`;
+  });
+  const also = [];
+  if (request.models.length) also.push(`model ${request.models.join(", ")}`);
+  if (request.uuids.length) also.push(`GPU ${request.uuids.join(", ")}`);
+  if (request.topology !== "best-effort") also.push(request.topology);
+  return [asked.join(" + "), ...also].join(", ");
+}
+
+/** How many nodes said what: `3 InsufficientCore, 5 NoCards`. */
+export function reasons(counts) {
+  const pairs = Object.entries(counts).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  return pairs.map(([code, count]) => `${count} ${code}`).join(", ");
+}
+
+export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
+
+/** Which cards of which node. */
+export function place(placement) {
+  const minors = placement.containers.map((each) => each.minors.join(",")).filter(Boolean);
+  return `${placement.node}, GPU ${minors.join(" + ")}`;
+}
+
+export function took(seconds) {
+  return seconds < 1 ? `${tenths(seconds * 1000)} ms` : `${tenths(seconds)} s`;
+}
+
+/** A small number that is the same for a name every time: which of the tones it is drawn in. */
+export function tone(name) {
+  let sum = 2166136261; // FNV-1a
+  for (const letter of name) sum = Math.imul(sum ^ letter.codePointAt(0), 16777619);
+  return ((sum ^ (sum >>> 15)) >>> 0) % TONES;
+}

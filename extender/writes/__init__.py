@@ -1,0 +1,1 @@
+"""What the extender writes to the API server, and when."""

@@ -1,0 +1,152 @@
+"""Events on pods: the numbers behind a refusal, where `kubectl describe pod` shows them.
+
+Nothing waits for an event: they are queued, written by one thread, said once a minute at most for
+the same pod and topic, and dropped when the API server can't keep up.
+"""
+
+import collections
+import datetime
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpustack.adapters import kube
+
+logger = logging.getLogger(__name__)
+
+_QUEUE_EVENTS: Final = 1000
+_REMEMBERED: Final = 10_000
+_REPEAT_SECONDS: Final = 60.0
+_LONGEST_MESSAGE: Final = 1024  # limit of core/v1 Event
+_PER_SECOND: Final = 50  # a busy cluster's API server takes thousands of writes a second
+_COMPONENT: Final = "gpustack-extender"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEvent:
+    """Something to tell about a pod, or another object of core/v1.
+
+    Attributes:
+        kind: the object's.
+        namespace: the object's.
+        name: its name.
+        uid: its UID.
+        reason: a stable code.
+        message: a sentence, or what words it when the Event is written.
+        warning: decides the Event's type.
+        topic: what it is about: an object is told about it once a minute; empty: its reason.
+    """
+
+    kind: str = "Pod"
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str | Callable[[], str]
+    warning: bool
+    topic: str = ""
+
+
+class EventRecorder:
+    """Writes events to the API server in the background."""
+
+    def __init__(
+        self,
+        client: kube.KubeClient,
+        *,
+        on_drop: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._on_drop = on_drop
+        self._clock = clock
+        self._queue: queue.Queue[PodEvent | None] = queue.Queue(maxsize=_QUEUE_EVENTS)
+        self._lock = threading.Lock()
+        self._told: collections.OrderedDict[tuple[str, str], float] = collections.OrderedDict()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what is still queued is dropped."""
+        self._stop.set()
+        try:
+            self._queue.put_nowait(None)
+        except queue.Full:
+            logger.debug("the writer is busy and sees the stop after its present event")
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
+
+    def told(self, uid: str, topic: str) -> bool:
+        """Say whether a pod was told something about this within the last minute."""
+        with self._lock:
+            last = self._told.get((uid, topic))
+            return last is not None and self._clock() - last < _REPEAT_SECONDS
+
+    def record(self, event: PodEvent) -> None:
+        """Queue an event, unless this pod was told about its topic within the last minute."""
+        key = (event.uid, event.topic or event.reason)
+        if self.told(*key):
+            return
+        with self._lock:
+            self._told[key] = self._clock()
+            self._told.move_to_end(key)
+            if len(self._told) > _REMEMBERED:
+                self._told.popitem(last=False)
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self._on_drop()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            event = self._queue.get()
+            if event is None:
+                return
+            try:
+                self._client.post(f"/api/v1/namespaces/{event.namespace}/events", _body(event))
+            except kube.KubeError as error:
+                self._on_drop()
+                logger.warning("event refused pod=%s/%s %s", event.namespace, event.name, error)
+            except kube.KubeUnavailable as error:
+                self._on_drop()
+                logger.warning("event lost pod=%s/%s %s", event.namespace, event.name, error)
+            except Exception:
+                # Last line of this thread: one that can't be worded must not silence the others.
+                self._on_drop()
+                logger.exception("event not worded pod=%s/%s", event.namespace, event.name)
+            self._stop.wait(1 / _PER_SECOND)
+
+
+def _body(event: PodEvent) -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    message = event.message if isinstance(event.message, str) else event.message()
+    if len(message.encode()) > _LONGEST_MESSAGE:
+        message = message.encode()[: _LONGEST_MESSAGE - 3].decode(errors="ignore") + "…"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{event.name[:200]}.", "namespace": event.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": event.kind,
+            "namespace": event.namespace,
+            "name": event.name,
+            "uid": event.uid,
+        },
+        "reason": event.reason,
+        "message": message,
+        "type": "Warning" if event.warning else "Normal",
+        "source": {"component": _COMPONENT},
+        "reportingComponent": _COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

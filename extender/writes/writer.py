@@ -1,0 +1,141 @@
+"""Reads and writes of single pods at the API server."""
+
+import logging
+import urllib.parse
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from extender.errors import CannotDecide
+from extender.state.pods import PodState
+from extender.state.reading import Reading
+from gpustack.adapters import kube
+from gpustack.model.placement import Placement
+from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.extender_bodies import PodName
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 5.0  # gpu-retry waits for nobody
+_DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
+
+
+class PodWriter:
+    """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
+
+    def __init__(self, client: kube.KubeClient, keys: Keys, reading: Reading) -> None:
+        self._client = client
+        self._keys = keys
+        self._reading = reading
+
+    def read(self, pod: PodName, *, timeout_seconds: float) -> PodState | None:
+        """Return the pod as the API server has it; None when that pod is gone.
+
+        Raises:
+            CannotDecide: the API server gave no answer in time, or refused.
+        """
+        if not {pod.namespace, pod.name}.isdisjoint(_DOTS):
+            return None  # no pod is called so, and the path would lead elsewhere
+        path = _path(pod.namespace, pod.name)
+        try:
+            raw = self._client.get_raw(path, timeout_seconds=timeout_seconds)
+        except (kube.KubeError, kube.KubeUnavailable) as error:
+            if isinstance(error, kube.KubeError) and error.not_found:
+                return None
+            name = f"{pod.namespace}/{pod.name}"
+            raise CannotDecide("ReadFailed", f"pod {name}: {error}") from error
+        state = self._reading.pod(raw)
+        return state if state.uid == pod.uid else None
+
+    def write_decision(
+        self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float
+    ) -> PodState:
+        """Annotate a pod with a decision; returns the pod as it is then.
+
+        Cards that somebody wrote for containers that ask for none are removed, or they would make
+        the whole decision unreadable.
+
+        Raises:
+            KubeError: it was not written; the pod may be gone.
+            KubeUnavailable: it may or may not have been written.
+        """
+        annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
+        annotations.update(encode_decision(self._keys, placement, time_ns))
+        return self._annotate(pod, annotations, timeout_seconds)
+
+    def clear_decision(
+        self, pod: PodState, keys: Collection[str], *, timeout_seconds: float
+    ) -> PodState:
+        """Remove annotations that would make a decision unreadable; returns the pod then.
+
+        Raises:
+            KubeError: they were not removed; the pod may be gone.
+            KubeUnavailable: they may or may not have been removed.
+        """
+        return self._annotate(pod, dict.fromkeys(keys), timeout_seconds)
+
+    def touch(self, pod: PodState, time_ns: int, *, timeout_seconds: float) -> PodState:
+        """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then.
+
+        Raises:
+            KubeError: it was not written; the pod may be gone.
+            KubeUnavailable: it may or may not have been written.
+        """
+        return self._annotate(pod, {self._keys.gpu_retry: str(time_ns)}, timeout_seconds)
+
+    def _annotate(
+        self, pod: PodState, annotations: Mapping[str, str | None], timeout_seconds: float
+    ) -> PodState:
+        raw = self._client.patch_raw(
+            _path(pod.namespace, pod.name),
+            {"metadata": {"uid": pod.uid, "annotations": annotations}},
+            timeout_seconds=timeout_seconds,
+        )
+        return self._reading.pod(raw)
+
+    def bind(
+        self,
+        pod: PodState,
+        node: str,
+        annotations: Mapping[str, str],
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        """Bind the very pod that is known here, with its decision, in one step or not at all.
+
+        A pod without a decision may have changed since; one with a decision may not.
+
+        Raises:
+            KubeError: it was not bound; 409 it has changed, or is bound, gated or being deleted.
+            KubeUnavailable: it may or may not have been bound.
+        """
+        metadata: dict[str, object] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+            metadata["resourceVersion"] = str(pod.version)
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = f"{_path(pod.namespace, pod.name)}/binding"
+        self._client.post(path, body, timeout_seconds=timeout_seconds)
+
+    def write_retry(self, namespace: str, name: str, uid: str, time_ns: int) -> None:
+        """Make the scheduler look at a waiting pod again. Losing one is harmless."""
+        body = {"metadata": {"uid": uid, "annotations": {self._keys.gpu_retry: str(time_ns)}}}
+        try:
+            self._client.patch(_path(namespace, name), body, timeout_seconds=_RETRY_SECONDS)
+        except kube.KubeError as error:
+            logger.debug("no retry written pod=%s/%s error=%s", namespace, name, error)
+        except kube.KubeUnavailable as error:
+            logger.warning("no retry written pod=%s/%s error=%s", namespace, name, error)
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    """Keep a name from a request body within its segment of the path."""
+    return urllib.parse.quote(name, safe="")

@@ -1,0 +1,152 @@
+"""The role's module makes certificates that TLS libraries take, once, and again before they end."""
+
+import grp
+import json
+import os
+import pathlib
+import ssl
+import stat
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from tests.ansible import layout
+
+MODULE = layout.ROOT / "roles/gpustack_extender/library/gpustack_certificates.py"
+GROUP = grp.getgrgid(os.getgid()).gr_name
+WANTED: dict[str, Any] = {
+    "names": ["localhost", "127.0.0.1", "::1", "2001:db8::1f"],
+    "client_name": "system:kube-scheduler",
+    "days": 100,
+    "renew_days": 50,
+    "group": GROUP,
+    "scheduler_group": GROUP,
+}
+FILES = {
+    "ca.crt": 0o644,
+    "ca.key": 0o640,
+    "extender.crt": 0o644,
+    "extender.key": 0o640,
+    "scheduler/ca.crt": 0o644,
+    "scheduler/client.crt": 0o644,
+    "scheduler/client.key": 0o640,
+}
+EVERYTHING = ["ca.crt", "extender.crt", "scheduler/client.crt", "scheduler/ca.crt"]
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="gives files to root, as on a host")
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "scheduler").mkdir()
+    return tmp_path
+
+
+def make(folder: pathlib.Path, *, check: bool = False, **changes: Any) -> list[str]:
+    """Run the module as Ansible does, without Ansible around it; returns what it made."""
+    arguments = {**WANTED, "folder": str(folder), "_ansible_check_mode": check, **changes}
+    done = subprocess.run(
+        [sys.executable, str(MODULE)],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["changed"] == bool(result["made"])
+    made: list[str] = result["made"]
+    return made
+
+
+def content(folder: pathlib.Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def test_everything_is_made_once_with_the_right_modes(folder: pathlib.Path) -> None:
+    assert make(folder, check=True) == EVERYTHING
+    assert not (folder / "ca.crt").exists()
+    assert make(folder) == EVERYTHING
+    for name, mode in FILES.items():
+        assert stat.S_IMODE((folder / name).stat().st_mode) == mode, name
+    before = content(folder)
+    assert make(folder) == []
+    assert content(folder) == before
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "ca.crt", "ca.key", "extender.crt", "extender.key", "scheduler",
+    ]  # fmt: skip
+
+
+def test_the_two_accept_each_other(folder: pathlib.Path) -> None:
+    make(folder)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
+    server.load_cert_chain(folder / "extender.crt", folder / "extender.key")
+    server.verify_mode = ssl.CERT_REQUIRED
+    own = folder / "scheduler"
+    client = ssl.create_default_context(cafile=str(own / "ca.crt"))
+    client.load_cert_chain(own / "client.crt", own / "client.key")
+    for name in ("127.0.0.1", "localhost", "::1"):
+        assert shaken(server, client, name) == "system:kube-scheduler"
+
+
+def shaken(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> str:
+    """Shake hands in memory; returns whom the server sees."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname=name)
+    waiting = [theirs, ours]
+    for _ in range(10):
+        for side in list(waiting):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            waiting.remove(side)
+    assert not waiting
+    certificate = ours.getpeercert()
+    assert certificate is not None
+    subject: Any = certificate["subject"]
+    return str(subject[0][0][1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "made"),
+    [
+        ({"renew_days": 100}, EVERYTHING),
+        ({"names": ["127.0.0.1"]}, ["extender.crt", "scheduler/ca.crt"]),
+        ({"client_name": "system:other"}, ["scheduler/client.crt", "scheduler/ca.crt"]),
+    ],
+)
+def test_what_nears_its_end_or_names_somebody_else_is_made_again(
+    folder: pathlib.Path, changes: dict[str, Any], made: list[str]
+) -> None:
+    make(folder)
+    assert make(folder, **changes) == made
+    if "renew_days" not in changes:
+        assert make(folder, **changes) == []
+
+
+@pytest.mark.parametrize(
+    ("lost", "made"),
+    [
+        ("ca.key", EVERYTHING),
+        ("extender.key", ["extender.crt", "scheduler/ca.crt"]),
+        ("scheduler/client.crt", ["scheduler/client.crt", "scheduler/ca.crt"]),
+        ("scheduler/ca.crt", ["scheduler/ca.crt"]),
+    ],
+)
+def test_what_is_lost_is_made_again(folder: pathlib.Path, lost: str, made: list[str]) -> None:
+    make(folder)
+    (folder / lost).unlink()
+    assert make(folder) == made
+    assert make(folder) == []
+
+
+def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> None:
+    make(folder)
+    for name in ("ca.crt", "extender.crt", "scheduler/client.crt"):
+        found = x509.load_pem_x509_certificate((folder / name).read_bytes())
+        assert (found.not_valid_after_utc - found.not_valid_before_utc).days == WANTED["days"]

@@ -1,0 +1,80 @@
+"""Debian's Chromium without a screen, driven as a person would use the page."""
+
+import contextlib
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+WAIT_SECONDS = 10
+PICTURES = pathlib.Path(__file__).resolve().parents[2] / "build" / "dashboard"
+"""Where pictures of the page are left, for people."""
+
+
+class Browser:
+    """One window."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def open(self, url: str, *, width: int = 1280, height: int = 1000, dark: bool = False) -> None:
+        """Show a page to somebody with such a screen, from nothing."""
+        self.driver.get("about:blank")
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.problems()
+        self.driver.get(url)
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        """What stands in an element, shown or not."""
+        return str(
+            self.script("return document.querySelector(arguments[0])?.textContent", selector)
+        )
+
+    def count(self, selector: str) -> int:
+        return int(self.script("return document.querySelectorAll(arguments[0]).length", selector))
+
+    def script(self, text: str, *arguments: object) -> Any:
+        return self.driver.execute_script(text, *arguments)
+
+    def waits(self, condition: Callable[[], object]) -> None:
+        """Wait until the page is as it should be."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, self.text("body")
+            time.sleep(0.02)
+
+    def problems(self) -> list[str]:
+        """What the console has complained of since last asked."""
+        return [each["message"] for each in self.driver.get_log("browser")]
+
+    def picture(self, name: str) -> None:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.driver.save_screenshot(str(PICTURES / f"{name}.png"))
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run a browser until the block ends."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    # no sandbox: tests run as root; no shared memory: containers have little of it
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

@@ -1,0 +1,86 @@
+"""What kube-scheduler asks of the verbs filter, prioritize, bind and preempt, by names."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.extender.bench import Bench, pod
+
+
+def post(bench: Bench, verb: str, body: object, status: int = 200) -> Any:
+    """Call a verb; returns the decoded result."""
+    answer = bench.call("POST", f"/scheduler/{verb}", json.dumps(body).encode())
+    assert answer.status == status, answer.raw
+    return answer.body
+
+
+def filter_nodes(bench: Bench, asked: dict[str, Any], nodes: Sequence[str] | None = None) -> Any:
+    """Call filter; of all nodes unless some are named."""
+    return post(bench, "filter", args(bench, asked, nodes))
+
+
+def scores(
+    bench: Bench, asked: dict[str, Any], nodes: Sequence[str] | None = None
+) -> dict[str, int]:
+    """Call prioritize; returns the score of each node."""
+    result = post(bench, "prioritize", args(bench, asked, nodes))
+    return {entry["Host"]: entry["Score"] for entry in result}
+
+
+def args(bench: Bench, asked: dict[str, Any], nodes: Sequence[str] | None) -> dict[str, Any]:
+    names = sorted(bench.service.view.node_names) if nodes is None else list(nodes)
+    return {"Pod": asked, "Nodes": None, "NodeNames": names}
+
+
+def bind(bench: Bench, asked: dict[str, Any], node: str) -> str:
+    """Call bind; returns the error, empty when the pod is bound."""
+    metadata = asked["metadata"]
+    body = {
+        "PodName": metadata["name"],
+        "PodNamespace": metadata["namespace"],
+        "PodUID": metadata["uid"],
+        "Node": node,
+    }
+    result = post(bench, "bind", body)
+    assert list(result) == ["Error"]
+    error: str = result["Error"]
+    return error
+
+
+def bound(bench: Bench, name: str, node: str, *asks: object, **options: Any) -> dict[str, Any]:
+    """Create a pod, and have it bound, with cards where it asks for any; returns it."""
+    assert bind(bench, bench.create(pod(name, *asks, **options)), node) == ""
+    return bench.api.get("pods", name)
+
+
+def preempt(
+    bench: Bench, asked: dict[str, Any], victims: Mapping[str, Sequence[str]], violations: int = 0
+) -> dict[str, list[str]]:
+    """Call preempt with the names of the victims by node; returns theirs."""
+    found = preempt_result(bench, asked, victims, violations)
+    uids = {
+        each["metadata"]["uid"]: each["metadata"]["name"]
+        for each in bench.api.store.list("pods")[1]
+    }
+    return {node: [uids[each["UID"]] for each in entry["Pods"]] for node, entry in found.items()}
+
+
+def preempt_result(
+    bench: Bench, asked: dict[str, Any], victims: Mapping[str, Sequence[str]], violations: int = 0
+) -> Any:
+    proposed = {
+        node: {
+            "Pods": [{"UID": bench.api.get("pods", name)["metadata"]["uid"]} for name in names],
+            "NumPDBViolations": violations,
+        }
+        for node, names in victims.items()
+    }
+    body = {"Pod": asked, "NodeNameToVictims": None, "NodeNameToMetaVictims": proposed}
+    return post(bench, "preempt", body)["NodeNameToMetaVictims"]
+
+
+def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Make all calls at the same time; returns what they return."""
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [future.result() for future in [threads.submit(call) for call in calls]]

@@ -1,0 +1,38 @@
+"""No decision is made twice and no pod forgotten, in any order of what may happen."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings, stateful
+
+from tests import profiles
+from tests.extender.stateful.machine import Cluster
+
+
+class _Errors(logging.Handler):
+    """What threads would have logged before going on: here it fails."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(self.format(record))
+
+
+@pytest.fixture
+def errors() -> Iterator[list[str]]:
+    handler = _Errors()
+    logging.getLogger().addHandler(handler)
+    logging.disable(logging.WARNING)
+    yield handler.records
+    logging.disable(logging.NOTSET)
+    logging.getLogger().removeHandler(handler)
+
+
+def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(errors: list[str]) -> None:
+    before = Cluster.steps
+    stateful.run_state_machine_as_test(Cluster, settings=settings(stateful_step_count=50))
+    assert not errors
+    assert Cluster.steps - before >= 10_000

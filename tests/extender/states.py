@@ -1,0 +1,61 @@
+"""Pods and nodes as the view keeps them, without an API server."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+from extender.state.pods import PodState
+from extender.state.reading import NodeState
+from extender.state.view import ClusterView
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement
+from gpustack.model.request import PodRequest
+from gpustack.wire.annotations import Decision
+
+_VERSIONS = itertools.count(1)
+
+
+def known(node: Node) -> NodeState:
+    """A node as a watch shows it, newer than all before."""
+    return NodeState(node=node, version=next(_VERSIONS))
+
+
+def waiting(uid: str, request: PodRequest | None, **fields: Any) -> PodState:
+    """A pod that nobody has bound, newer than all before; ``fields`` replaces any of its fields."""
+    shape = None
+    if request is not None:
+        nameless = tuple(replace(each, name="") for each in request.containers)
+        shape = replace(request, containers=nameless)
+    values: dict[str, Any] = {
+        "uid": uid,
+        "namespace": "default",
+        "name": uid,
+        "version": next(_VERSIONS),
+        "node": "",
+        "finished": False,
+        "deletion": False,
+        "gated": False,
+        "priority": 0,
+        "nominated": "",
+        "labels": {},
+        "request": request,
+        "shape": shape,
+        "problem": None,
+        "decision": None,
+        "decision_keys": (),
+        "unschedulable": "",
+        "unschedulable_ns": 0,
+    }
+    return PodState(**{**values, **fields})
+
+
+def running(pod: PodState, placement: Placement, **fields: Any) -> PodState:
+    """The same pod, bound with these cards."""
+    decision = Decision(node=placement.node, time_ns=1, assigned=True, placement=placement)
+    changes = {"node": placement.node, "decision": decision, "version": next(_VERSIONS), **fields}
+    return replace(pod, **changes)
+
+
+def view(**options: Any) -> ClusterView:
+    values: dict[str, Any] = {"reservation_seconds": 900.0, "on_room": lambda: None, **options}
+    return ClusterView(**values)

@@ -1,0 +1,147 @@
+"""Two instances beside two schedulers: what one has given, the other doesn't give again."""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpustack.model.quota import NamespaceQuota, Quota
+from tests.extender.bench import KEYS, Bench, eventually, node, pod, serving
+from tests.extender.calls import bind
+from tests.fakes.kube_api import FakeKubeApi
+
+IDX = "tencent.com/predicate-gpu-idx-0"
+
+
+@pytest.fixture
+def pair(api: FakeKubeApi, tmp_path: Path) -> Iterator[tuple[Bench, Bench]]:
+    """Two instances, and watches that show neither what the other does."""
+    for name in ("gpu1", "gpu2"):
+        api.create("nodes", node(name))
+    with contextlib.ExitStack() as stack:
+        benches = []
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            benches.append(stack.enter_context(serving(api, tmp_path / name)))
+        api.hold_watches()
+        yield benches[0], benches[1]
+        api.release_watches()
+
+
+def lists(api: FakeKubeApi) -> list[str]:
+    """The selectors of the consistent reads of pods so far."""
+    asked = api.asked("GET", "/api/v1/pods$")
+    return [r.query["fieldSelector"] for r in asked if "fieldSelector" in r.query]
+
+
+def cards(api: FakeKubeApi) -> Counter[tuple[str, str]]:
+    """How many hundredths of each card stand on the pods."""
+    taken: Counter[tuple[str, str]] = Counter()
+    for value in api.store.list("pods")[1]:
+        written = value["metadata"].get("annotations") or {}
+        cores = int(value["spec"]["containers"][0]["resources"]["limits"][KEYS.vcuda_core])
+        for minor in written.get(IDX, "").split(",") if IDX in written else ():
+            taken[written[KEYS.predicate_node], minor] += min(cores, 100)
+    return taken
+
+
+def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
+    pair: tuple[Bench, Bench],
+) -> None:
+    first, second = pair
+    first.place("one", 100)
+    assert second.place("two", 100)["NodeNames"] == ["gpu1"]
+    assert second.annotations("two")[IDX] != first.annotations("one")[IDX]
+    assert second.place("three", 200)["NodeNames"] == ["gpu2"]
+    assert lists(second.api)[-2:] == ["spec.nodeName=gpu1", "spec.nodeName=gpu2"]
+    assert max(cards(first.api).values()) == 100
+
+
+def test_the_second_sees_what_the_first_has_bound_before_its_watch_does(
+    pair: tuple[Bench, Bench],
+) -> None:
+    first, second = pair
+    assert bind(first, first.create(pod("one", 100)), "gpu1") == ""
+    assert bind(second, second.create(pod("two", 100)), "gpu1") == ""
+    assert first.annotations("one")[IDX] != second.annotations("two")[IDX]
+    assert "NoWholeCard" in bind(second, second.create(pod("three", 100)), "gpu1")
+    assert max(cards(first.api).values()) == 100
+
+
+def test_a_pod_that_the_first_decided_gets_the_same_cards_from_the_second(
+    pair: tuple[Bench, Bench],
+) -> None:
+    first, second = pair
+    created = first.create(pod("one", 50, 32))
+    first.ask(created, ["gpu2"])
+    before = first.annotations("one")
+    assert second.ask(created)["NodeNames"] == ["gpu2"]
+    assert second.annotations("one")[IDX] == before[IDX]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_the_first_was_writing_when_it_died_is_not_given_twice(
+    pair: tuple[Bench, Bench], when: str
+) -> None:
+    first, second = pair
+    first.api.faults.drop("PATCH", "/pods/one$", when=when, times=2)
+    one = first.create(pod("one", 100))
+    assert first.ask(one)["Error"]
+    others = [second.create(pod(f"p{i}", 100)) for i in range(4)]
+    placed = [second.ask(value)["NodeNames"] for value in others]
+    again = second.ask(one)["NodeNames"]
+    assert len([names for names in [*placed, again] if names]) == 4
+    assert all(cores <= 100 for cores in cards(first.api).values())
+
+
+def test_a_quota_that_the_first_has_used_up_is_not_given_again(pair: tuple[Bench, Bench]) -> None:
+    first, second = pair
+    quota = Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})})
+    for instance in pair:
+        instance.service.view.set_quota(quota)
+    assert bind(first, first.create(pod("one", 100)), "gpu1") == ""
+    assert "QuotaExceeded" in bind(second, second.create(pod("two", 100)), "gpu2")
+    assert second.place("three", 100)["FailedNodes"]["gpu2"].startswith("QuotaExceeded")
+
+
+def test_a_busy_instance_whose_watch_has_caught_up_reads_nothing(bench: Bench) -> None:
+    bench.place("one", 50, 32)
+    assert lists(bench.api) == ["spec.nodeName=", "spec.nodeName=gpu1"]
+    bench.api.send_bookmarks()
+    version = int(bench.api.get("pods", "one")["metadata"]["resourceVersion"])
+    eventually(lambda: int(bench.service._pods.version) >= version)
+    bench.place("two", 50, 32)
+    bench.place("three", 200)
+    assert len(lists(bench.api)) == 2
+
+
+def test_an_instance_that_was_idle_reads_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.place("one", 50, 32)
+    monkeypatch.setattr(bench.service._refresh, "_clock", lambda: time.monotonic() + 11)
+    bench.place("two", 50, 32)
+    assert lists(bench.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
+
+
+@pytest.mark.parametrize("path", ["/api/v1/pods$", "/nodes/gpu1$"])
+def test_a_read_that_fails_leaves_nothing_reserved(bench: Bench, path: str) -> None:
+    bench.api.faults.fail("GET", path, status=500)
+    created = bench.create(pod("p", 50, 32))
+    assert "500" in bench.ask(created)["Error"]
+    assert bench.free_cores("gpu1") == 200
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+
+
+def test_a_node_that_is_gone_by_then_is_not_chosen(bench: Bench) -> None:
+    bench.api.hold_watches()
+    bench.api.delete("nodes", "gpu1")
+    assert bench.place("p", 50, 32)["NodeNames"] == ["gpu2"]
+
+
+def test_a_refusal_reads_nothing(bench: Bench) -> None:
+    assert bench.place("p", 300)["NodeNames"] == []
+    assert lists(bench.api) == []

@@ -1,0 +1,257 @@
+"""The dashboard in a real browser: what it shows, and to whom.
+
+Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures are left in
+`build/dashboard`.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import flask
+import pytest
+import werkzeug.serving
+from selenium.webdriver.common.keys import Keys as Press
+
+from extender.settings import load_with
+from extender.snapshot import SnapshotExtender
+from extender.web.app import create_app
+from gpustack.model.device import Card, Node
+from tests.cli import snapshots
+from tests.extender.bench import Bench, pod
+from tests.extender.browser import Browser, chromium
+from tests.extender.calls import bound, filter_nodes
+
+HOSTILE = "<img src=x onerror='window.taken=1'><script>window.taken=1</script>"
+CONTRAST = """
+const seen = (element, name) => {
+  for (let at = element; at; at = at.parentElement) {
+    const color = getComputedStyle(at)[name];
+    if (name === "color" || !/, 0\\)$|transparent/.test(color)) return color;
+  }
+  return "rgb(255, 255, 255)";
+};
+const light = (color) => {
+  const parts = color.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255);
+  const linear = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+};
+return [...document.querySelectorAll("h1, h2, p, a, dt, dd, td, th, li > span, summary span, button, label")]
+  .filter((element) => element.checkVisibility() && element.textContent.trim())
+  .map((element) => {
+    const [a, b] = [light(seen(element, "color")), light(seen(element, "backgroundColor"))];
+    return [element.textContent.slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
+  });
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Browser, bench: Bench) -> Browser:
+    """The page of a cluster where two pods hold cards and one waits."""
+    bound(bench, "a", "gpu1", 40, 32)
+    bench.ask(bench.create(pod("b", 100)), ["gpu2"])
+    filter_nodes(bench, bench.create(pod("big", 400)))
+    browser.open(f"http://127.0.0.1:{bench.port}/")
+    browser.waits(lambda: browser.count(".machines > li") == 2)
+    return browser
+
+
+@contextlib.contextmanager
+def at(app: flask.Flask) -> Iterator[str]:
+    server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def of_file(path: str) -> flask.Flask:
+    service = SnapshotExtender(load_with(None, None), path)
+    return create_app(service, request_limit_bytes=1 << 20)
+
+
+def machine(name: str, **card: Any) -> Node:
+    values = {"minor": 0, "uuid": f"GPU-{name}", "model": "NVIDIA T4", "memory_bytes": 16 << 30}
+    return Node(name=name, cards=(Card(**{**values, **card}),))
+
+
+def test_cards_holders_waiting_pods_and_decisions_are_shown(page: Browser) -> None:
+    assert page.text("#nodes .count") == "2"  # cpu1 has no card
+    (first, *_) = page.driver.find_elements("css selector", ".card")
+    assert "default/a: 40 %, 8 GiB" in first.text
+    bar = page.find(".card .bar")
+    assert (bar.get_attribute("role"), bar.get_attribute("aria-label")) == ("img", "40 of 100 %")
+    assert "reserved" in page.text(".machines > li:last-child .tenants")
+    assert page.text("#waiting .name") == "default/big"
+    assert "2 NoWholeCard, 1 NoCards" in page.text("#waiting .why")
+    assert "NoWholeCard" in page.text("#decisions tbody tr")
+    assert page.text("#totals dd") == "2"
+    assert page.problems() == []
+
+
+def test_the_links_of_a_node_stand_in_a_table_with_headers(page: Browser) -> None:
+    page.find(".links > summary").send_keys(Press.ENTER)
+    page.waits(lambda: page.count(".matrix td") == 4)
+    assert page.text(".matrix") == "GPU 0GPU 1GPU 0XNV12GPU 1NV12X"
+    assert page.count(".matrix th[scope=row]") == 2
+
+
+def test_what_would_help_is_told_on_demand_and_by_keyboard(page: Browser) -> None:
+    button = page.find("#waiting button")
+    assert button.accessible_name == "What would help? default/big"
+    button.send_keys(Press.ENTER)
+    page.waits(lambda: "It would fit if" in page.text(".answer"))
+    assert "asks 200 instead of 400 cores" in page.text(".answer")
+    assert button.get_attribute("aria-expanded") == "true"
+    button.send_keys(Press.SPACE)
+    assert not page.find(".answer").is_displayed()
+
+
+def test_a_refresh_shows_what_is_new_and_leaves_focus_and_what_is_open(
+    page: Browser, bench: Bench
+) -> None:
+    page.find(".links > summary").send_keys(Press.ENTER)
+    find = page.find("#find")
+    find.send_keys("gpu1")
+    page.waits(lambda: page.count(".machines > li") == 1)
+    bound(bench, "later", "gpu1", 20, 16)
+    page.waits(lambda: "default/later: 20 %" in page.text(".tenants"))
+    assert page.driver.switch_to.active_element == find
+    assert find.get_attribute("value") == "gpu1"
+    assert page.count(".links[open]") == 1
+    page.find("#waiting button").send_keys(Press.ENTER)
+    page.waits(lambda: "It would fit if" in page.text(".answer"))
+    bench.api.delete("pods", "later")
+    page.waits(lambda: "later" not in page.text(".tenants"))
+    assert "It would fit if" in page.text(".answer")
+    assert page.driver.switch_to.active_element == page.find("#waiting button")
+
+
+def test_it_can_be_paused(page: Browser, bench: Bench) -> None:
+    page.find("#pause").click()
+    assert page.find("#pause").get_attribute("aria-pressed") == "true"
+    assert "paused" in page.text("#status")
+    bench.create(pod("another", 400))
+    page.find("#pause").click()
+    page.waits(lambda: page.text("#waiting .count") == "2")
+
+
+def test_an_extender_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
+    path = snapshots.write(tmp_path, snapshots.node())
+    with at(of_file(path)) as url:
+        browser.open(url)
+        browser.waits(lambda: browser.count(".machines > li") == 1)
+    browser.waits(lambda: "no answer: " in browser.text("#status"))
+    assert "stale" in str(browser.find("#status").get_attribute("class"))
+    assert browser.count(".machines > li") == 1
+
+
+def test_names_are_text_whatever_they_say(browser: Browser, tmp_path: Path) -> None:
+    sick = machine("gpu1", model=HOSTILE, healthy=False, reason=HOSTILE)
+    waiting = snapshots.pod(HOSTILE, 40, 8)
+    waiting["metadata"]["uid"] = HOSTILE
+    waiting["spec"]["containers"][0]["name"] = HOSTILE
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    waiting["status"] = {"conditions": [{**condition, "message": HOSTILE}]}
+    path = snapshots.write(tmp_path, snapshots.node(sick), waiting)
+    with at(of_file(path)) as url:
+        browser.open(url)
+        browser.waits(lambda: HOSTILE in browser.text("#waiting .why"))
+        browser.find("#waiting button").click()
+        browser.waits(lambda: HOSTILE in browser.text(".answer"))
+        browser.find(".machines summary").click()
+        for place in (".model", ".state", "#waiting .name", ".machines .about"):
+            assert HOSTILE in browser.text(place)
+        assert browser.count("main img, main script") == 0
+        assert browser.script("return window.taken") is None
+        assert browser.problems() == []
+
+
+def test_the_browser_is_told_to_run_and_load_nothing_else(browser: Browser, page: Browser) -> None:
+    browser.script(
+        "const made = document.createElement('script'); made.textContent = 'window.taken = 1';"
+        "document.body.append(made);"
+    )
+    assert browser.script("return window.taken") is None
+    (problem, *_) = browser.problems()
+    assert "Content Security Policy" in problem
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_it_can_be_read_by_day_by_night_and_on_a_phone(
+    browser: Browser, page: Browser, bench: Bench, dark: bool, width: int
+) -> None:
+    browser.open(f"http://127.0.0.1:{bench.port}/", width=width, dark=dark)
+    browser.waits(lambda: browser.count(".card") == 4)
+    browser.find("#waiting button").send_keys(Press.ENTER)
+    browser.waits(lambda: "It would fit if" in browser.text(".answer"))
+    browser.picture(f"{width}-{'dark' if dark else 'light'}")
+    assert browser.script("return document.scrollingElement.scrollWidth") <= width
+    # https://www.w3.org/TR/WCAG22/#contrast-minimum
+    assert [each for each in browser.script(CONTRAST) if each[1] < 4.5] == []
+    assert browser.problems() == []
+
+
+def test_a_screen_reader_finds_its_way(page: Browser) -> None:
+    for landmark in ("header", "nav[aria-label]", "main", "form[role=search]"):
+        assert page.count(landmark) == 1
+    assert page.script("return document.documentElement.lang") == "en"
+    names = [
+        each.accessible_name
+        for each in page.driver.find_elements("css selector", "button, input, select, section")
+        if each.is_displayed()
+    ]
+    assert all(names), names
+    assert page.count("[aria-live]:not([aria-live=off])") == 0  # it would read every refresh aloud
+    page.find("body").send_keys(Press.TAB)
+    assert page.driver.switch_to.active_element.text == "Skip to the nodes"
+
+
+def test_a_thousand_nodes_stay_usable(browser: Browser, tmp_path: Path) -> None:
+    cards = tuple(
+        Card(minor=minor, uuid=f"GPU-{minor}", model="NVIDIA T4", memory_bytes=16 << 30)
+        for minor in range(8)
+    )
+    items = [
+        snapshots.node(Node(name=f"gpu{number:04}", cards=cards), {"n": str(number)})
+        for number in range(1000)
+    ]
+    items += [snapshots.pod(f"waiting{number}", 1600, 0) for number in range(200)]
+    path = snapshots.write(tmp_path, *items)
+    with at(of_file(path)) as url:
+        browser.open(url)
+        browser.waits(lambda: browser.text("#nodes .count") == "1000")
+        assert browser.count(".machines > li") == 25
+        assert browser.count("#waiting .pods > li") == 20
+        browser.find("#nodes .pager button:last-child").send_keys(Press.ENTER)
+        browser.waits(lambda: browser.text(".machines .name") == "gpu0025")
+        browser.find("#find").send_keys("gpu0777")
+        browser.waits(lambda: browser.count(".machines > li") == 1)
+        slow = browser.script(
+            "const began = performance.now();"
+            "document.querySelector('#find').dispatchEvent(new Event('input'));"
+            "return performance.now() - began"
+        )
+        assert slow < 500, "milliseconds to draw a thousand nodes"
+
+
+def test_the_address_of_the_page_needs_no_root(bench: Bench) -> None:
+    """Behind a proxy's prefix everything is found: no address in it begins with a slash."""
+    html = bench.call("GET", "/").raw.decode()
+    assert 'href="/' not in html
+    assert 'src="/' not in html
+    assert json.dumps("http") not in html

@@ -1,0 +1,179 @@
+"""The quota's ConfigMap comes, changes, breaks and goes while pods are placed."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from extender.settings import QuotaSource
+from tests.extender.bench import Bench, eventually, node, pod, serving
+from tests.fakes.kube_api import FakeKubeApi
+
+NAMESPACE, NAME = "kube-system", "gpuquota"
+LIMITED = {"default": {"quota": {"A100": 0.5}, "pool": []}}
+
+
+def config_map(text: str) -> dict[str, Any]:
+    return {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"gpu_quota": text}}
+
+
+def set_quota(bench: Bench, quota: object) -> None:
+    text = quota if isinstance(quota, str) else json.dumps(quota)
+    if bench.api.store.list("configmaps")[1]:
+        bench.api.edit("configmaps", NAME, {"data": {"gpu_quota": text}}, NAMESPACE)
+    else:
+        bench.api.create("configmaps", config_map(text))
+
+
+def in_force(bench: Bench, namespace: str = "default") -> bool:
+    return bench.service.view.quota.of(namespace) is not None
+
+
+def metrics(bench: Bench) -> dict[str, float]:
+    """Return every sample by its name and labels' values."""
+    text = bench.call("GET", "/metrics").raw.decode()
+    return {
+        " ".join([sample.name, *sample.labels.values()]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def refused(bench: Bench, name: str) -> bool:
+    return bool(bench.place(name, 50, 32)["NodeNames"] is None)
+
+
+def test_a_quota_holds_from_the_moment_it_is_there_until_it_goes(bench: Bench) -> None:
+    assert bench.place("first", 50, 32)["NodeNames"]
+    set_quota(bench, LIMITED)
+    eventually(lambda: in_force(bench))
+    result = bench.place("second", 50, 32)
+    assert "QuotaExceeded" in json.dumps(result)
+    bench.api.delete("configmaps", NAME, NAMESPACE)
+    eventually(lambda: not in_force(bench))
+    assert bench.place("third", 50, 32)["NodeNames"]
+
+
+def test_a_quota_that_was_there_before_us_holds_from_the_first_decision(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", node("gpu1"))
+    api.create("configmaps", config_map(json.dumps(LIMITED)))
+    held = api.faults.hold("GET", "/configmaps$")
+    with serving(api, tmp_path, wait=False) as bench:
+        eventually(lambda: "list of quota" in bench.call("GET", "/readyz").raw.decode())
+        assert held.gate is not None
+        held.gate.set()
+        eventually(lambda: bench.call("GET", "/readyz").status == 200)
+        assert in_force(bench)
+
+
+def test_only_the_one_config_map_is_asked_for(bench: Bench) -> None:
+    asked = bench.api.asked("GET", "/configmaps")
+    assert asked
+    assert all(f"/namespaces/{NAMESPACE}/" in request.path for request in asked)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("{", "is not JSON"),
+        ({"default": {"quota": {"A100": -1}}}, "default.quota.A100"),
+        ({"default": {"pools": ["x"]}}, "pools"),
+    ],
+)
+def test_a_broken_quota_keeps_the_last_good_one_and_says_so(
+    bench: Bench, broken: object, words: str
+) -> None:
+    set_quota(bench, LIMITED)
+    eventually(lambda: in_force(bench))
+    assert metrics(bench)["gpustack_quota_config_valid"] == 1
+    set_quota(bench, broken)
+    eventually(lambda: metrics(bench)["gpustack_quota_config_valid"] == 0)
+    assert in_force(bench)
+    eventually(lambda: bool(bench.api.events()))
+    (event,) = bench.api.events()
+    assert event["involvedObject"]["kind"] == "ConfigMap"
+    assert event["metadata"]["namespace"] == NAMESPACE
+    assert event["reason"] == "QuotaUnreadable"
+    assert words in event["message"]
+    assert "the last quota that could be used stays in force" in event["message"]
+    set_quota(bench, LIMITED)
+    eventually(lambda: metrics(bench)["gpustack_quota_config_valid"] == 1)
+
+
+def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", node("gpu1"))
+    api.create("configmaps", config_map("{"))
+    source = QuotaSource(namespace=NAMESPACE, name=NAME, deny=True)
+    with serving(api, tmp_path, quota=source) as bench:
+        assert "quota can't be used" in bench.place("p", 50, 32)["Error"]
+        set_quota(bench, {})
+        eventually(lambda: not bench.service.quotas.problem)
+        assert bench.place("q", 50, 32)["NodeNames"] == ["gpu1"]
+
+
+def test_metrics_show_limits_and_use_of_the_listed_namespaces_only(bench: Bench) -> None:
+    set_quota(bench, {"default": {"quota": {"A100": 2.5, "T4": 1}}, "other": {"quota": {}}})
+    eventually(lambda: in_force(bench, "other"))
+    bench.place("p", 50, 32)
+    bench.place("q", 100)
+    found = metrics(bench)
+    assert found["gpustack_quota_limit_cards A100 default"] == 2.5
+    assert found["gpustack_quota_used_cards A100 default"] == 1.5
+    assert found["gpustack_quota_used_cards T4 default"] == 0
+    assert not [name for name in found if " other" in name]
+
+
+def test_metrics_show_what_nodes_have_free_and_what_can_not_be_used(bench: Bench) -> None:
+    bench.create(pod("waits", 200))
+    bench.place("p", 50, 32)
+    found = metrics(bench)
+    free = [found[f"gpustack_node_free_cards gpu{index}"] for index in (1, 2)]
+    used = [found[f"gpustack_node_used_cards gpu{index}"] for index in (1, 2)]
+    assert sorted(free) == [1.5, 2.0]
+    assert sorted(used) == [0.0, 0.5]
+    units = 268435456
+    memory = [found[f"gpustack_node_used_memory_bytes gpu{index}"] for index in (1, 2)]
+    assert sorted(memory) == [0, 32 * units]
+    assert "gpustack_node_free_cards cpu1" not in found
+    # The pod that waits needs two whole cards, which the node in use has no longer.
+    fragmented = [found[f"gpustack_node_fragmented_cards gpu{index}"] for index in (1, 2)]
+    assert min(fragmented) == 0
+    assert max(fragmented) > 0
+    assert found["gpustack_fragmentation_ratio"] == pytest.approx(sum(fragmented) / 3.5)
+
+
+def test_metrics_are_openmetrics_for_who_asks_for_that(bench: Bench) -> None:
+    bench.place("p", 50, 32)
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{bench.port}/metrics",
+        headers={"Accept": "application/openmetrics-text; version=1.0.0"},
+    )
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+        text = answer.read().decode()
+    families = openmetrics.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    names = {family.name for family in families}
+    assert "gpustack_extender_decisions" in names
+    assert all(name.startswith("gpustack_") for name in names)
+
+
+def test_a_watch_that_has_died_makes_us_unready_and_comes_back(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", node("gpu1"))
+    with serving(api, tmp_path, watch_idle_seconds=0.2, stale_seconds=0.5) as bench:
+        fault = api.faults.fail("GET", "/pods$", status=500, times=10_000)
+        api.drop_connections()
+        eventually(lambda: bench.call("GET", "/readyz").status == 503)
+        assert "has said nothing of pods for 0.5 s" in bench.call("GET", "/readyz").raw.decode()
+        assert "has said nothing" in bench.place("p", 50, 32)["Error"]
+        fault.times = 0
+        eventually(lambda: bench.call("GET", "/readyz").status == 200)

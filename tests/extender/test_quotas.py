@@ -1,0 +1,130 @@
+"""The quota of a namespace: one answer at a time, whatever asks, and a ConfigMap that breaks."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.settings import QuotaSource
+from gpustack.model.quota import NamespaceQuota, Quota
+from tests.extender.bench import Bench, eventually, node, pod, serving
+from tests.extender.calls import bind
+from tests.fakes.kube_api import FakeKubeApi
+
+THREADS = 100
+
+
+def config_map(text: str) -> dict[str, Any]:
+    return {"metadata": {"name": "gpuquota"}, "data": {"gpu_quota": text}}
+
+
+@pytest.fixture
+def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+    """Eight cards, of which the namespace may have two and a half."""
+    api.create("nodes", node("gpu1", 8))
+    with serving(api, tmp_path, threads=THREADS) as bench:
+        limit = NamespaceQuota(cards={"A100": 250})
+        bench.service.view.set_quota(Quota(namespaces={"default": limit}))
+        yield bench
+
+
+@pytest.mark.parametrize("verb", ["predicates", "bind"])
+def test_a_hundred_pods_at_once_get_no_more_than_the_quota(roomy: Bench, verb: str) -> None:
+    asked = [roomy.create(pod(f"p{i}", 50, 32)) for i in range(THREADS)]
+    barrier = threading.Barrier(THREADS)
+    errors: list[str] = []
+
+    def ask(value: dict[str, Any]) -> None:
+        barrier.wait()
+        if verb == "bind":
+            errors.append(bind(roomy, value, "gpu1"))
+        else:
+            result = roomy.ask(value, ["gpu1"])
+            errors.append(result["Error"] or result["FailedNodes"].get("gpu1", ""))
+
+    threads = [threading.Thread(target=ask, args=(value,)) for value in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == THREADS
+    assert errors.count("") == 5
+    assert roomy.free_cores("gpu1") == 550
+    assert all("QuotaExceeded" in error for error in errors if error)
+
+
+def test_a_reserved_pod_counts_and_a_finished_one_does_not(roomy: Bench) -> None:
+    roomy.place("one", 200)
+    assert roomy.place("two", 100)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
+    roomy.api.edit("pods", "one", {"status": {"phase": "Succeeded"}})
+    eventually(lambda: roomy.free_cores("gpu1") == 800)
+    assert roomy.place("three", 100)["NodeNames"] == ["gpu1"]
+
+
+def test_a_pod_asked_again_does_not_count_twice(roomy: Bench) -> None:
+    created = roomy.create(pod("one", 200))
+    for _ in range(3):
+        assert roomy.ask(created)["NodeNames"] == ["gpu1"]
+
+
+def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: Bench) -> None:
+    created = roomy.create(pod("one", 200))
+    assert roomy.ask(created)["NodeNames"] == ["gpu1"]
+    roomy.service.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})}))
+    assert roomy.ask(created)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
+
+
+def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: Bench) -> None:
+    roomy.place("one", 200)
+    roomy.place("two", 100)
+
+    def told() -> list[str]:
+        events = roomy.api.events()
+        return [e["message"] for e in events if e["reason"] == "QuotaExceeded"]
+
+    eventually(lambda: bool(told()))
+    assert "holds 2 of its 2.5 A100 cards (one 2)" in told()[0]
+
+
+def test_no_config_map_is_no_quota_and_a_new_one_holds_at_once(roomy: Bench) -> None:
+    roomy.service.quotas.take(None)
+    assert roomy.place("one", 700)["NodeNames"] == ["gpu1"]
+    roomy.service.quotas.take(config_map('{"default": {"quota": {"A100": 1}}}'))
+    assert roomy.place("two", 50, 32)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
+
+
+def test_a_broken_config_map_keeps_the_last_good_one(roomy: Bench) -> None:
+    roomy.service.quotas.take(config_map('{"default": {"quota": {"A100": 1}}}'))
+    roomy.service.quotas.take(config_map("{"))
+    assert "is not JSON" in roomy.service.quotas.problem
+    assert roomy.place("one", 100)["NodeNames"] == ["gpu1"]
+    assert roomy.place("two", 50, 32)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
+
+
+def test_a_config_map_that_is_broken_from_the_beginning_lifts_no_limit(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", node("gpu1"))
+    broken = config_map('{"default": {"pools": []}}')
+    broken["metadata"]["namespace"] = "kube-system"
+    api.create("configmaps", broken)
+    with serving(api, tmp_path) as bench:
+        assert "data.gpu_quota: default: pools is not known" in bench.place("one", 100)["Error"]
+        api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": "{}"}}, "kube-system")
+        eventually(lambda: not bench.service.quotas.problem)
+        assert bench.place("two", 100)["NodeNames"] == ["gpu1"]
+
+
+def test_a_broken_config_map_refuses_where_the_operator_wants_that(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", node("gpu1"))
+    source = QuotaSource(namespace="kube-system", name="gpuquota", deny=True)
+    with serving(api, tmp_path, quota=source) as bench:
+        bench.service.quotas.take(config_map("[]"))
+        assert "data.gpu_quota" in bench.place("one", 100)["Error"]
+        assert bench.ask(bench.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
+        bench.service.quotas.take(config_map("{}"))
+        assert bench.place("two", 100)["NodeNames"] == ["gpu1"]

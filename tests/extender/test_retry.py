@@ -1,0 +1,271 @@
+"""Refused pods are looked at again when there is room for them, and not all of them at once."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.state.answers import Answers
+from extender.state.pods import PodState
+from extender.state.view import ClusterView
+from extender.writes.retry import Retry
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement
+from gpustack.model.placement import place
+from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.request import PodRequest
+from tests.extender import bench as benches
+from tests.extender.bench import KEYS, Bench, eventually, serving
+from tests.extender.states import known, running, view, waiting
+from tests.fakes.kube_api import FakeKubeApi
+from tests.model.machines import card, pod
+
+CARD = pod((100, 0))
+HALF = pod((50, 32))
+
+
+class Queue:
+    """A cluster of full nodes, the pods that were refused there, and a clock that a test moves."""
+
+    def __init__(self, nodes: int = 1, cards: int = 1) -> None:
+        self.seconds = 1000.0
+        self.view: ClusterView = view(clock=self.clock)
+        self.retry = Retry(
+            writer=None,  # type: ignore[arg-type]  # looking writes nothing
+            view=self.view,
+            answers=Answers(self.view),
+            clock=self.clock,
+        )
+        for number in range(nodes):
+            made = tuple(card(minor, uuid=f"n{number}-{minor}") for minor in range(cards))
+            base = Node(name=f"n{number}", cards=made)
+            self.view.set_node(known(base))
+            for _ in range(cards):
+                self.run(f"t{len(self.view.pods)}", CARD, base.name)
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def run(self, uid: str, request: PodRequest, node: str) -> PodState:
+        """Bind a pod there."""
+        base = self.view.node(node)
+        assert base is not None
+        found = place(base, request)
+        assert isinstance(found, Placement)
+        made = running(waiting(uid, request), found)
+        self.view.pod_event("ADDED", made)
+        return made
+
+    def refuse(self, uid: str, request: PodRequest = CARD, **fields: Any) -> PodState:
+        made = waiting(uid, request, **fields)
+        with self.view.lock:
+            self.view.pod_event("ADDED", made)
+            self.retry.refused(made)
+        self.seconds += 0.01
+        return made
+
+    def end(self, uid: str) -> None:
+        pod = self.view.pod(uid)
+        assert pod is not None
+        self.view.pod_event("DELETED", pod)
+
+    def woken(self) -> list[str]:
+        return [each.uid for each in self.retry._look()]
+
+    def take(self, uid: str) -> None:
+        """The scheduler asks for the pod that was woken, and gets what it wants."""
+        pod = self.view.pod(uid)
+        assert pod is not None
+        said = self.retry._answers.of(pod, self.view.node_names)
+        best = self.retry._answers.best(said)
+        assert best is not None
+        with self.view.lock:
+            self.view.assume(uid, self.retry._answers.placement(pod, best, said[best]))
+            self.retry.settled(uid)
+
+
+def test_nobody_is_woken_while_there_is_no_room() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    assert queue.woken() == []
+
+
+def test_one_card_wakes_one_pod() -> None:
+    queue = Queue()
+    for uid in ("a", "b", "c"):
+        queue.refuse(uid)
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    assert queue.woken() == []
+
+
+def test_two_halves_fit_on_the_card_that_became_free() -> None:
+    queue = Queue()
+    for uid in ("a", "b", "c"):
+        queue.refuse(uid, HALF)
+    queue.end("t0")
+    assert queue.woken() == ["a", "b"]
+
+
+def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    queue.refuse("b")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    queue.take("a")
+    queue.seconds += 10
+    assert queue.woken() == []
+
+
+def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    queue.refuse("b")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    queue.seconds += 1
+    assert queue.woken() == []
+    queue.seconds += 1.5
+    assert queue.woken() == ["b"]
+
+
+def test_the_highest_priority_goes_first_and_then_who_waits_longest() -> None:
+    queue = Queue(cards=3)
+    queue.refuse("old")
+    queue.refuse("young", HALF)
+    queue.refuse("high", CARD, priority=5)
+    for uid in ("t0", "t1", "t2"):
+        queue.end(uid)
+    assert queue.woken() == ["high", "old", "young"]
+
+
+def test_pods_that_do_not_fit_do_not_stand_in_the_way_of_those_that_do() -> None:
+    queue = Queue(cards=2)
+    queue.refuse("two", pod((200, 0)), priority=9)
+    queue.refuse("half", HALF)
+    queue.end("t0")
+    assert queue.woken() == ["half"]
+
+
+def test_a_pod_that_is_gone_bound_or_gated_is_not_woken() -> None:
+    queue = Queue()
+    gone, elsewhere, gated = (queue.refuse(uid) for uid in ("gone", "elsewhere", "gated"))
+    queue.view.pod_event("DELETED", gone)
+    later = elsewhere.version + 1000
+    queue.view.pod_event("MODIFIED", replace(elsewhere, node="n9", version=later))
+    queue.view.pod_event("MODIFIED", replace(gated, gated=True, version=later))
+    queue.end("t0")
+    assert queue.woken() == []
+    assert queue.retry.waiting == 0
+
+
+def test_a_pod_woken_in_vain_is_woken_less_and_less_often() -> None:
+    queue = Queue()
+    asked = queue.refuse("tainted")
+    queue.end("t0")
+    moments = []
+    for _ in range(4000):
+        if queue.woken():
+            moments.append(queue.seconds)
+            queue.retry.refused(asked)
+        queue.seconds += 0.5
+    pauses = [round(b - a) for a, b in itertools.pairwise(moments)]
+    assert pauses[:7] == [4, 8, 16, 32, 64, 128, 256]
+    assert set(pauses[7:]) == {300}
+
+
+def test_a_pod_that_lost_its_room_to_another_is_woken_as_soon_as_there_is_more() -> None:
+    queue = Queue(cards=2)
+    asked = queue.refuse("a")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    queue.run("quicker", CARD, "n0")
+    queue.retry.refused(asked)
+    queue.seconds += 2.5
+    queue.end("t1")
+    assert queue.woken() == ["a"]
+
+
+def test_a_quota_wakes_no_more_pods_than_it_lets_in() -> None:
+    queue = Queue(cards=3)
+    limit = NamespaceQuota(cards={"P40": 200})
+    queue.view.set_quota(Quota(namespaces={"team": limit}))
+    for uid in ("a", "b", "c"):
+        queue.refuse(uid, namespace="team")
+    for uid in ("t0", "t1", "t2"):
+        queue.end(uid)
+    assert queue.woken() == ["a", "b"]
+    assert queue.view.usage.used("team", "P40") == 0
+
+
+def test_a_quota_that_is_raised_wakes_who_waited_for_it() -> None:
+    queue = Queue()
+    queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 0})}))
+    queue.refuse("a", namespace="team")
+    queue.end("t0")
+    assert queue.woken() == []
+    queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 100})}))
+    assert queue.woken() == ["a"]
+
+
+def test_ten_thousand_waiting_pods_cost_little_and_are_woken_in_rounds() -> None:
+    queue = Queue(nodes=100)
+    for number in range(10_000):
+        queue.refuse(f"p{number}", HALF if number % 2 else CARD)
+    for number in range(100):
+        queue.end(f"t{number}")
+    assert len(queue.woken()) == 40
+
+
+# On a cluster.
+
+
+def annotated(bench: Bench, name: str) -> Callable[[], bool]:
+    return lambda: KEYS.gpu_retry in bench.annotations(name)
+
+
+def test_a_deletion_that_the_scheduler_sees_before_we_do_wakes_the_pod(bench: Bench) -> None:
+    bench.place("one", 200)
+    bench.place("two", 200)
+    bench.api.hold_watches()
+    bench.api.delete("pods", "one")
+    assert bench.place("waiting", 100)["NodeNames"] == []  # the scheduler asks; we don't know yet
+    bench.api.release_watches()
+    eventually(annotated(bench, "waiting"))
+    assert bench.ask(bench.api.get("pods", "waiting"))["NodeNames"] == ["gpu1"]
+
+
+@pytest.mark.parametrize("cause", ["reservation", "node", "health"])
+def test_room_of_any_cause_wakes_the_pod(api: FakeKubeApi, tmp_path: Path, cause: str) -> None:
+    api.create("nodes", benches.node("gpu1", 1))
+    with serving(api, tmp_path, reservation_seconds=0.5 if cause == "reservation" else 900) as one:
+        one.place("first", 100)
+        one.place("waiting", 100)
+        if cause == "node":
+            api.create("nodes", benches.node("gpu2", 1))
+        elif cause == "health":
+            api.edit("nodes", "gpu1", benches.node("gpu1", 2))
+        eventually(annotated(one, "waiting"))
+
+
+def test_who_waits_since_before_a_restart_is_woken_too(api: FakeKubeApi, tmp_path: Path) -> None:
+    api.create("nodes", benches.node("gpu1", 1))
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    with serving(api, tmp_path) as before:
+        before.place("first", 100)
+        before.place("waiting", 100)
+    api.edit("pods", "waiting", {"status": {"conditions": [condition]}})
+    with serving(api, tmp_path) as after:
+        assert KEYS.gpu_retry not in after.annotations("waiting")
+        api.delete("pods", "first")
+        eventually(annotated(after, "waiting"))

@@ -1,0 +1,233 @@
+"""Clients that are slow, large, many or gone cost a socket, never an answer to others."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.extender.bench import node, pod
+from tests.extender.process import WAIT_SECONDS, Process, process, until
+from tests.fakes.kube_api import FakeKubeApi
+
+THREADS = 2
+MANY = 30
+REQUEST_SECONDS = 1.0
+LIMIT = 1 << 20
+HEAD = b"POST /scheduler/predicates HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    settings = {
+        "threads": THREADS,
+        "request_seconds": REQUEST_SECONDS,
+        "request_limit_bytes": LIMIT,
+    }
+    with FakeKubeApi() as api:
+        api.create("nodes", node("gpu1"))
+        with process(api, tmp_path_factory.mktemp("served"), None, **settings) as running:
+            yield running
+            assert "Traceback" not in running.log
+
+
+def post(body: bytes) -> bytes:
+    return HEAD.replace(b"1000", str(len(body)).encode()) + b"\r\n" + body
+
+
+def get(served: Process, path: str = "/healthz") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=WAIT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := connection.recv(65536):
+            got += chunk
+    return got
+
+
+# silent, the first byte, an open head, a verb's head, its body missing, its body begun
+BEGINNINGS = (
+    b"",
+    b"G",
+    b"GET /healthz HTTP/1.1\r\nHost: x\r\n",
+    HEAD,
+    HEAD + b"\r\n",
+    HEAD + b"\r\n{",
+)
+
+
+def test_many_slow_clients_stop_nobody_and_do_not_stay(served: Process) -> None:
+    with contextlib.ExitStack() as stack:
+        slow = [
+            (beginning, stack.enter_context(served.connect()))
+            for beginning in BEGINNINGS
+            for _ in range(MANY)
+        ]
+        for beginning, each in slow:
+            each.sendall(beginning)
+        began = time.monotonic()
+        assert get(served) == (200, "ok\n")
+        assert time.monotonic() - began < REQUEST_SECONDS
+        for beginning, each in slow:
+            said = read_all(each)
+            assert said.startswith(b"HTTP/1.1 408 Request Timeout") if beginning else said == b""
+    served.says("cause=slow: the request did not arrive within 1 s")
+    assert get(served) == (200, "ok\n")
+
+
+def test_a_byte_now_and_then_is_not_enough(served: Process) -> None:
+    with served.connect() as slow:
+        slow.sendall(HEAD)
+        slow.settimeout(0.2)
+        deadline = time.monotonic() + WAIT_SECONDS
+        ended = False
+        while not ended:
+            assert time.monotonic() < deadline
+            try:
+                ended = not slow.recv(65536)
+            except TimeoutError:
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    slow.sendall(b"x")
+            except ConnectionResetError:
+                ended = True
+
+
+def test_a_client_that_does_not_read_its_answer_holds_no_thread_for_ever(served: Process) -> None:
+    body = {
+        "Pod": pod("cpu", 0),
+        "NodeNames": [f"node-{index:060}" for index in range(LIMIT // 80)],
+    }
+    asked = json.dumps(body).encode()
+    with contextlib.ExitStack() as stack:
+        for _ in range(THREADS * 2):
+            deaf = socket.socket()
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            stack.enter_context(deaf)
+            deaf.connect(("127.0.0.1", served.port))
+            deaf.sendall(post(asked))
+        assert get(served) == (200, "ok\n")
+
+
+def test_a_body_over_the_limit_is_refused_and_named_even_when_it_is_100_mb(
+    served: Process,
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=WAIT_SECONDS)
+    with contextlib.closing(connection):
+        connection.request("POST", "/scheduler/predicates", b"x" * 100_000_000)
+        answer = connection.getresponse()
+        assert answer.status == 413
+        assert f"request_limit_bytes allows {LIMIT}" in json.load(answer)["Error"]
+    peak = Path(f"/proc/{worker(served)}/status").read_text().partition("VmHWM:")[2].split()[0]
+    assert int(peak) < 200_000  # KiB: the body was not kept
+
+
+def test_many_half_sent_large_bodies_are_bounded_together(served: Process) -> None:
+    large = post(b"x" * LIMIT)
+    half = large[:-1]
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(served.connect())
+        first.sendall(half)
+        for _ in range(5):
+            stack.enter_context(served.connect()).sendall(half)
+        last = stack.enter_context(served.connect())
+        last.sendall(large)
+        assert b"HTTP/1.1 400" in last.recv(65536)
+        assert get(served) == (200, "ok\n")
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (HEAD.replace(b"1000", b"9" * 30) + b"\r\n", b"413"),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: no\r\n\r\n", b"400"),
+        (HEAD.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked") + b"\r\n", b"411"),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"200"),
+    ],
+)
+def test_what_is_no_request_is_answered_at_once(
+    served: Process, request_bytes: bytes, status: bytes
+) -> None:
+    with served.connect() as connection:
+        connection.sendall(request_bytes)
+        assert read_all(connection).startswith(b"HTTP/1.1 " + status)
+
+
+def test_requests_that_come_together_are_answered_one_after_another(served: Process) -> None:
+    one = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with served.connect() as connection:
+        connection.sendall(one + one + last)
+        assert read_all(connection).count(b"HTTP/1.1 200 OK") == 3
+
+
+def test_who_waits_for_100_continue_is_told_to_go_on(served: Process) -> None:
+    with served.connect() as connection:
+        connection.sendall(HEAD + b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 Continue")
+        connection.sendall(b"x" * 1000)
+        assert read_all(connection).startswith(b"HTTP/1.1 400")
+
+
+def test_a_worker_that_dies_is_replaced(served: Process) -> None:
+    begun = served.log.count("Booting worker")
+    os.kill(worker(served), signal.SIGKILL)
+    until(lambda: served.log.count("Booting worker") > begun, lambda: served.log)
+    assert get(served) == (200, "ok\n")
+
+
+def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(tmp_path: Path) -> None:
+    with (
+        FakeKubeApi() as api,
+        contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as channel,
+    ):
+        channel.bind(str(tmp_path / "notify"))
+        channel.settimeout(0.1)
+        environment = {
+            **os.environ,
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+            "WATCHDOG_USEC": "600000",
+        }
+        heard: list[bytes] = []
+
+        def hears(wanted: bytes) -> bool:
+            with contextlib.suppress(TimeoutError):
+                heard.append(channel.recv(4096))
+            return any(wanted in message for message in heard)
+
+        api.create("nodes", node("gpu1"))
+        with process(api, tmp_path, environment) as running:
+            until(lambda: hears(b"STATUS=ready"), lambda: str(heard))
+            held = api.faults.hold("PATCH", "/pods/p$")
+            body = {"Pod": api.create("pods", pod("p", 50, 32)), "NodeNames": ["gpu1"]}
+            with running.connect() as connection:
+                connection.sendall(post(json.dumps(body).encode()))
+                assert held.reached.wait(WAIT_SECONDS)
+                until(lambda: hears(b"WATCHDOG=1"), lambda: str(heard))
+                running.running.send_signal(signal.SIGTERM)
+                running.says("Handling signal: term")
+                assert held.gate is not None
+                held.gate.set()
+                assert b'"NodeNames":["gpu1"]' in read_all(connection)
+            assert running.running.wait(timeout=WAIT_SECONDS) == 0
+        until(lambda: hears(b"STOPPING=1"), lambda: str(heard))
+    # Not gunicorn's own word, which comes before there is a worker.
+    assert heard[0].startswith(b"READY=1\nSTATUS=answering")
+
+
+def worker(served: Process) -> int:
+    """Return the PID of the process that answers."""
+    return int(served.log.rpartition("Booting worker with pid: ")[2].split()[0])
