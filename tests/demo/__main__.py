@@ -7,7 +7,7 @@ import sys
 
 from tests.bench.progress import BenchError
 from tests.cluster import kubectl, opening, rollout
-from tests.demo import show
+from tests.demo import dashboard, show
 
 NAME = "demo"
 
@@ -17,7 +17,8 @@ def up() -> int:
     site = opening.open_site(NAME, gpu_hosts=2)
     opening.roll_out(site)
     held = show.run(site)
-    print("\nLook around: make demo-shell     Stop, leaving nothing: make demo-down")
+    print(f"\nDashboard: {dashboard.open_page(site)}")
+    print("Look around: make demo-shell     Stop, leaving nothing: make demo-down")
     return 0 if held else 1
 
 
