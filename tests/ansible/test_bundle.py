@@ -6,6 +6,7 @@ import pathlib
 import re
 import tarfile
 import types
+import zipfile
 
 import pytest
 
@@ -45,14 +46,27 @@ def test_an_archive_does_not_depend_on_times_owners_or_order(
         assert tar.getnames() == ["a.whl", "b.whl"]
 
 
-def test_our_wheel_is_the_same_when_it_is_built_again(
+def test_our_wheel_is_whole_and_the_same_when_it_is_built_again(
     bundle: types.ModuleType, tmp_path: pathlib.Path
 ) -> None:
-    sums = []
+    wheels = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        sums.append(bundle.sha256(bundle.build_wheel(tmp_path / name)))
-    assert sums[0] == sums[1]
+        wheels.append(bundle.build_wheel(tmp_path / name))
+    assert bundle.sha256(wheels[0]) == bundle.sha256(wheels[1])
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        missing = package_files() - set(wheel.namelist())
+    assert missing == set()
+
+
+def package_files() -> set[str]:
+    """Return the files of our packages, which the programs read beside their code."""
+    return {
+        path.relative_to(layout.ROOT).as_posix()
+        for package in ("gpustack", "extender")
+        for path in (layout.ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
 def test_a_hook_that_was_not_built_is_named_with_the_command_that_builds_it(
