@@ -69,6 +69,7 @@ class Told:
 
 
 _REFUSALS: Final = frozenset(map(str, Reason))
+_ROOM: Final = frozenset({"Fits", "Placed", "Bound"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,7 +195,8 @@ class Decisions:
                 seconds=seconds,
             )
             self._last.append(told)
-            self._refused.pop(told.uid, None)
+            if told.refused or told.outcome in _ROOM:
+                self._refused.pop(told.uid, None)
             if told.refused:
                 self._refused[told.uid] = told
                 if len(self._refused) > _MOST_REFUSED:

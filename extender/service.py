@@ -60,11 +60,21 @@ class Extender:
         """
         client = client or kube.KubeClient.from_kubeconfig(settings.kubeconfig)
         self._clock = clock
+        self._now_ns = now_ns
         keys = Keys(settings.domain)
         reading = Reading(keys, settings.labels)
         self.metrics = Metrics()
         self._writer = PodWriter(client, keys, reading)
         self._events = EventRecorder(client, on_drop=self.metrics.drop_event, clock=clock)
+        self._stale_seconds = settings.stale_seconds
+        self._compose_state(settings)
+        self._compose_watches(client, reading, settings)
+        self._compose_verbs(keys, settings.decision_seconds)
+        self._observe()
+
+    def _compose_state(self, settings: Settings) -> None:
+        """Compose what is known and what follows from it."""
+        clock, now_ns = self._clock, self._now_ns
         self.view = ClusterView(
             reservation_seconds=settings.reservation_seconds,
             on_room=self._room,
@@ -85,16 +95,22 @@ class Extender:
             clock=clock,
         )
         self.quotas = Quotas(self.view, deny=settings.quota.deny)
+        self.budgets = Budgets()
+
+    def _compose_watches(
+        self, client: kube.KubeClient, reading: Reading, settings: Settings
+    ) -> None:
+        """Compose what reads the API server."""
+        clock, idle_seconds = self._clock, settings.watch_idle_seconds
         self._quota_watch = QuotaWatch(
             client,
             settings.quota,
             quotas=self.quotas,
             events=self._events,
-            idle_seconds=settings.watch_idle_seconds,
+            idle_seconds=idle_seconds,
             clock=clock,
         )
-        self._stale_seconds = settings.stale_seconds
-        self._nodes, self._pods = self._watchers(client, reading, settings.watch_idle_seconds)
+        self._nodes, self._pods = self._watchers(client, reading, idle_seconds)
         self._refresh = Refresh(
             client,
             reading,
@@ -102,18 +118,15 @@ class Extender:
             watched_version=lambda: int(self._pods.version or 0),
             clock=clock,
         )
-        self.budgets = Budgets()
         self._budget_watch = kube.Watcher(
             client,
             "/apis/policy/v1/poddisruptionbudgets",
             decode=read_budget,
             on_sync=self.budgets.sync,
             on_event=self.budgets.event,
-            idle_seconds=settings.watch_idle_seconds,
+            idle_seconds=idle_seconds,
             clock=clock,
         )
-        self._compose_verbs(keys, settings.decision_seconds)
-        self._observe()
 
     def _compose_verbs(self, keys: Keys, decision_seconds: float) -> None:
         asked = AskedPods(self.view, self._writer, self.quotas)

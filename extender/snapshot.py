@@ -99,7 +99,7 @@ class SnapshotExtender:
             events=_Nowhere(),
             count=self.metrics.count,
             decisions=self.decisions,
-            wording=lambda _pod, _reasons: "",
+            wording=lambda _pod, _reasons, _example: "",
         )
         self.filter = pods.named(
             Filter(

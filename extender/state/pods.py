@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
@@ -15,6 +17,7 @@ from gpustack.wire.eligibility import parse_demands
 
 _DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_OF_DEMANDS: Final = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -110,7 +113,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         decision_keys=_decision_keys(keys, pod) if request is not None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
-        demands=_demands(pod) if ours else NO_DEMANDS,
+        demands=_demands(spec) if ours else NO_DEMANDS,
     )
 
 
@@ -158,15 +161,16 @@ def _shape(request: PodRequest) -> PodRequest:
     return _shared(replace(request, containers=nameless))
 
 
-@functools.lru_cache(maxsize=4096)
-def _shared_demands(demands: Demands) -> Demands:
-    return demands
-
-
-def _demands(pod: Mapping[str, Any]) -> Demands:
+def _demands(spec: Mapping[str, Any]) -> Demands:
     """Return what a pod says about nodes; the scheduler judges what can't be read."""
+    said = {name: spec[name] for name in _OF_DEMANDS if spec.get(name)}
+    return _demands_of(msgspec.json.encode(said)) if said else NO_DEMANDS
+
+
+@functools.lru_cache(maxsize=4096)
+def _demands_of(spec: bytes) -> Demands:
     try:
-        return _shared_demands(parse_demands(pod))
+        return parse_demands({"spec": msgspec.json.decode(spec)})
     except BadRequest:
         return NO_DEMANDS
 

@@ -15,8 +15,11 @@ from gpustack.model.request import BadRequest
 
 _REFUSED: Final = "refused"  # a pod hears once a minute that it was, for whatever reason
 
-Wording = Callable[[PodState, Mapping[Reason, int]], str]
-"""Words a refusal: of how many nodes for which reason. Called later, where nobody waits for it."""
+Wording = Callable[[PodState, Mapping[Reason, int], str], str]
+"""Words a refusal: of how many nodes for which reason, and one of those that gave the commonest.
+
+Called later, where nobody waits for it.
+"""
 
 
 class Events(Protocol):
@@ -98,7 +101,8 @@ class Telling:
         self._count(most)
         self._decisions.tell(pod, most, reasons=reasons.elements())
         if not self._events.told(pod.uid, _REFUSED):
-            message = functools.partial(self._wording, pod, dict(reasons))
+            example = next((name for name, each in answers.items() if each.reason is most), "")
+            message = functools.partial(self._wording, pod, dict(reasons), example)
             self._tell(pod, most, message, topic=_REFUSED)
 
     def _tell(

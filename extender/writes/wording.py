@@ -52,12 +52,19 @@ class Wording:
         )
         self._next_search = float("-inf")
 
-    def __call__(self, pod: PodState, reasons: Mapping[Reason, int]) -> str:
-        """Return the words; ``reasons``: how many nodes refused for which."""
+    def __call__(self, pod: PodState, reasons: Mapping[Reason, int], example: str) -> str:
+        """Return the words.
+
+        Args:
+            pod: who was refused.
+            reasons: by how many nodes, and why.
+            example: a node of the commonest reason, whose numbers are told where there is no time
+                to look for the closest one.
+        """
         ordered = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
         counts = ", ".join(f"{reasons[reason]} {reason}" for reason in ordered)
         head = f"no node of {sum(reasons.values())} fits: {counts}"
-        return ". ".join([head, *self._details(pod)])
+        return ". ".join([head, *(self._details(pod) or self._numbers(pod, example))])
 
     def _details(self, pod: PodState) -> list[str]:
         """Return what came closest and what would help, as far as there is time to find out.
@@ -79,15 +86,19 @@ class Wording:
             self._known.popitem(last=False)
         return found
 
+    def _numbers(self, pod: PodState, example: str) -> list[str]:
+        refusal = self._answers.refusal(pod, example) if example else None
+        return [] if refusal is None else [f"{example}: {refusal.detail or refusal.message}"]
+
     def _search(self, pod: PodState) -> list[str]:
         picture, parts = self._camera.take(pod), []
         found = None if pod.request is None else _closest(picture, pod, pod.request)
         refusal = None if found is None else self._answers.refusal(pod, found.node)
         if refusal is not None:
-            parts.append(f"closest is {found}: {refusal.detail or refusal.message}")
+            parts.append(f"Closest is {found}: {refusal.detail or refusal.message}")
         changes = [change.text for change in advise(picture, pod).changes]
         if changes:
-            parts.append(f"it would fit if {'; or if '.join(changes[:_MOST_CHANGES])}")
+            parts.append(f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}")
         return parts
 
 

@@ -38,9 +38,8 @@ class Browser:
 
     def text(self, selector: str) -> str:
         """What stands in an element, shown or not."""
-        return str(
-            self.script("return document.querySelector(arguments[0])?.textContent", selector)
-        )
+        found = self.script("return document.querySelector(arguments[0])?.textContent", selector)
+        return str(found)
 
     def count(self, selector: str) -> int:
         return int(self.script("return document.querySelectorAll(arguments[0]).length", selector))
@@ -55,9 +54,14 @@ class Browser:
             assert time.monotonic() < deadline, self.text("body")
             time.sleep(0.02)
 
+    def look_again(self) -> None:
+        """Have the page ask at once, as when somebody comes back to it."""
+        self.script("document.dispatchEvent(new Event('visibilitychange'))")
+
     def problems(self) -> list[str]:
         """What the console has complained of since last asked."""
-        return [each["message"] for each in self.driver.get_log("browser")]
+        found: list[dict[str, Any]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [each["message"] for each in found]
 
     def picture(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,10 @@ async function ask(path) {
   return response.json();
 }
 
+let next = 0;
+
 async function refresh() {
+  clearTimeout(next);
   const began = performance.now();
   if (!state.paused && !document.hidden) {
     try {
@@ -37,7 +40,8 @@ async function refresh() {
     age();
   }
   // a cluster so large that an answer takes long is asked less often
-  setTimeout(refresh, Math.max(EVERY_MS, 5 * (performance.now() - began)));
+  clearTimeout(next);
+  next = setTimeout(refresh, Math.max(EVERY_MS, 5 * (performance.now() - began)));
 }
 
 function age() {
@@ -124,10 +128,11 @@ function decisions(list) {
 }
 
 function outcome(each) {
-  const said = [each.outcome];
+  const refusals = count(each.reasons);
+  const said = [refusals && refusals === each.nodes ? "Refused" : each.outcome];
   if (each.chosen) said.push(words.place(each.chosen));
-  else if (each.outcome === "Fits") said.push(`${each.nodes - count(each.reasons)} of ${each.nodes} nodes`);
-  else if (each.nodes) said.push(words.reasons(each.reasons));
+  else if (each.outcome === "Fits") said.push(`${each.nodes - refusals} of ${each.nodes} nodes`);
+  else if (refusals) said.push(words.reasons(each.reasons));
   if (each.message) said.push(each.message);
   return said.join(": ");
 }
@@ -138,7 +143,9 @@ find("#pause").addEventListener("click", (event) => {
   state.paused = !state.paused;
   mark(event.currentTarget, "aria-pressed", String(state.paused));
   age();
+  if (!state.paused) refresh();
 });
+document.addEventListener("visibilitychange", refresh);
 for (const name of ["#find", "#show"]) find(name).addEventListener("input", () => {
   pages.nodes.page = 0;
   draw();

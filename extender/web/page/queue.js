@@ -37,7 +37,7 @@ function why(pod) {
     const said = Object.keys(refusal.reasons).length ? words.reasons(refusal.reasons) : refusal.code;
     return `No node of ${refusal.nodes} fits: ${said} (at ${words.clock(refusal.time)})`;
   }
-  return pod.scheduler || "Nobody has asked for it yet.";
+  return pod.scheduler || "No node has refused it; the scheduler has not placed it yet.";
 }
 
 async function toggle(item) {

@@ -13,7 +13,7 @@ export const gib = (units) => `${tenths(units / UNITS_PER_GIB)} GiB`;
 
 /** A part of an amount of memory: `32 of 80 GiB`. */
 export function memory(part, whole) {
-  const scale = whole / UNITS_PER_GIB < 10000 ? UNITS_PER_GIB : UNITS_PER_GIB * 1024;
+  const scale = whole / UNITS_PER_GIB < 1024 ? UNITS_PER_GIB : UNITS_PER_GIB * 1024;
   const unit = scale === UNITS_PER_GIB ? "GiB" : "TiB";
   return `${tenths(part / scale)} of ${tenths(whole / scale)} ${unit}`;
 }

@@ -1,0 +1,92 @@
+"""The record of the last decisions: what is kept of which call."""
+
+import threading
+
+import pytest
+
+from extender.decisions import Decisions, Told
+from extender.errors import CannotDecide
+from extender.state.pods import PodState
+from gpustack.model.explanation import Reason
+from gpustack.wire.extender_bodies import PodName
+from tests.extender.states import waiting
+
+POD = waiting("p", None)
+
+
+def told(decisions: Decisions, outcome: str, pod: PodState = POD) -> Told:
+    with decisions.call("filter"):
+        decisions.tell(pod, outcome, reasons=(Reason.NO_CARDS, None, Reason.NO_CARDS))
+    return decisions.last[0]
+
+
+def test_a_decision_counts_the_nodes_and_their_reasons() -> None:
+    found = told(Decisions(now_ns=lambda: 7), "Fits")
+    assert (found.nodes, found.reasons, found.time_ns) == (3, {"NoCards": 2}, 7)
+
+
+def test_the_time_is_that_of_the_whole_call() -> None:
+    ticks = iter([10.0, 12.5])
+    assert told(Decisions(clock=lambda: next(ticks)), "Fits").seconds == 2.5
+
+
+def test_a_call_of_which_nothing_is_told_leaves_nothing() -> None:
+    decisions = Decisions()
+    with decisions.call("filter"):
+        pass
+    decisions.tell(POD, "Fits")  # nobody has asked
+    assert decisions.last == []
+
+
+def test_an_error_keeps_what_was_known_of_the_pod() -> None:
+    decisions = Decisions()
+    with decisions.call("bind"):
+        decisions.tell(POD, "Fits")
+        name = PodName(namespace="default", name="p", uid="p")
+        decisions.fail(name, CannotDecide("TooLate", "no decision within 3 s"))
+    (found,) = decisions.last
+    assert (found.outcome, found.message, found.uid) == ("TooLate", "no decision within 3 s", "p")
+
+
+def test_what_a_call_was_told_is_kept_when_it_fails_otherwise() -> None:
+    decisions = Decisions()
+
+    def ask() -> None:
+        with decisions.call("filter"):
+            decisions.tell(POD, "Fits")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        ask()
+    assert len(decisions.last) == 1
+
+
+@pytest.mark.parametrize("outcome", ["NoVictims", "TooLate"])
+def test_a_refusal_stands_until_some_node_has_room(outcome: str) -> None:
+    decisions = Decisions()
+    refusal = told(decisions, "NoWholeCard")
+    told(decisions, outcome)
+    assert decisions.refusals(["p", "other"]) == {"p": refusal}
+    told(decisions, "Fits")
+    assert decisions.refusals(["p"]) == {}
+
+
+def test_calls_at_the_same_time_do_not_mix() -> None:
+    decisions = Decisions()
+    both = threading.Barrier(2, timeout=10)
+
+    def ask(name: str) -> None:
+        with decisions.call(name):
+            both.wait()
+            decisions.tell(waiting(name, None), "Fits")
+            both.wait()
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in ("filter", "bind")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {(each.verb, each.pod) for each in decisions.last} == {
+        ("filter", "filter"),
+        ("bind", "bind"),
+    }
