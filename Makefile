@@ -75,6 +75,10 @@ unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 nightly: native ## Properties with 20 000 random examples each
 	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "hypothesis and not bench and not gpu" --profile nightly tests
 
+.PHONY: soak
+soak: setup ## A million steps of the extender's stateful test
+	@$(STEP) soak -- pytest -q --profile nightly tests/extender/stateful
+
 .PHONY: check
 check: lint unit ## What one runs before a commit
 
@@ -94,6 +98,7 @@ system: bench-build ## Molecule scenarios on systemd hosts
 e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e-build -- $(PYTHON) -m tests.bench build --policy-scheduler
 	@$(STEP) scheduling -- pytest -v -p no:randomly -m bench tests/scheduling
+	@$(STEP) faults -- pytest -v -p no:randomly -m bench tests/faults
 	@$(STEP) e2e -- pytest -v -p no:randomly -m bench tests/e2e
 
 .PHONY: test

@@ -78,11 +78,12 @@ class Refresh:
         """
         began = self._clock()
         try:
-            for each in self._lists(node, namespace):
-                self._list(each, began, timeout)
+            # First: only the lists are remembered as read, and then the node has been, too.
             path = f"/api/v1/nodes/{node}"
             raw = self._client.get_raw(path, timeout_seconds=timeout())
             self._view.set_node(self._reading.node(raw))
+            for each in self._lists(node, namespace):
+                self._list(each, began, timeout)
         except kube.KubeError as error:
             if not error.not_found:
                 raise CannotDecide("ReadFailed", f"node {node}: {error}") from error

@@ -31,11 +31,18 @@ class Checks:
 
 
 def capacity(site: Site) -> int:
-    """Return how many half-card shares the nodes offer: whole halves, card by card."""
-    cores = [
-        int(node["status"]["allocatable"].get(workloads.CORE, "0"))
-        for node in site.kubectl.items("nodes")
-    ]
+    """Return how many half-card shares the nodes offer: whole halves, card by card.
+
+    A kubelet tells the API server of new cards within its reporting interval, so the last node
+    may offer its own a little after site.yml has ended.
+    """
+
+    def offered() -> list[int]:
+        nodes = site.kubectl.items("nodes", "--selector=nvidia-device-enable=enable")
+        cores = [int(node["status"]["allocatable"].get(workloads.CORE, "0")) for node in nodes]
+        return cores if all(cores) else []
+
+    cores = wait_for("every GPU host to offer its cards", offered)
     return sum(each // int(workloads.SHARE[workloads.CORE]) for each in cores)
 
 

@@ -50,7 +50,6 @@ class Instance:
         self.server = server
         self.caller = Caller(name)
         self.skew_seconds = skew_seconds
-        self._busy: set[str] = set()
         pool: Any = Pool(server, self.caller, truth)
         connection = Connection(server="api", pool=pool, authorization=dict)
         self.service = Extender(
@@ -61,7 +60,7 @@ class Instance:
         )
         lock: Any = self.service.view.lock
         self.caller.locked = lock._is_owned
-        self.watchers = {
+        self.watchers: dict[str, kube.Watcher[Any]] = {
             "nodes": self.service._nodes,
             "pods": self.service._pods,
             "quota": self.service._quota_watch.watcher,
@@ -93,7 +92,7 @@ class Instance:
 
     def busy_with(self, uid: str) -> bool:
         """Whether a request for this pod is under way, which another one would wait for."""
-        return uid in self._busy
+        return uid in self.caller.busy
 
     def predicates(self, pod: KubeObject, nodes: list[str]) -> list[str]:
         """Return the node that the verb chose, or none."""
@@ -137,7 +136,7 @@ class Instance:
         if self.server.clock.seconds - self.caller.fresh_at > _IDLE_SECONDS:
             self.caller.obliged = self.server.store.version
         uid = pod["metadata"]["uid"]
-        self._busy.add(uid)
+        self.caller.busy.add(uid)
         try:
             if self.service.unready:
                 raise NoAnswer(self.service.unready)
@@ -145,5 +144,5 @@ class Instance:
         except CannotDecide as error:
             raise NoAnswer(str(error)) from error
         finally:
-            self._busy.discard(uid)
+            self.caller.busy.discard(uid)
         return answer

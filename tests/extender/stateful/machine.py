@@ -6,7 +6,7 @@ No draw depends on what is there: rules take numbers and choose by them, so a fa
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from hypothesis import stateful
@@ -14,29 +14,11 @@ from hypothesis import strategies as st
 
 from tests.extender.bench import KEYS, limits, node, pod
 from tests.extender.stateful.instance import Instance, NoAnswer
+from tests.extender.stateful.ops import ASKS, NAMES, NODES, OPS, PROBES, Op, Plan
 from tests.extender.stateful.server import Crash, Server
 from tests.extender.stateful.truth import NAMESPACE, SURE_SECONDS, Truth, bound, pending
+from tests.fakes import kube_rules
 from tests.fakes.kube_store import KubeObject
-
-NODES = ("n1", "n2")
-ASKS = [(30, 100), (30, 100), (60, 200), (70, 100), (100, None), (200, None)]
-NAMES = [f"p{at}" for at in range(8)]
-PROBES = [(30, 100), (70, 250), (100, None), (200, None)]
-
-WHICH = st.integers(0, 1000)
-ONE = st.integers(0, 1)
-# What happens at an API call: to the answer, to the process, or meanwhile to others.
-EVENTS = [
-    "crash", "crash after", "cut", "cut after", "silent", "late", "409", "429", "500", "504 after",
-    "before", "after",
-]  # fmt: skip
-SCHEDULING = ["predicates", "bind", "predicates", "bind", "as promised", "give up"]
-MEANWHILE = ["deliver", "label", "delete", "rival", "rival with another", "another", "later"]
-PLAN = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from(EVENTS), st.sampled_from(MEANWHILE), WHICH),
-    max_size=2,
-)
-Plan = list[tuple[int, str, str, int]]
 
 
 class Cluster(stateful.RuleBasedStateMachine):
@@ -50,9 +32,10 @@ class Cluster(stateful.RuleBasedStateMachine):
         self.truth = Truth(self.server)
         self.count = 0
         self.promised: dict[str, tuple[str, float]] = {}  # UID: node, when
+        self.asked = "", 0  # the pod (UID) that a scheduler asks about, and which instance
         self.failed: set[str] = set()  # UIDs of pods that got an error; the scheduler asks again
         self.health: dict[str, dict[int, bool]] = {}
-        for name, cards in zip(NODES, (2, 3), strict=True):
+        for name, cards in zip(NODES, (1, 2), strict=True):
             self.write_node(name, dict.fromkeys(range(cards), True))
         self.instances = [self.started(), self.started()]
 
@@ -84,12 +67,11 @@ class Cluster(stateful.RuleBasedStateMachine):
         for ask, limited in asks:
             self.create(ask, limited, "")
 
-    @stateful.rule(
-        ask=st.sampled_from(ASKS),
-        limited=st.booleans(),
-        more=st.sampled_from(["", "sidecar", "second", "gated"]),
-        copies=st.integers(1, 3),
-    )
+    @stateful.rule(what=OPS)
+    def step(self, what: Op) -> None:
+        name, values = what
+        getattr(self, name)(**values)
+
     def arrive(self, ask: tuple[int, int | None], limited: bool, more: str, copies: int) -> None:
         for _ in range(copies):
             self.create(ask, limited, more)
@@ -113,10 +95,6 @@ class Cluster(stateful.RuleBasedStateMachine):
             value["metadata"]["namespace"] = NAMESPACE if limited else "default"
             self.server.store.create(_key(value), value)
 
-    @stateful.rule(
-        whiches=st.lists(WHICH, min_size=1, max_size=3),
-        how=st.sampled_from(["delete", "finish", "end", "label", "ungate", "strip", "forge"]),
-    )
     def touch(self, whiches: list[int], how: str) -> None:
         for which in whiches:
             for value in _chosen(self.truth.pods(), which):
@@ -142,10 +120,14 @@ class Cluster(stateful.RuleBasedStateMachine):
             metadata["annotations"] = {key: None for key in written if "/predicate-" in key}
         elif how == "forge" and not bound(value):
             metadata["annotations"] = self.forged(value, which)
-        self.truth.decision(self.server.store.update(_key(value), lambda old: _merged(old, patch)))
+        self.truth.decision(
+            self.server.store.update(_key(value), functools.partial(_merged, patch=patch))
+        )
 
     def forged(self, value: KubeObject, which: int) -> dict[str, str | None]:
-        count = max(1, int(value["spec"]["containers"][0]["resources"]["limits"][KEYS.vcuda_core]) // 100)
+        count = max(
+            1, int(value["spec"]["containers"][0]["resources"]["limits"][KEYS.vcuda_core]) // 100
+        )
         return {
             KEYS.predicate_node: NODES[which % 2],
             KEYS.predicate_time: str(self.instances[0].now_ns()),
@@ -153,12 +135,6 @@ class Cluster(stateful.RuleBasedStateMachine):
             f"{KEYS.uuid_prefix}0": None,
         }
 
-    @stateful.rule(
-        what=st.sampled_from([*NODES, "quota"]),
-        card=ONE,
-        how=st.sampled_from(["sick", "well", "gone", "back"]),
-        cards=st.sampled_from([None, "broken", 0.3, 1.0, 2.5]),
-    )
     def reconfigure(self, what: str, card: int, how: str, cards: object) -> None:
         if what == "quota":
             self.set_quota(cards)
@@ -172,8 +148,8 @@ class Cluster(stateful.RuleBasedStateMachine):
             self.truth.set_node({"metadata": {"name": name, "resourceVersion": version}}, {})
             del self.health[name]
         elif how != "gone" and (how == "back" or name in self.health):
-            health = self.health.get(name) or dict.fromkeys(range(2), True)
-            self.write_node(name, {**health, card: how != "sick"})
+            health = self.health.get(name) or {0: True, 1: True}
+            self.write_node(name, {**health, min(card, len(health) - 1): how != "sick"})
 
     def set_quota(self, cards: object) -> None:
         key = "configmaps", "kube-system", "gpuquota"
@@ -192,19 +168,14 @@ class Cluster(stateful.RuleBasedStateMachine):
 
     # What schedulers do.
 
-    @stateful.rule(
-        steps=st.lists(
-            st.tuples(st.sampled_from(SCHEDULING), WHICH, ONE, ONE), min_size=1, max_size=5
-        ),
-        plan=PLAN,
-    )
     def schedule(self, steps: list[tuple[str, int, int, int]], plan: Plan) -> None:
         """Let the schedulers do some things one after another; faults come where they come."""
-        for at, (what, which, asked, where) in enumerate(steps):
-            if not any(map(pending, self.truth.pods())):
-                self.create(ASKS[which % len(ASKS)], bool(where), "")
-            for value in _chosen(filter(pending, self.truth.pods()), which):
-                with self.planned(value, asked, [] if at else plan):
+        with self.planned(plan):
+            for what, which, asked, where in steps:
+                if not any(map(pending, self.truth.pods())):
+                    self.create(ASKS[which % len(ASKS)], bool(where), "")
+                for value in _chosen(filter(pending, self.truth.pods()), which):
+                    self.asked = value["metadata"]["uid"], asked
                     self.schedule_one(value, what, asked, where)
 
     def schedule_one(self, value: KubeObject, what: str, asked: int, where: int) -> None:
@@ -214,6 +185,10 @@ class Cluster(stateful.RuleBasedStateMachine):
             self.ask_bind(self.instances[asked], value, where)
         elif what == "as promised":
             self.bind_as_promised(value)
+        elif what == "catch up":
+            self.instances[asked].deliver("pods", 1 + where, bookmark=False)
+        elif what == "land":
+            self.land(where)
         else:
             self.give_up(value)
 
@@ -239,7 +214,7 @@ class Cluster(stateful.RuleBasedStateMachine):
                         assert bound(each) == name, "said to be bound, and isn't"
 
     @contextlib.contextmanager
-    def asking(self, instance: Instance, value: KubeObject) -> Any:
+    def asking(self, instance: Instance, value: KubeObject) -> Iterator[None]:
         """Ask one instance; it may die of it, and give no answer."""
         uid = value["metadata"]["uid"]
         self.failed.discard(uid)
@@ -273,7 +248,7 @@ class Cluster(stateful.RuleBasedStateMachine):
         for each in self.truth.pods():
             if each["metadata"]["uid"] == value["metadata"]["uid"] and pending(each):
                 patch = {"status": {"conditions": [condition]}}
-                self.server.store.update(_key(each), lambda old: _merged(old, patch))
+                self.server.store.update(_key(each), functools.partial(_merged, patch=patch))
 
     def bind_as_promised(self, value: KubeObject) -> None:
         """Bind as the seeds' scheduler does: by itself, to the node that predicates named."""
@@ -290,16 +265,9 @@ class Cluster(stateful.RuleBasedStateMachine):
 
     # What happens to the extenders.
 
-    @stateful.rule(
-        which=ONE,
-        watch=st.sampled_from(["nodes", "pods", "pods", "quota"]),
-        count=st.sampled_from([0, 1, 2, 1000]),
-        bookmark=st.booleans(),
-    )
     def deliver(self, which: int, watch: str, count: int, bookmark: bool) -> None:
         self.instances[which].deliver(watch, count, bookmark=bookmark)
 
-    @stateful.rule(seconds=st.sampled_from([1, 6, 11, 31, 200, 900]))
     def advance(self, seconds: int) -> None:
         self.land_all()
         self.server.clock.seconds += seconds
@@ -307,13 +275,8 @@ class Cluster(stateful.RuleBasedStateMachine):
     def land_all(self) -> None:
         """The API server works on a request for a minute at most."""
         while self.server.late:
-            self.server.late.pop(0)()
+            self.land(0)
 
-    @stateful.rule(
-        what=st.sampled_from(["crash", "compact", "land", "clock"]),
-        which=ONE,
-        seconds=st.sampled_from([-10.0, 0.0, 10.0]),
-    )
     def disturb(self, what: str, which: int, seconds: float) -> None:
         if what == "crash":
             self.replace(self.instances[which])
@@ -321,16 +284,19 @@ class Cluster(stateful.RuleBasedStateMachine):
             self.server.store.compact()
         elif what == "clock":
             self.instances[which].skew_seconds = seconds
-        elif self.server.late:
-            # A request is carried out whose sender has given up waiting.
+        else:
+            self.land(which)
+
+    def land(self, which: int) -> None:
+        """Carry out a request whose sender has given up waiting."""
+        if self.server.late:
             self.server.late.pop(which % len(self.server.late))()
 
-    @stateful.rule(which=ONE, plan=PLAN)
     def wake(self, which: int, plan: Plan) -> None:
         """Let the retry thread run once, and the scheduler look at whom it woke."""
-        for value in self.truth.pods()[:1]:
-            with self.planned(value, which, plan):
-                self.look(self.instances[which])
+        self.asked = "", which
+        with self.planned(plan):
+            self.look(self.instances[which])
 
     def look(self, instance: Instance) -> None:
         woken: list[str] = []
@@ -342,65 +308,77 @@ class Cluster(stateful.RuleBasedStateMachine):
 
     def ask_again(self, uids: set[str]) -> None:
         for value in filter(pending, self.truth.pods()):
-            if value["metadata"]["uid"] in uids:
+            if value["metadata"]["uid"] in uids and not value["spec"].get("schedulingGates"):
                 self.ask_bind(self.instances[0], value)
 
-    @stateful.rule()
-    def settle(self) -> None:
-        """Nobody does anything for 5 s, and watches keep up: nobody waits for what is free."""
+    def settle(self, crash: tuple[int, ...], free: list[int]) -> None:
+        """Some pods end, then nothing happens for 5 s, and watches keep up: nobody waits."""
         self.land_all()
+        for at in crash:
+            self.replace(self.instances[at])
+        for which in free:
+            for value in _chosen(filter(bound, self.truth.pods()), which):
+                self.change(value, "finish")
         for _ in range(10):
             for instance in list(self.instances):
                 instance.deliver_all()
                 self.look(instance)
             self.ask_again(set(self.failed))
             self.server.clock.seconds += 0.5
-        leader = self.instances[0]
-        leader.deliver_all()
+        self.instances[0].deliver_all()
         for value in filter(pending, self.truth.pods()):
-            metadata = value["metadata"]
-            if metadata["uid"] not in self.truth.unschedulable or self.truth.holds(value, surely=False):
-                continue
-            if value["spec"].get("schedulingGates"):
-                continue
-            if leader.caller.no_quota_yet or not self.truth.within_quota(value, leader.caller.quota):
-                continue
-            for name in self.nodes:
-                total = self.truth.uses(name, surely=False, by=leader.caller)
-                assert not self.truth.fits(value, name, total), f"{metadata['name']} waits for {name}"
+            if value["metadata"]["uid"] in self.truth.unschedulable:
+                self.waits_for_a_reason(value)
+
+    def waits_for_a_reason(self, value: KubeObject) -> None:
+        leader = self.instances[0].caller
+        if value["spec"].get("schedulingGates") or self.truth.holds(value, surely=False):
+            return
+        if leader.no_quota_yet or not self.truth.within_quota(value, leader.quota):
+            return
+        for name in self.nodes:
+            total = self.truth.uses(name, surely=False, by=leader)
+            fits = self.truth.fits(value, name, total)
+            assert not fits, f"{value['metadata']['name']} waits, and fits on {name}"
 
     # Planned events.
 
     @contextlib.contextmanager
-    def planned(self, value: KubeObject, asked: int, plan: Plan) -> Any:
+    def planned(self, plan: Plan) -> Iterator[None]:
         """Let these events come at the API calls of what the block does."""
         self.server.plan = [
-            (skip, event, functools.partial(self.meanwhile, value, asked, what, which))
-            for skip, event, what, which in plan
+            (skip, writes, event, functools.partial(self.meanwhile, what, which))
+            for skip, writes, event, what, which in plan
         ]
         try:
             yield
         finally:
             self.server.plan = []
 
-    def meanwhile(self, value: KubeObject, asked: int, what: str, which: int) -> None:
-        mine, rival = self.instances[asked], self.instances[1 - asked]
-        others = [each for each in self.truth.pods() if each["metadata"] != value["metadata"]]
+    def meanwhile(self, what: str, which: int) -> None:
+        """Let something else happen while a call is under way."""
+        uid, at = self.asked
+        mine, rival = self.instances[at], self.instances[1 - at]
+        named = [each for each in self.truth.pods() if each["metadata"]["uid"] == uid]
         if what == "deliver":
             mine.deliver(["pods", "nodes", "quota"][which % 3], 1 + which % 3, bookmark=True)
         elif what in {"label", "delete"}:
-            for each in self.truth.pods():
-                if each["metadata"]["uid"] == value["metadata"]["uid"]:
-                    self.change(each, what)
+            for each in named:
+                self.change(each, what)
         elif what == "later":
             self.server.clock.seconds += 1 + which % 12
         else:
-            asks = self.ask_predicates if which % 2 else self.ask_bind
-            instance = mine if what == "another" else rival
-            found = [value] if what == "rival" else _chosen(filter(pending, others), which)
-            for each in found:
-                if instance.caller.alive and not instance.busy_with(each["metadata"]["uid"]):
-                    asks(instance, each)
+            others = [each for each in filter(pending, self.truth.pods()) if each not in named]
+            found = named if what == "rival" else _chosen(others, which)
+            for each in filter(pending, found):
+                self.ask_meanwhile(mine if what == "another" else rival, each, which)
+
+    def ask_meanwhile(self, instance: Instance, value: KubeObject, which: int) -> None:
+        # What waits for its turn in a thread would wait here for ever.
+        if instance.caller.alive and not instance.busy_with(value["metadata"]["uid"]):
+            before = self.asked
+            (self.ask_predicates if which % 2 else self.ask_bind)(instance, value)
+            self.asked = before
 
     # What must be.
 
@@ -448,15 +426,11 @@ def _key(value: KubeObject) -> tuple[str, str, str]:
 
 
 def _merged(old: KubeObject, patch: KubeObject) -> KubeObject:
-    from tests.fakes.kube_rules import patched
-
-    return patched(old, patch, "application/merge-patch+json")
+    return kube_rules.patched(old, patch, "application/merge-patch+json")
 
 
 def _bound(old: KubeObject, name: str) -> KubeObject:
-    from tests.fakes.kube_rules import bound as bind
-
-    return bind(old, {"target": {"name": name}})
+    return kube_rules.bound(old, {"target": {"name": name}})
 
 
 def _replaced(old: KubeObject, new: KubeObject) -> KubeObject:

@@ -64,17 +64,19 @@ class Server:
     def __init__(self) -> None:
         self.store = Store()
         self.clock = Clock()
-        # (calls to let pass first, what happens then); the first entry counts down.
-        self.plan: list[tuple[int, str, Callable[[], None]]] = []
+        # Calls to let pass first, whether only writes count, what happens then; the first counts.
+        self.plan: list[tuple[int, bool, str, Callable[[], None]]] = []
         self.late: list[Callable[[], None]] = []
 
-    def planned(self) -> tuple[str, Callable[[], None]]:
+    def planned(self, call: Call) -> tuple[str, Callable[[], None]]:
         """What happens at this call."""
         if not self.plan:
             return "", _nothing
-        left, what, act = self.plan[0]
+        left, writes, what, act = self.plan[0]
+        if writes and call.method == "GET":
+            return "", _nothing
         if left:
-            self.plan[0] = left - 1, what, act
+            self.plan[0] = left - 1, writes, what, act
             return "", _nothing
         del self.plan[0]
         return what, act
@@ -131,6 +133,7 @@ class Caller:
         self.fresh_at = float("-inf")  # last acknowledged decision, or consistent list
         # What it must know of: all that was true when it began to decide after a pause.
         self.obliged = 0
+        self.busy: set[str] = set()  # pods (UID) that it is just asked about
         self.deliver = 0
         self.bookmarks = False
         self.known: Known | None = None  # when the decision was made that is being written
@@ -176,13 +179,13 @@ class Pool:
         headers: dict[str, str],
         timeout: urllib3.Timeout,
         preload_content: bool,
-        **_: object,
+        **_others: object,
     ) -> "Response":
-        path, _, query = url.removeprefix("api").partition("?")
+        path, _, text = url.removeprefix("api").partition("?")
         call = Call(
             method=method,
             path=path,
-            query=dict(urllib.parse.parse_qsl(query)),
+            query=dict(urllib.parse.parse_qsl(text)),
             body=json.loads(body) if body else {},
             kind=headers.get("content-type", ""),
         )
@@ -191,12 +194,12 @@ class Pool:
         assert not self._caller.locked(), f"{call.method} {call.path} while others are locked out"
         if not preload_content:
             return self._watch(call)
-        return self._answer(call, float(timeout.total or 0.0))
+        return self._answer(call, _seconds(timeout))
 
     def _answer(self, call: Call, seconds: float) -> "Response":
         caller = self._caller
         known = self._remember(call)
-        what, act = self._server.planned()
+        what, act = self._server.planned(call)
         if what == "before":
             act()
         if what == "crash":
@@ -204,15 +207,7 @@ class Pool:
         if what.isdigit():
             return Response(int(what), json.dumps(self._status(int(what))).encode())
         effect = self._carry_out(call, known)
-        if what in {"late", "silent"}:
-            if what == "late":
-                self._server.late.append(lambda: effect() and None)
-            self._judge.doubt(caller, call)
-            self._server.clock.seconds += seconds
-            raise urllib3.exceptions.ReadTimeoutError(None, call.path, "no answer")  # type: ignore[arg-type]
-        if what == "cut":
-            self._judge.doubt(caller, call)
-            raise urllib3.exceptions.ProtocolError("connection reset")
+        self._lose(what, call, effect, seconds)
         status, value = effect()
         if what == "after":
             act()
@@ -220,14 +215,28 @@ class Pool:
             caller.die()
         if not caller.alive:
             raise Crash(caller.name)
-        if what == "cut after":
+        if what in {"cut after", "504 after"}:
             self._judge.doubt(caller, call)
+        if what == "cut after":
             raise urllib3.exceptions.ProtocolError("connection reset")
         if what == "504 after":
-            self._judge.doubt(caller, call)
             return Response(504, json.dumps(self._status(504)).encode())
         self._told(call, status, value)
         return Response(status, json.dumps(value).encode())
+
+    def _lose(
+        self, what: str, call: Call, effect: Callable[[], tuple[int, KubeObject]], seconds: float
+    ) -> None:
+        """Give no answer, and do what was asked later, or never."""
+        if what not in {"late", "silent", "cut"}:
+            return
+        self._judge.doubt(self._caller, call)
+        if what == "cut":
+            raise urllib3.exceptions.ProtocolError("connection reset")
+        if what == "late":
+            self._server.late.append(lambda: effect() and None)
+        self._server.clock.seconds += seconds
+        raise urllib3.exceptions.ReadTimeoutError(None, call.path, "no answer")  # type: ignore[arg-type]
 
     def _remember(self, call: Call) -> Known:
         """Note what is known now; what comes while strangers' cards are removed is too late."""
@@ -327,6 +336,10 @@ class Judge:
 
     def told(self, author: Caller, call: Call) -> None:
         raise NotImplementedError
+
+
+def _seconds(timeout: urllib3.Timeout) -> float:
+    return timeout.total if isinstance(timeout.total, int | float) else 0.0
 
 
 def _nothing() -> None:

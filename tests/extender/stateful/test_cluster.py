@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings, stateful
 
-from tests import profiles
 from tests.extender.stateful.machine import Cluster
 
 
@@ -33,6 +32,6 @@ def errors() -> Iterator[list[str]]:
 
 def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(errors: list[str]) -> None:
     before = Cluster.steps
-    stateful.run_state_machine_as_test(Cluster, settings=settings(stateful_step_count=50))
+    stateful.run_state_machine_as_test(Cluster, settings=settings(stateful_step_count=60))
     assert not errors
     assert Cluster.steps - before >= 10_000

@@ -79,7 +79,9 @@ def cards(pod: KubeObject) -> dict[tuple[str, int], tuple[int, int]]:
         return {}
     total: dict[tuple[str, int], tuple[int, int]] = {}
     for suffix, cores, units in asked(pod):
-        minors = [int(minor) for minor in written.get(f"{KEYS.idx_prefix}{suffix}", "-1").split(",")]
+        minors = [
+            int(minor) for minor in written.get(f"{KEYS.idx_prefix}{suffix}", "-1").split(",")
+        ]
         if len(minors) != max(1, cores // CORES) or -1 in minors:
             return {}
         for minor in minors:
@@ -118,11 +120,28 @@ class Truth(Judge):
         self.decisions += 1
         now = self._server.clock.seconds
         text, version = text_of(pod), int(pod["metadata"]["resourceVersion"])
+        before = self._of.get(pod["metadata"]["uid"])
         self._of[pod["metadata"]["uid"]] = Decided(
             author=author, version=version, at=now, text=text
         )
+        if self._overtaken(author, pod, known, before):
+            self.excused += 1
+            return
         self._judge_cards(author, pod, known)
         self._judge_quota(author, pod, known)
+
+    @staticmethod
+    def _overtaken(author: Caller, pod: KubeObject, known: Known, before: Decided | None) -> bool:
+        """Whether another instance has had the pod bound elsewhere at the same time.
+
+        The pod then carries a decision for another node than its own: the agent refuses it.
+        """
+        return (
+            bool(bound(pod))
+            and before is not None
+            and before.author not in {None, author}
+            and before.version > max(known.obliged, known.shown.get(pod["metadata"]["uid"], 0))
+        )
 
     def doubt(self, author: Caller, call: Call) -> None:
         if not call.decides:
@@ -130,7 +149,10 @@ class Truth(Judge):
         pod = self._named(call, {})
         if pod:
             wanted = {**pod, "spec": {**pod["spec"], "nodeName": ""}}
-            wanted["metadata"] = {**pod["metadata"], "annotations": call.body["metadata"]["annotations"]}
+            wanted["metadata"] = {
+                **pod["metadata"],
+                "annotations": call.body["metadata"]["annotations"],
+            }
             until = self._server.clock.seconds + LONGEST_SECONDS
             binding = call.method == "POST"
             self._doubts[author.name, pod["metadata"]["uid"]] = until, binding, cards(wanted)
@@ -193,8 +215,12 @@ class Truth(Judge):
         total: Counter[tuple[tuple[str, int], int]] = Counter()
         unknown = False
         for holder in self._holders(pod):
-            taken = {card: use for card, use in self.holds(holder, surely=True).items() if card in mine}
-            if taken and not self._must_know(author, holder, known):
+            taken = {
+                card: use for card, use in self.holds(holder, surely=True).items() if card in mine
+            }
+            if taken and not (
+                self._must_know(author, holder, known) and not self._rivals(author, holder)
+            ):
                 unknown = True
             elif taken:
                 _add(total, taken)
@@ -202,8 +228,19 @@ class Truth(Judge):
         most = CORES, UNITS
         over = [(card, which, sum_) for (card, which), sum_ in total.items() if sum_ > most[which]]
         if over:
-            self._complain(author, pod, f"over capacity: {over}")
+            self._complain(author, pod, f"over capacity: {over}; {self._told(author, pod, known)}")
         self.excused += unknown
+
+    def _told(self, author: Caller, pod: KubeObject, known: Known) -> str:
+        """What there was to know of each holder: for whoever reads a failure."""
+        words = [f"it was obliged to know {known.obliged}"]
+        for holder in self._holders(pod):
+            if taken := self.holds(holder, surely=True):
+                made, uid = self.decision(holder), holder["metadata"]["uid"]
+                who = "itself" if made.author is author else made.author and made.author.name
+                shown = known.shown.get(uid, 0)
+                words.append(f"{uid} {taken} by {who} at {made.version}, shown {shown}")
+        return "; ".join(words)
 
     def _holders(self, pod: KubeObject) -> Iterator[KubeObject]:
         uid = pod["metadata"]["uid"]
@@ -216,6 +253,14 @@ class Truth(Judge):
             or made.version <= known.obliged
             or made.version <= known.shown.get(holder["metadata"]["uid"], 0)
         )
+
+    def _rivals(self, author: Caller, holder: KubeObject) -> bool:
+        """Whether the author is just deciding about a pod that another instance has decided.
+
+        Two leaders at once, about the same pod: what the author writes next replaces the other's.
+        """
+        other = self.decision(holder).author
+        return holder["metadata"]["uid"] in author.busy and other not in {None, author}
 
     def _health(self, node: str, known: Known) -> dict[int, bool]:
         shown = max(known.shown.get(f"node-{node}", 0), known.obliged)
@@ -263,7 +308,10 @@ class Truth(Judge):
         """Whether cards for a pod are free on a node as it is now, by trying all there are."""
         health = self._nodes[node][-1][1] if node in self._nodes else {}
         free = {
-            minor: (CORES - total.get(((node, minor), 0), 0), UNITS - total.get(((node, minor), 1), 0))
+            minor: (
+                CORES - total.get(((node, minor), 0), 0),
+                UNITS - total.get(((node, minor), 1), 0),
+            )
             for minor, well in health.items()
             if well
         }
@@ -286,7 +334,8 @@ def quota_of(value: KubeObject | None) -> int | None:
     """Hundredths of a card that the limited namespace may hold."""
     if value is None or NAMESPACE not in value:
         return None
-    return round(value[NAMESPACE]["quota"][MODEL] * CORES)
+    cards_allowed: float = value[NAMESPACE]["quota"][MODEL]
+    return round(cards_allowed * CORES)
 
 
 def _placed(wanted: Iterable[Asked], free: dict[int, tuple[int, int]]) -> bool:

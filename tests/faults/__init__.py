@@ -1,0 +1,1 @@
+"""The extender's own process beside a real control plane, while things break under load."""
