@@ -220,7 +220,7 @@ class Extender:
             "/api/v1/pods",
             decode=reading.pod,
             on_sync=self._sync_pods,
-            on_event=self.view.pod_event,
+            on_event=self._pod_event,
             idle_seconds=idle_seconds,
             clock=self._clock,
         )
@@ -233,6 +233,10 @@ class Extender:
     def _node_event(self, kind: str, state: NodeState) -> None:
         self._hosts.event(kind, state)
         self.view.node_event(kind, state)
+
+    def _pod_event(self, kind: str, pod: PodState) -> None:
+        self.view.pod_event(kind, pod)
+        self._refresh.shown(pod.version)
 
     def _sync_pods(self, pods: Sequence[PodState]) -> None:
         self.view.sync_pods(pods, int(self._pods.version))

@@ -7,6 +7,10 @@ before it writes again it reads what it decides on with a consistent read (a lis
 a quota, the pods of that; the node, and the pods there. This goes on, node by node, until its watch
 of pods has come as far as the first of these reads.
 
+A list from the API server's store costs it more than a decision costs us, so requests that arrive
+together take turns: the first one reads, and its decision, once the watch shows it, spares the
+others theirs.
+
 What is read only adds to the view: pods that have ended are the watch's to tell.
 """
 
@@ -21,6 +25,7 @@ from extender.state.view import ClusterView
 from gpustack.adapters import kube
 
 _IDLE_SECONDS: Final = 10.0  # below any lease of a scheduler's leader (15 s)
+_CATCH_UP_SECONDS: Final = 0.5  # a decision stands in the watch within a few milliseconds
 _PODS: Final = "/api/v1/pods"
 
 _List = tuple[str, str]
@@ -46,6 +51,9 @@ class Refresh:
         self._watched_version = watched_version
         self._clock = clock
         self._lock = threading.Lock()
+        self._turn = threading.RLock()  # one reads at a time; taken before the other
+        self._moved = threading.Condition()
+        self._shown = 0  # the newest version of a pod that the watch has shown
         self._until = float("-inf")
         self._first_version = 0  # of the first read since we were idle; 0 before it
         self._read: set[_List] = set()
@@ -55,13 +63,20 @@ class Refresh:
         with self._lock:
             self._until = self._clock() + _IDLE_SECONDS
 
+    def shown(self, version: int) -> None:
+        """Learn that the view has taken what the watch of pods shows, up to this version."""
+        with self._moved:
+            self._shown = version
+            self._moved.notify_all()
+
     def due(self, node: str, namespace: str) -> bool:
         """Say whether a decision about a pod of this namespace on this node needs a read first."""
         with self._lock:
             if self._clock() > self._until:
                 self._first_version = 0
                 self._read.clear()
-            if self._first_version and self._watched_version() >= self._first_version:
+            newest = max(self._shown, self._watched_version())
+            if self._first_version and newest >= self._first_version:
                 return False
             return not self._read.issuperset(self._lists(node, namespace))
 
@@ -76,6 +91,23 @@ class Refresh:
         Raises:
             CannotDecide: the API server gave no answer in time, or refused.
         """
+        alone = self._turn.acquire(blocking=False)
+        if not alone and not self._turn.acquire(timeout=timeout()):
+            raise CannotDecide("Busy", f"node {node}: earlier requests still read the API server")
+        try:
+            if alone or not self._spared(node, namespace, timeout()):
+                self._read_all(node, namespace, timeout)
+        finally:
+            self._turn.release()
+
+    def _spared(self, node: str, namespace: str, seconds: float) -> bool:
+        """Wait until the watch shows the decision of whoever read before; True when it does."""
+        with self._moved:
+            return self._moved.wait_for(
+                lambda: not self.due(node, namespace), min(_CATCH_UP_SECONDS, seconds)
+            )
+
+    def _read_all(self, node: str, namespace: str, timeout: Callable[[], float]) -> None:
         began = self._clock()
         try:
             # First: only the lists are remembered as read, and then the node has been, too.

@@ -23,10 +23,17 @@ _SKEW_NS: Final = 60 * 10**9  # clocks of two hosts differ by less
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """A decision: which cards, and when it was made (Unix nanoseconds)."""
+    """A decision.
+
+    Attributes:
+        placement: which cards.
+        time_ns: when it was made, Unix nanoseconds.
+        version: the pod's ``resourceVersion`` that it was made on; its write holds for no other.
+    """
 
     placement: Placement
     time_ns: int
+    version: int
 
 
 class Reservations:
@@ -68,7 +75,9 @@ class Reservations:
         # decisions is the one in force.
         after = written_ns + 1 if written_ns <= now_ns + _SKEW_NS else 0
         self._last_ns = max(now_ns, self._last_ns + 1, after)
-        self._assumed[pod.uid] = Reserved(placement=placement, time_ns=self._last_ns)
+        self._assumed[pod.uid] = Reserved(
+            placement=placement, time_ns=self._last_ns, version=pod.version
+        )
         return self._last_ns
 
     def retract(self, uid: str, time_ns: int) -> bool:
@@ -111,7 +120,11 @@ class Reservations:
             return None
         written = None
         if pod.decision is not None:
-            written = Reserved(placement=pod.decision.placement, time_ns=pod.decision.time_ns)
+            written = Reserved(
+                placement=pod.decision.placement,
+                time_ns=pod.decision.time_ns,
+                version=pod.version,
+            )
         assumed = self._assumed.get(pod.uid)
         if assumed is not None and self._outlived(pod, assumed, written):
             del self._assumed[pod.uid]
@@ -127,9 +140,9 @@ class Reservations:
             return True
         if written is None:
             return False
-        # A time far ahead is no later decision: a clock was wrong, or somebody made it up.
-        later = assumed.time_ns < written.time_ns <= self._now_ns() + _SKEW_NS
-        return bool(pod.node) or later or written.time_ns == assumed.time_ns
+        # The write of what was decided here names the pod's version: it has come about, or never
+        # will, once the pod with a decision has another. Whose decision that is doesn't matter.
+        return bool(pod.node) or written.version > assumed.version
 
     def _lives(self, pod: PodState, decision: Reserved) -> bool:
         return (

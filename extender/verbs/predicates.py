@@ -72,13 +72,29 @@ class Predicates:
             self._telling.not_ours()
             return encode_filter_echo(args)
         with self._turns.of(pod.uid, timeout_seconds=deadline.left()):
-            choice = self._choose(args, pod, deadline)
-            if choice.placement is None:
-                self._telling.refused(choice.pod, choice.answers)
-                return _answer(args, [], choice.answers)
-            self._write(choice, choice.placement, deadline)
+            choice = self._decide(args, pod, deadline)
+        if choice.placement is None:
+            self._telling.refused(choice.pod, choice.answers)
+            return _answer(args, [], choice.answers)
         self._telling.placed(choice.pod, choice.placement, choice.answers)
         return _answer(args, [choice.placement.node], choice.answers)
+
+    def _decide(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
+        """Choose and write, anew while the pod changes in between; nothing is written when refused.
+
+        Raises:
+            CannotDecide: the pod is gone, or there is no time left.
+        """
+        while True:
+            choice = self._choose(args, pod, deadline)
+            placement = choice.placement
+            if placement is None or self._write(choice, placement, deadline):
+                return choice
+            pod = self._asked.read(args.pod, deadline)
+            written = pod.decision
+            if written is not None and written.time_ns == choice.time_ns:
+                return choice  # an earlier try of this very write had come through
+            self._view.forget(pod.uid, choice.time_ns)
 
     def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
         """Decide on knowledge that is fresh as far as it matters."""
@@ -93,8 +109,11 @@ class Predicates:
                 self._view.forget(pod.uid, choice.time_ns)
                 raise
 
-    def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> None:
-        """Put the decision on the pod; what wasn't written is not reserved any more."""
+    def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> bool:
+        """Put the decision on the pod; what wasn't written is not reserved any more.
+
+        Returns False, with the cards still reserved, where the pod has changed since the choice.
+        """
         pod = choice.pod
         try:
             left = deadline.left()
@@ -109,6 +128,8 @@ class Predicates:
             if error.not_found or error.status == _ANOTHER_POD:
                 self._view.remove_pod(pod.uid)
                 raise CannotDecide("Gone", f"pod {pod.full_name} is gone") from error
+            if error.conflict:
+                return False
             if not error.retryable:
                 self._view.forget(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
@@ -119,6 +140,7 @@ class Predicates:
         self._refresh.wrote()
         self._view.add_pod(written)
         logger.info("placed pod=%s node=%s", pod.full_name, placement.node)
+        return True
 
     def _refuse_badly_asked(self, args: FilterArgs, pod: PodState, problem: BadRequest) -> bytes:
         self._telling.badly_asked(pod, problem)

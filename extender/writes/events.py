@@ -22,7 +22,7 @@ _QUEUE_EVENTS: Final = 1000
 _REMEMBERED: Final = 10_000
 _REPEAT_SECONDS: Final = 60.0
 _LONGEST_MESSAGE: Final = 1024  # limit of core/v1 Event
-_PER_SECOND: Final = 50  # a busy cluster's API server takes thousands of writes a second
+_PER_SECOND: Final = 20  # an Event costs the API server as much as a binding
 _COMPONENT: Final = "gpustack-extender"
 
 

@@ -49,18 +49,20 @@ class PodWriter:
     def write_decision(
         self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float
     ) -> PodState:
-        """Annotate a pod with a decision; returns the pod as it is then.
+        """Annotate the very pod that is known here with a decision; returns the pod as it is then.
 
-        Cards that somebody wrote for containers that ask for none are removed, or they would make
-        the whole decision unreadable.
+        It names the pod's ``resourceVersion``: a patch that is carried out late must not put an old
+        decision over a newer one. Cards that somebody wrote for containers that ask for none are
+        removed, or they would make the whole decision unreadable.
 
         Raises:
-            KubeError: it was not written; the pod may be gone.
+            KubeError: it was not written; 409 the pod has changed, 404 it is gone.
             KubeUnavailable: it may or may not have been written.
         """
         annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
         annotations.update(encode_decision(self._keys, placement, time_ns))
-        return self._annotate(pod, annotations, timeout_seconds)
+        version = {"resourceVersion": str(pod.version)}
+        return self._annotate(pod, annotations, timeout_seconds, version)
 
     def clear_decision(
         self, pod: PodState, keys: Collection[str], *, timeout_seconds: float
@@ -83,11 +85,15 @@ class PodWriter:
         return self._annotate(pod, {self._keys.gpu_retry: str(time_ns)}, timeout_seconds)
 
     def _annotate(
-        self, pod: PodState, annotations: Mapping[str, str | None], timeout_seconds: float
+        self,
+        pod: PodState,
+        annotations: Mapping[str, str | None],
+        timeout_seconds: float,
+        version: Mapping[str, str] | None = None,
     ) -> PodState:
         raw = self._client.patch_raw(
             _path(pod.namespace, pod.name),
-            {"metadata": {"uid": pod.uid, "annotations": annotations}},
+            {"metadata": {"uid": pod.uid, **(version or {}), "annotations": annotations}},
             timeout_seconds=timeout_seconds,
         )
         return self._reading.pod(raw)

@@ -113,20 +113,19 @@ def test_a_decision_after_the_clock_was_set_back_is_later_than_the_one_before(
     assert seen.assume("a", cards()) > first
 
 
-def test_a_time_that_somebody_made_up_does_not_replace_what_is_decided_here(
-    clocks: Clocks,
-) -> None:
+def test_a_decision_waits_for_its_write_until_the_pod_is_another_version(clocks: Clocks) -> None:
     seen = clocks.view()
     seen.set_node(known(node(2)))
-    asked = decided(waiting("a", CARD), 10**18 * 9)
-    seen.pod_event("ADDED", asked)
+    made_up = decided(waiting("a", CARD), 10**18 * 9)
+    seen.pod_event("ADDED", made_up)
     other = Placement(
         node="node", containers=(replace(cards().containers[0], minors=(1,), uuids=("GPU-1",)),)
     )
-    time_ns = seen.assume("a", other)
-    assert time_ns < 10**19
-    seen.pod_event("MODIFIED", replace(asked, labels={"a": "b"}, version=asked.version + 1))
+    assert seen.assume("a", other) < 10**19
     assert seen.placement("a") == other
+    # Its write names the version that it was made on: it will be refused now.
+    seen.pod_event("MODIFIED", replace(made_up, labels={"a": "b"}, version=made_up.version + 1))
+    assert seen.placement("a") == cards()
 
 
 def test_a_bound_pod_keeps_its_cards_for_ever(clocks: Clocks) -> None:

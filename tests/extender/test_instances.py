@@ -1,6 +1,7 @@
 """Two instances beside two schedulers: what one has given, the other doesn't give again."""
 
 import contextlib
+import functools
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 from gpustack.model.quota import NamespaceQuota, Quota
 from tests.extender.bench import KEYS, Bench, eventually, node, pod, serving
-from tests.extender.calls import bind
+from tests.extender.calls import at_once, bind
 from tests.fakes.kube_api import FakeKubeApi
 
 IDX = "tencent.com/predicate-gpu-idx-0"
@@ -127,10 +128,25 @@ def test_an_instance_that_was_idle_reads_again(
     assert lists(bench.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
 
 
+def test_requests_that_arrive_together_share_the_first_ones_read(bench: Bench) -> None:
+    for number in range(12):
+        bench.api.create("nodes", node(f"more{number}"))
+    asked = [bench.create(pod(f"p{number}", 50, 32)) for number in range(12)]
+    eventually(lambda: all(bench.service.view.pod(p["metadata"]["uid"]) for p in asked))
+    eventually(lambda: len(bench.service.view.node_names) == 15)
+    calls = [
+        functools.partial(bind, bench, each, f"more{number}") for number, each in enumerate(asked)
+    ]
+    assert at_once(calls) == [""] * 12
+    assert lists(bench.api).count("spec.nodeName=") == 1
+
+
 @pytest.mark.parametrize("path", ["/api/v1/pods$", "/nodes/gpu1$"])
 def test_a_read_that_fails_leaves_nothing_reserved(bench: Bench, path: str) -> None:
-    bench.api.faults.fail("GET", path, status=500)
     created = bench.create(pod("p", 50, 32))
+    # By the watch: it is open, so the fault hits our read and not its own.
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    bench.api.faults.fail("GET", path, status=500)
     assert "500" in bench.ask(created)["Error"]
     assert bench.free_cores("gpu1") == 200
     assert bench.ask(created)["NodeNames"] == ["gpu1"]

@@ -1,10 +1,13 @@
 """The verb `/scheduler/predicates`: what is chosen, what is written, what is refused."""
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpustack.adapters.kube import KubeClient, KubeError
 from tests.extender.bench import KEYS, Bench, eventually, node, pod
 
 CARDS_80_GIB = 320  # memory units of one card
@@ -262,3 +265,49 @@ def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench)
     assert bench.free_cores("gpu1") == 150
     assert bench.ask(created)["NodeNames"] == ["gpu1"]
     assert bench.free_cores("gpu1") == 150
+
+
+def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(bench: Bench) -> None:
+    bench.place("early", 30, 16)  # an instance that has just written rests on its watch
+    created = bench.create(pod("p", 50, 32))
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    bench.api.hold_watches()
+    bench.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    assert bench.annotations("p")[KEYS.predicate_node] == "gpu1"
+    assert len(bench.api.asked("PATCH", "/pods/p$")) == 2
+    assert bench.free_cores("gpu1") == 120
+
+
+def test_what_another_instance_wrote_meanwhile_is_kept_to(bench: Bench) -> None:
+    created = bench.create(pod("p", 50, 32))
+    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    first = bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
+    assert first.times == 1
+    bench.ask(created)
+    bench.api.hold_watches()
+    written = {
+        KEYS.predicate_time: str(time.time_ns()),
+        KEYS.predicate_node: "gpu2",
+        KEYS.gpu_assigned: "false",
+        "tencent.com/predicate-gpu-idx-0": "1",
+        "tencent.com/predicate-gpu-uuid-0": "GPU-gpu2-1",
+    }
+    bench.api.edit("pods", "p", {"metadata": {"annotations": written}})
+    assert bench.ask(created)["NodeNames"] == ["gpu2"]
+    assert bench.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert bench.free_cores("gpu1") == 200
+
+
+def test_a_write_that_comes_late_does_not_replace_a_newer_decision(
+    bench: Bench, tmp_path: Path
+) -> None:
+    created = bench.create(pod("p", 50, 32))
+    bench.api.faults.drop("PATCH", "/pods/p$", times=2)
+    assert "PATCH" in bench.ask(created, ["gpu1"])["Error"]
+    assert bench.ask(created, ["gpu2"])["NodeNames"] == ["gpu2"]
+    late = bench.api.asked("PATCH", "/pods/p$")[0].body
+    client = KubeClient.from_kubeconfig(bench.api.write_kubeconfig(tmp_path / "late"))
+    with pytest.raises(KubeError, match="409"):
+        client.patch("/api/v1/namespaces/default/pods/p", late)
+    assert bench.annotations("p")[KEYS.predicate_node] == "gpu2"

@@ -75,7 +75,7 @@ def _fleet(
     started = time.monotonic()
     with extending.start(folder, kubeconfig) as extender:
         ready_seconds = time.monotonic() - started
-        asker = verbs.Asker(client, extender)
+        asker = verbs.Asker(client, extender, f"asked-{size}")
         forms = verbs.forms(size)
         measured = {name: asker.time(form, times=times) for name, form in forms.items()}
         return Found(

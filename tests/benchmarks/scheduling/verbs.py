@@ -57,8 +57,12 @@ def forms(nodes: int) -> dict[str, Form]:
 class Asker:
     """Asks one extender, over one connection that is kept, as a scheduler does."""
 
-    def __init__(self, client: KubeClient, extender: extending.RunningExtender) -> None:
+    def __init__(
+        self, client: KubeClient, extender: extending.RunningExtender, prefix: str
+    ) -> None:
+        """Connect; the pods that are asked about get names that begin with ``prefix``."""
         self._client = client
+        self._prefix = prefix
         self._connection: http.client.HTTPConnection = extender.connect()
         self._numbers = itertools.count()
 
@@ -78,5 +82,5 @@ class Asker:
         return summary(seconds[1:])
 
     def _body(self, form: Form) -> bytes:
-        pod = self._client.post(_PODS, fleet.waiting_pod(f"asked-{next(self._numbers)}"))
+        pod = self._client.post(_PODS, fleet.waiting_pod(f"{self._prefix}-{next(self._numbers)}"))
         return f'{{"Pod":{json.dumps(pod)},{form.nodes}}}'.encode()

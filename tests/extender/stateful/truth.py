@@ -120,28 +120,11 @@ class Truth(Judge):
         self.decisions += 1
         now = self._server.clock.seconds
         text, version = text_of(pod), int(pod["metadata"]["resourceVersion"])
-        before = self._of.get(pod["metadata"]["uid"])
         self._of[pod["metadata"]["uid"]] = Decided(
             author=author, version=version, at=now, text=text
         )
-        if self._overtaken(author, pod, known, before):
-            self.excused += 1
-            return
         self._judge_cards(author, pod, known)
         self._judge_quota(author, pod, known)
-
-    @staticmethod
-    def _overtaken(author: Caller, pod: KubeObject, known: Known, before: Decided | None) -> bool:
-        """Whether another instance has had the pod bound elsewhere at the same time.
-
-        The pod then carries a decision for another node than its own: the agent refuses it.
-        """
-        return (
-            bool(bound(pod))
-            and before is not None
-            and before.author not in {None, author}
-            and before.version > max(known.obliged, known.shown.get(pod["metadata"]["uid"], 0))
-        )
 
     def doubt(self, author: Caller, call: Call) -> None:
         if not call.decides:
@@ -218,9 +201,7 @@ class Truth(Judge):
             taken = {
                 card: use for card, use in self.holds(holder, surely=True).items() if card in mine
             }
-            if taken and not (
-                self._must_know(author, holder, known) and not self._rivals(author, holder)
-            ):
+            if taken and not (self._must_know(author, holder, known)):
                 unknown = True
             elif taken:
                 _add(total, taken)
@@ -253,14 +234,6 @@ class Truth(Judge):
             or made.version <= known.obliged
             or made.version <= known.shown.get(holder["metadata"]["uid"], 0)
         )
-
-    def _rivals(self, author: Caller, holder: KubeObject) -> bool:
-        """Whether the author is just deciding about a pod that another instance has decided.
-
-        Two leaders at once, about the same pod: what the author writes next replaces the other's.
-        """
-        other = self.decision(holder).author
-        return holder["metadata"]["uid"] in author.busy and other not in {None, author}
 
     def _health(self, node: str, known: Known) -> dict[int, bool]:
         shown = max(known.shown.get(f"node-{node}", 0), known.obliged)
