@@ -105,7 +105,7 @@ e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
 test: lint unit system e2e ## Everything, with its own set-up
 
 .PHONY: bench
-bench: native ## Figures into docs/benchmarks.md
+bench: native bench-prepare ## Figures into docs/benchmarks.md
 	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
 
 .PHONY: gpu

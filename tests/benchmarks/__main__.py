@@ -5,6 +5,7 @@ import platform
 import sys
 
 from tests.benchmarks import hook, model, planning
+from tests.benchmarks.scheduling import section as scheduling
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
@@ -19,7 +20,13 @@ def main() -> int:
     machine = (
         f"{platform.machine()}, Python {platform.python_version()}, Linux {platform.release()}"
     )
-    parts = [HEAD.format(machine=machine), model.section(), planning.section(), hook.section()]
+    parts = [
+        HEAD.format(machine=machine),
+        model.section(),
+        planning.section(),
+        scheduling.section(),
+        hook.section(),
+    ]
     PAGE.write_text("\n".join(parts))
     print("\n".join(parts))
     return 0
