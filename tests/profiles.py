@@ -17,8 +17,14 @@ DEFAULT: Final = "ci"
 
 _PROFILES: Final[dict[str, dict[str, Any]]] = {
     "ci": {"max_examples": 200, "derandomize": True, "database": None},
-    "dev": {"max_examples": 50},
-    "nightly": {"max_examples": 20_000, "database": None, "print_blob": True},
+    # Said here, because hypothesis has other defaults where it sees a build's environment.
+    "dev": {"max_examples": 50, "derandomize": False},
+    "nightly": {
+        "max_examples": 20_000,
+        "derandomize": False,
+        "database": None,
+        "print_blob": True,
+    },
 }
 
 

@@ -155,6 +155,8 @@ def test_ctrl_c_ends_it_without_a_traceback(folder: pathlib.Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # a build's shell may have begun us in its background, where Ctrl-C is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as child:
         _wait_until_it_reads(child.pid)
         child.send_signal(signal.SIGINT)
