@@ -9,6 +9,9 @@ export GPUSTACK_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpustack
 VENV := $(GPUSTACK_CACHE)/venv-$(shell sha256sum requirements.lock | cut -c1-12)
 PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
+# A short folder, because the path of a unix socket has at most 107 characters.
+run_tests = @folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) $(1) -- \
+  pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" -m $(2) tests
 COMPILE := uv pip compile -q pyproject.toml --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
@@ -67,9 +70,11 @@ lint: setup ## Style, types, layers, playbooks
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
 	@$(MAKE) --no-print-directory -C tests/simgpu tests
-	@# a short folder: the path of a unix socket has at most 107 characters
-	@folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) unit -- \
-	  pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" -m "not bench and not gpu" tests
+	$(call run_tests,unit,"not bench and not gpu and not long")
+
+.PHONY: long
+long: native ## The tests that `make check` has no time for
+	$(call run_tests,long,long)
 
 .PHONY: nightly
 nightly: native ## Properties with 20 000 random examples each
@@ -102,7 +107,7 @@ e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e -- pytest -v -p no:randomly -m bench tests/e2e
 
 .PHONY: test
-test: lint unit system e2e ## Everything, with its own set-up
+test: lint unit long system e2e ## Everything, with its own set-up
 
 .PHONY: bench
 bench: native bench-prepare ## Figures into docs/benchmarks.md

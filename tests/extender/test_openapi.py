@@ -20,6 +20,8 @@ from extender.web.app import create_app
 from tests.extender.bench import Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
+pytestmark = pytest.mark.long
+
 PART = 10  # of the profile's examples: 20 a path and mode in CI, 2 000 in the nightly one
 CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
 

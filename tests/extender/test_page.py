@@ -27,6 +27,8 @@ from tests.extender.bench import Bench, eventually, pod
 from tests.extender.browser import Browser, chromium
 from tests.extender.calls import bound, filter_nodes
 
+pytestmark = pytest.mark.long
+
 HOSTILE = "<script>window.taken=1<img src=x onerror='window.taken=1'>"
 CONTRAST = """
 const seen = (element, name) => {

@@ -16,6 +16,8 @@ from tests.extender.bench import node, pod
 from tests.extender.process import WAIT_SECONDS, Process, process, until
 from tests.fakes.kube_api import FakeKubeApi
 
+pytestmark = pytest.mark.long
+
 THREADS = 2
 MANY = 30
 REQUEST_SECONDS = 1.0
@@ -80,9 +82,12 @@ def test_many_slow_clients_stop_nobody_and_do_not_stay(served: Process) -> None:
         began = time.monotonic()
         assert get(served) == (200, "ok\n")
         assert time.monotonic() - began < REQUEST_SECONDS
-        for beginning, each in slow:
-            said = read_all(each)
-            assert said.startswith(b"HTTP/1.1 408 Request Timeout") if beginning else said == b""
+        said = [(beginning, read_all(each)) for beginning, each in slow]
+    assert {text for beginning, text in said if not beginning} == {b""}
+    # On a loaded machine a time may be over before the loop has looked at the first byte.
+    begun = {text.partition(b"\r\n")[0] for beginning, text in said if beginning}
+    assert b"HTTP/1.1 408 Request Timeout" in begun
+    assert begun <= {b"HTTP/1.1 408 Request Timeout", b""}
     served.says("cause=slow: the request did not arrive within 1 s")
     assert get(served) == (200, "ok\n")
 

@@ -17,6 +17,8 @@ from tests.extender.bench import node
 from tests.extender.process import Process, process
 from tests.fakes.kube_api import FakeKubeApi
 
+pytestmark = pytest.mark.long
+
 SCHEDULER = "system:kube-scheduler"
 PLACES = 512
 

@@ -8,6 +8,8 @@ from hypothesis import settings, stateful
 
 from tests.extender.stateful.machine import Cluster
 
+pytestmark = pytest.mark.long
+
 
 class _Errors(logging.Handler):
     """What threads would have logged before going on: here it fails."""
