@@ -110,14 +110,8 @@ class Extender:
             idle_seconds=idle_seconds,
             clock=clock,
         )
+        self._refresh = Refresh(client, reading, self.view, clock=clock)
         self._nodes, self._pods = self._watchers(client, reading, idle_seconds)
-        self._refresh = Refresh(
-            client,
-            reading,
-            self.view,
-            watched_version=lambda: int(self._pods.version or 0),
-            clock=clock,
-        )
         self._budget_watch = kube.Watcher(
             client,
             "/apis/policy/v1/poddisruptionbudgets",
@@ -220,7 +214,8 @@ class Extender:
             "/api/v1/pods",
             decode=reading.pod,
             on_sync=self._sync_pods,
-            on_event=self._pod_event,
+            on_event=self.view.pod_event,
+            on_progress=self._refresh.shown,
             idle_seconds=idle_seconds,
             clock=self._clock,
         )
@@ -233,10 +228,6 @@ class Extender:
     def _node_event(self, kind: str, state: NodeState) -> None:
         self._hosts.event(kind, state)
         self.view.node_event(kind, state)
-
-    def _pod_event(self, kind: str, pod: PodState) -> None:
-        self.view.pod_event(kind, pod)
-        self._refresh.shown(pod.version)
 
     def _sync_pods(self, pods: Sequence[PodState]) -> None:
         self.view.sync_pods(pods, int(self._pods.version))

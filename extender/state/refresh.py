@@ -41,19 +41,17 @@ class Refresh:
         reading: Reading,
         view: ClusterView,
         *,
-        watched_version: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; ``watched_version`` is the ``resourceVersion`` that the watch of pods is at."""
+        """Compose; ``shown`` wants to hear of the watch of pods."""
         self._client = client
         self._reading = reading
         self._view = view
-        self._watched_version = watched_version
         self._clock = clock
         self._lock = threading.Lock()
         self._turn = threading.RLock()  # one reads at a time; taken before the other
         self._moved = threading.Condition()
-        self._shown = 0  # the newest version of a pod that the watch has shown
+        self._shown = 0  # the `resourceVersion` that the watch of pods has come to
         self._until = float("-inf")
         self._first_version = 0  # of the first read since we were idle; 0 before it
         self._read: set[_List] = set()
@@ -63,10 +61,10 @@ class Refresh:
         with self._lock:
             self._until = self._clock() + _IDLE_SECONDS
 
-    def shown(self, version: int) -> None:
+    def shown(self, version: str) -> None:
         """Learn that the view has taken what the watch of pods shows, up to this version."""
         with self._moved:
-            self._shown = version
+            self._shown = int(version)
             self._moved.notify_all()
 
     def due(self, node: str, namespace: str) -> bool:
@@ -75,8 +73,7 @@ class Refresh:
             if self._clock() > self._until:
                 self._first_version = 0
                 self._read.clear()
-            newest = max(self._shown, self._watched_version())
-            if self._first_version and newest >= self._first_version:
+            if self._first_version and self._shown >= self._first_version:
                 return False
             return not self._read.issuperset(self._lists(node, namespace))
 

@@ -43,7 +43,8 @@ class Watcher(Generic[_Item]):
 
     ``on_sync`` gets the whole list, at first and whenever it had to be read again; ``on_event``
     gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
-    thread, one at a time, in the server's order. A bookmark reaches neither.
+    thread, one at a time, in the server's order. A bookmark reaches neither. After each of them,
+    and after a bookmark, ``on_progress`` gets the ``resourceVersion`` that the follower is at.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Watcher(Generic[_Item]):
         decode: Callable[[msgspec.Raw], _Item],
         on_sync: Callable[[list[_Item]], None],
         on_event: Callable[[str, _Item], None],
+        on_progress: Callable[[str], None] | None = None,
         field_selector: str = "",
         label_selector: str = "",
         idle_seconds: float = _IDLE_SECONDS,
@@ -65,6 +67,7 @@ class Watcher(Generic[_Item]):
         self._path = path
         self._on_sync = on_sync
         self._on_event = on_event
+        self._on_progress = on_progress
         self._decode = decode
         self._idle_seconds = idle_seconds
         self._clock = clock
@@ -207,6 +210,8 @@ class Watcher(Generic[_Item]):
     def _seen(self) -> None:
         self._failures = 0
         self.last_seen = self._clock()
+        if self._on_progress is not None:
+            self._on_progress(self._version)
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
