@@ -13,3 +13,10 @@ class CannotDecide(GpustackError):
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class Gone(CannotDecide):
+    """The very pod that is meant is there no longer."""
+
+    def __init__(self, full_name: str, uid: str) -> None:
+        super().__init__("Gone", f"pod {full_name} with UID {uid} is gone")

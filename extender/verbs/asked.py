@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from extender import caller
-from extender.errors import CannotDecide
+from extender.errors import CannotDecide, Gone
 from extender.quotas import Quotas
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
@@ -86,6 +86,5 @@ class AskedPods:
             self._view.remove_pod(asked.uid)
         pod = None if found is None else self._view.add_pod(found)
         if pod is None:
-            name = f"{asked.namespace}/{asked.name}"
-            raise CannotDecide("Gone", f"pod {name} with UID {asked.uid} is gone")
+            raise Gone(f"{asked.namespace}/{asked.name}", asked.uid)
         return pod

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.errors import CannotDecide
+from extender.errors import CannotDecide, Gone
 from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.refresh import Refresh
@@ -151,7 +151,7 @@ class Bind:
         if self._view.base(node) is not None and self._refresh.due(node, pod.namespace):
             self._refresh.read(node, pod.namespace, timeout=deadline.left)
         with self._view.lock:
-            choice = self._chooser.choose(pod.uid, (node,))
+            choice = self._chooser.choose(pod, (node,))
             if choice.placement is not None:
                 held.time_ns = choice.time_ns
                 return choice.pod, choice.placement
@@ -180,7 +180,7 @@ class Bind:
         """Judge the API server's no; False where the pod must be looked at again."""
         if error.not_found:
             self._view.remove_pod(pod.uid)
-            raise CannotDecide("Gone", f"pod {pod.full_name} is gone") from error
+            raise Gone(pod.full_name, pod.uid) from error
         held.problem = str(error)
         if error.conflict:
             return False  # it has changed, or is bound: by an earlier request of ours perhaps

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.errors import CannotDecide
+from extender.errors import CannotDecide, Gone
 from extender.state.answers import Answers
 from extender.state.memory import Answer
 from extender.state.pods import PodState
@@ -39,7 +39,7 @@ class Chooser:
         self._answers = answers
         self._retry = retry
 
-    def choose(self, uid: str, names: Sequence[str]) -> Choice:
+    def choose(self, asked: PodState, names: Sequence[str]) -> Choice:
         """Decide for a pod and reserve its cards on one of these nodes.
 
         A pod that has cards reserved on one of them keeps them while they suit it still.
@@ -49,17 +49,17 @@ class Chooser:
         """
         with self._view.lock:
             self._view.expire()
-            pod = self._view.pod(uid)
+            pod = self._view.pod(asked.uid)
             if pod is None or pod.request is None:
-                raise CannotDecide("Gone", "the pod is gone")
+                raise Gone(asked.full_name, asked.uid)
             refuse_unplaceable(pod)
             answers = self._answers.of(pod, names)
             placement = self._held(pod, answers) or self._best(pod, answers)
             if placement is None:
                 self._retry.refused(pod)
                 return Choice(pod=pod, placement=None, time_ns=0, answers=answers)
-            self._retry.settled(uid)
-            time_ns = self._view.assume(uid, placement)
+            self._retry.settled(pod.uid)
+            time_ns = self._view.assume(pod.uid, placement)
             return Choice(pod=pod, placement=placement, time_ns=time_ns, answers=answers)
 
     def _best(self, pod: PodState, answers: Mapping[str, Answer]) -> Placement | None:

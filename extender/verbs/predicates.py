@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from extender.errors import CannotDecide
+from extender.errors import CannotDecide, Gone
 from extender.state.memory import Answer
 from extender.state.pods import PodState
 from extender.state.refresh import Refresh
@@ -99,7 +99,7 @@ class Predicates:
     def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
         """Decide on knowledge that is fresh as far as it matters."""
         while True:
-            choice = self._chooser.choose(pod.uid, args.names)
+            choice = self._chooser.choose(pod, args.names)
             node = None if choice.placement is None else choice.placement.node
             if node is None or not self._refresh.due(node, pod.namespace):
                 return choice
@@ -127,7 +127,7 @@ class Predicates:
         except kube.KubeError as error:
             if error.not_found or error.status == _ANOTHER_POD:
                 self._view.remove_pod(pod.uid)
-                raise CannotDecide("Gone", f"pod {pod.full_name} is gone") from error
+                raise Gone(pod.full_name, pod.uid) from error
             if error.conflict:
                 return False
             if not error.retryable:
