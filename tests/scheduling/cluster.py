@@ -72,6 +72,16 @@ class Cluster:
 
         return wait_for(f"pod {name} to be refused", look, seconds=_BATCH_SECONDS)
 
+    def next_in_line(self) -> str:
+        """End a pod that holds all linked cards; return the node of one that waited for them."""
+        demand = {f"{KEYS.domain}/gpu-topology": "nvlink"}
+        self.create("running", container("main", 400), annotations=demand)
+        self.bound("running")
+        self.create("in-line", container("main", 400), annotations=demand)
+        self.refused("in-line")
+        self.kubectl.run("delete", "pod", "running", "--force")
+        return self.bound("in-line")[0]
+
     def described(self, name: str, namespace: str = "default") -> str:
         """Return what `kubectl describe pod` prints."""
         return self.kubectl.run("describe", "pod", name, "--namespace", namespace)

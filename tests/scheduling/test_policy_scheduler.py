@@ -31,13 +31,6 @@ def scheduled(
     assert_nothing_was_forbidden(extender)
 
 
-@pytest.fixture
-def cluster(scheduled: Cluster) -> collections.abc.Iterator[Cluster]:
-    """Give the cluster, and empty it afterwards."""
-    yield scheduled
-    scheduled.delete_pods()
-
-
 def test_shares_and_whole_cards_are_reserved_before_they_are_bound(cluster: Cluster) -> None:
     cluster.create("share", container("main", 50, 32))
     cluster.create("whole", container("main", 200))
@@ -76,13 +69,7 @@ def test_models_topology_and_quota_refuse_by_name(cluster: Cluster) -> None:
 
 
 def test_a_refused_pod_runs_as_soon_as_a_card_is_free(cluster: Cluster) -> None:
-    demand = {f"{KEYS.domain}/gpu-topology": "nvlink"}
-    cluster.create("running", container("main", 400), annotations=demand)
-    cluster.bound("running")
-    cluster.create("in-line", container("main", 400), annotations=demand)
-    cluster.refused("in-line")
-    cluster.kubectl.run("delete", "pod", "running", "--force")
-    assert cluster.bound("in-line")[0] == "meshed"
+    assert cluster.next_in_line() == "meshed"
 
 
 def test_a_reservation_whose_pod_is_gone_holds_no_card(cluster: Cluster) -> None:
