@@ -129,6 +129,16 @@ def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Pa
     assert role["rules"][0]["resourceNames"] == ["gpuquota"]
 
 
+def test_the_extenders_token_goes_before_its_account(rendered: pathlib.Path) -> None:
+    """The cluster ends the token of an account that goes: a second deletion would fail."""
+    objects = yaml.safe_load_all((rendered / "rbac.yml").read_text("utf-8"))
+    kinds = [one["kind"] for one in objects]
+    assert kinds.index("ServiceAccount") < kinds.index("Secret")
+    removal = layout.ROOT / "roles/cluster_objects/tasks/remove.yml"
+    tasks = yaml.safe_load(removal.read_text("utf-8"))
+    assert "from_yaml_all | reverse" in tasks[0]["kubernetes.core.k8s"]["definition"]
+
+
 @pytest.mark.parametrize("name", ["gpustack-decisions", "gpustack-requests"])
 def test_each_policy_is_bound_and_fails_closed(rendered: pathlib.Path, name: str) -> None:
     policy, binding = yaml.safe_load_all((rendered / f"{name}.yml").read_text("utf-8"))
