@@ -24,6 +24,7 @@ from gpustack.wire.extender_bodies import PodName
 _MOST: Final = 500
 _MOST_REFUSED: Final = 20_000  # pods whose last refusal is remembered; as many as may wait
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+_NOBODY: Final[Mapping[Reason | None, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ class Decisions:
         pod: PodState,
         outcome: str,
         *,
-        reasons: Iterable[Reason | None] = (),
+        reasons: Mapping[Reason | None, int] = _NOBODY,
         placement: Placement | None = None,
         message: str = "",
     ) -> None:
@@ -134,18 +135,17 @@ class Decisions:
         Args:
             pod: whose decision it is.
             outcome: a stable code.
-            reasons: every node's that was asked about; None for one that has room.
+            reasons: how many of the nodes that were asked about gave which; None is for room.
             placement: the cards that the pod got.
             message: why not, in a sentence.
         """
         call = self._call
         if call is None:
             return
-        counts = collections.Counter(reasons)
         call.pod = pod
         call.outcome = outcome
-        call.nodes = counts.total() or call.nodes
-        call.reasons = {str(each): count for each, count in counts.items() if each is not None}
+        call.nodes = sum(reasons.values()) or call.nodes
+        call.reasons = {str(each): count for each, count in reasons.items() if each is not None}
         call.placement = placement
         call.message = message
 

@@ -9,6 +9,7 @@ that took kube-scheduler longer than its `httpTimeout` to send would be answered
 Everything else (signals, pool, keep-alive, graceful stop) is gunicorn's.
 """
 
+import contextlib
 import errno
 import functools
 import io
@@ -17,6 +18,7 @@ import logging
 import selectors
 import socket
 import ssl
+import sys
 import time
 from typing import Any, Final
 
@@ -36,6 +38,8 @@ _RECORDS: Final = 64
 _HANDSHAKE: Final = b"\x16"  # first byte of a TLS record that begins a handshake (RFC 8446, 5.1)
 # A connection that keeps more than this is among those that are closed when memory is short.
 _LARGE_BYTES: Final = 1 << 20
+_SWITCH_SECONDS: Final = 0.0005
+_TICK_SECONDS: Final = 0.5  # the loop turns once a second at least, and twice for each request
 _SILENCE_SECONDS: Final = 10.0  # between two lines of the log about the same fault
 _PASSING: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
 
@@ -85,9 +89,17 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         super().__init__(*arguments, **options)
         self._settings = self.app.settings
         self._said: dict[str, float] = {}
+        self._next_tick = 0.0
+        # Threads that read a watch or write to the API server must not keep the scheduler, which
+        # asks one question after another, waiting for the interpreter: 5 ms each time by default.
+        sys.setswitchinterval(_SWITCH_SECONDS)
 
     def notify(self) -> None:
-        """Show the arbiter and systemd that the loop turns; called every second."""
+        """Show the arbiter and systemd that the loop turns; called at each of its turns."""
+        now = time.monotonic()
+        if now < self._next_tick:
+            return
+        self._next_tick = now + _TICK_SECONDS
         super().notify()
         self.app.tick()
 
@@ -212,21 +224,24 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
 
     def _receive(self, conn: Connection) -> bool:
         """Take what has come; True when the request is complete."""
-        for _ in range(_RECORDS):
-            if conn.arrival.complete:
-                return True
-            data = conn.sock.recv(_RECEIVED_BYTES)
-            if not data:
-                raise OSError("closed by the client")
-            conn.arrival.take(data)
-            if conn.arrival.too_long:
-                status = "431 Request Header Fields Too Large"
-                raise Refused("head_too_long", "the request's headers are too long", status)
-            if conn.arrival.continuable and not conn.arrival.complete:
-                conn.arrival.continuable = False
-                conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
+            for _ in range(_RECORDS):
+                if conn.arrival.complete:
+                    return True
+                self._receive_some(conn)
         self._spare_memory(conn)
         return bool(conn.arrival.complete)
+
+    def _receive_some(self, conn: Connection) -> None:
+        if not (data := conn.sock.recv(_RECEIVED_BYTES)):
+            raise OSError("closed by the client")
+        conn.arrival.take(data)
+        if conn.arrival.too_long:
+            status = "431 Request Header Fields Too Large"
+            raise Refused("head_too_long", "the request's headers are too long", status)
+        if conn.arrival.continuable and not conn.arrival.complete:
+            conn.arrival.continuable = False
+            conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _spare_memory(self, newest: Connection) -> None:
         """Keep what has arrived within twice the largest request, at the cost of the slowest."""

@@ -64,7 +64,7 @@ class Filter:
         with self._view.lock:
             self._view.expire()
             answers = self._answers.of(pod, args.names)
-            if answers and all(answer.reason is not None for answer in answers.values()):
+            if answers and all(answer.reason is not None for answer in set(answers.values())):
                 self._retry.refused(pod)
                 self._telling.refused(pod, answers)
             elif answers:
@@ -84,7 +84,7 @@ def _result(args: FilterArgs, answers: Mapping[str, Answer], awaited: str = "") 
     A pod whose victims are still ending on its nominated node would be let loose on other nodes'
     pods if that node were said to be beyond help; the scheduler then waits for the victims.
     """
-    fitting = [name for name, answer in answers.items() if answer.reason is None]
-    words = {name: answer.words for name, answer in answers.items() if answer.words}
+    words = {name: each.words for name, each in answers.items() if each.reason is not None}
+    fitting = [name for name in answers if name not in words] if words else answers
     failed = {awaited: words.pop(awaited)} if awaited in words else {}
     return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=words)

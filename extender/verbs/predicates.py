@@ -149,6 +149,6 @@ class Predicates:
 
 
 def _answer(args: FilterArgs, chosen: list[str], answers: Mapping[str, Answer]) -> bytes:
-    words = {name: answer.words for name, answer in answers.items() if answer.words}
+    words = {name: answer.words for name, answer in answers.items() if answer.reason}
     # Schedulers before 1.21 read only FailedNodes; later ones let the other field win.
     return encode_filter_result(args, chosen=chosen, failed=words, unresolvable=words)

@@ -53,7 +53,9 @@ class Prioritize:
 
 def scores(answers: Mapping[str, Answer]) -> dict[str, int]:
     """Return each node's score by its place among the different ranks of those that fit."""
-    ranks = sorted({each.rank for each in answers.values() if each.reason is None})
+    different = set(answers.values())  # nodes by the thousand share a few answers
+    ranks = sorted({each.rank for each in different if each.reason is None})
     steps = max(1, len(ranks) - 1)
-    score = {rank: MOST - (MOST - 1) * at // steps for at, rank in enumerate(ranks)}
-    return {name: score[each.rank] if each.reason is None else 0 for name, each in answers.items()}
+    of_rank = {rank: MOST - (MOST - 1) * at // steps for at, rank in enumerate(ranks)}
+    score = {each: of_rank[each.rank] if each.reason is None else 0 for each in different}
+    return dict(zip(answers, map(score.__getitem__, answers.values()), strict=True))

@@ -1,12 +1,11 @@
 """What is said of a decision beside the answer: a metric, a record, and an Event on the pod."""
 
-import collections
 import functools
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from extender.decisions import Decisions
-from extender.state.memory import Answer
+from extender.state.memory import Answer, count_reasons
 from extender.state.pods import PodState
 from extender.writes.events import PodEvent
 from gpustack.model.explanation import Reason
@@ -62,12 +61,12 @@ class Telling:
 
     def fits(self, pod: PodState, answers: Mapping[str, Answer]) -> None:
         """Some node has room; nothing is decided yet."""
-        self._decisions.tell(pod, "Fits", reasons=(each.reason for each in answers.values()))
+        self._decisions.tell(pod, "Fits", reasons=count_reasons(answers.values()))
 
     def placed(self, pod: PodState, placement: Placement, answers: Mapping[str, Answer]) -> None:
         """A pod got cards."""
         self._count("Placed")
-        reasons = (each.reason for each in answers.values())
+        reasons = count_reasons(answers.values())
         self._decisions.tell(pod, "Placed", reasons=reasons, placement=placement)
         message = f"reserved on {placement.node}: {_cards(placement)}"
         self._tell(pod, "GPUReserved", message, warning=False)
@@ -76,7 +75,7 @@ class Telling:
         """A pod was bound to a node, with cards or, where it asks for none, without."""
         self._count("Bound")
         if placement is not None:
-            self._decisions.tell(pod, "Bound", reasons=(None,), placement=placement)
+            self._decisions.tell(pod, "Bound", reasons={None: 1}, placement=placement)
             message = f"bound to {placement.node}: {_cards(placement)}"
             self._tell(pod, "GPUBound", message, warning=False)
 
@@ -94,15 +93,14 @@ class Telling:
 
     def refused(self, pod: PodState, answers: Mapping[str, Answer]) -> None:
         """No node has room: the commonest reason is the Event's, its numbers are worded later."""
-        reasons = collections.Counter(
-            each.reason for each in answers.values() if each.reason is not None
-        )
+        counts = count_reasons(answers.values())
+        reasons = {reason: count for reason, count in counts.items() if reason is not None}
         most = min(reasons, key=lambda reason: (-reasons[reason], reason), default=Reason.NO_CARDS)
         self._count(most)
-        self._decisions.tell(pod, most, reasons=reasons.elements())
+        self._decisions.tell(pod, most, reasons=counts)
         if not self._events.told(pod.uid, _REFUSED):
             example = next((name for name, each in answers.items() if each.reason is most), "")
-            message = functools.partial(self._wording, pod, dict(reasons), example)
+            message = functools.partial(self._wording, pod, reasons, example)
             self._tell(pod, most, message, topic=_REFUSED)
 
     def _tell(

@@ -1,7 +1,9 @@
 """Events on pods: the numbers behind a refusal, where `kubectl describe pod` shows them.
 
 Nothing waits for an event: they are queued, written by one thread, said once a minute at most for
-the same pod and topic, and dropped when the API server can't keep up.
+the same pod and topic, and dropped when the API server can't keep up. Of a wave of pods that fit,
+some get an Event that names their cards, which their annotations do as well; those that don't fit
+need theirs more.
 """
 
 import collections
@@ -23,6 +25,8 @@ _REMEMBERED: Final = 10_000
 _REPEAT_SECONDS: Final = 60.0
 _LONGEST_MESSAGE: Final = 1024  # limit of core/v1 Event
 _PER_SECOND: Final = 20  # an Event costs the API server as much as a binding
+_GOOD_NEWS: Final = 20  # Events that aren't warnings: so many at once,
+_GOOD_NEWS_PER_SECOND: Final = 5  # and in the long run
 _COMPONENT: Final = "gpustack-extender"
 
 
@@ -67,6 +71,7 @@ class EventRecorder:
         self._queue: queue.Queue[PodEvent | None] = queue.Queue(maxsize=_QUEUE_EVENTS)
         self._lock = threading.Lock()
         self._told: collections.OrderedDict[tuple[str, str], float] = collections.OrderedDict()
+        self._allowed, self._allowed_at = float(_GOOD_NEWS), clock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
@@ -95,6 +100,9 @@ class EventRecorder:
         key = (event.uid, event.topic or event.reason)
         if self.told(*key):
             return
+        if not event.warning and not self._may_tell_good_news():
+            self._on_drop()
+            return
         with self._lock:
             self._told[key] = self._clock()
             self._told.move_to_end(key)
@@ -104,6 +112,16 @@ class EventRecorder:
             self._queue.put_nowait(event)
         except queue.Full:
             self._on_drop()
+
+    def _may_tell_good_news(self) -> bool:
+        with self._lock:
+            now = self._clock()
+            earned = (now - self._allowed_at) * _GOOD_NEWS_PER_SECOND
+            self._allowed, self._allowed_at = min(_GOOD_NEWS, self._allowed + earned), now
+            if self._allowed < 1:
+                return False
+            self._allowed -= 1
+            return True
 
     def _run(self) -> None:
         while not self._stop.is_set():

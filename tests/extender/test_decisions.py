@@ -1,5 +1,6 @@
 """The record of the last decisions: what is kept of which call."""
 
+import functools
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ from extender.errors import CannotDecide
 from extender.state.pods import PodState
 from gpustack.model.explanation import Reason
 from gpustack.wire.extender_bodies import PodName
+from tests.extender.calls import at_once
 from tests.extender.states import waiting
 
 POD = waiting("p", None)
@@ -16,7 +18,7 @@ POD = waiting("p", None)
 
 def told(decisions: Decisions, outcome: str, pod: PodState = POD) -> Told:
     with decisions.call("filter"):
-        decisions.tell(pod, outcome, reasons=(Reason.NO_CARDS, None, Reason.NO_CARDS))
+        decisions.tell(pod, outcome, reasons={Reason.NO_CARDS: 2, None: 1})
     return decisions.last[0]
 
 
@@ -81,11 +83,7 @@ def test_calls_at_the_same_time_do_not_mix() -> None:
             decisions.tell(waiting(name, None), "Fits")
             both.wait()
 
-    threads = [threading.Thread(target=ask, args=(name,)) for name in ("filter", "bind")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once([functools.partial(ask, name) for name in ("filter", "bind")])
     assert {(each.verb, each.pod) for each in decisions.last} == {
         ("filter", "filter"),
         ("bind", "bind"),

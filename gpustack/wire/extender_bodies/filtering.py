@@ -130,15 +130,14 @@ def encode_filter_result(
 
     Args:
         args: the request.
-        chosen: names of the nodes that remain.
+        chosen: names of the nodes that remain, of those in the request.
         failed: node name to reason, of nodes that preemption might help.
         unresolvable: node name to reason, of nodes that it can't; schedulers since 1.21 know it,
             and it wins over ``failed``.
     """
-    kept = frozenset(chosen)
     if args.items is None:
-        names = [name for name in args.names if name in kept]
-        return _result(None, names, failed, unresolvable, "")
+        return _result(None, list(chosen), failed, unresolvable, "")
+    kept = frozenset(chosen)
     pairs = zip(args.names, args.items, strict=True)
     nodes = {"metadata": {}, "items": [item for name, item in pairs if name in kept]}
     return _result(nodes, None, failed, unresolvable, "")

@@ -9,6 +9,14 @@ MOST: Final = 10
 """The best score; the scheduler stretches 0..10 to its own scale."""
 
 
+class _HostPriority(msgspec.Struct, gc=False, rename="pascal"):
+    host: str
+    score: int
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
 def encode_priorities(scores: Mapping[str, int]) -> bytes:
     """Write `HostPriorityList`: a score for each node, in the order given."""
-    return msgspec.json.encode([{"Host": host, "Score": score} for host, score in scores.items()])
+    return _ENCODER.encode(list(map(_HostPriority, scores, scores.values())))

@@ -1,0 +1,47 @@
+"""Events about pods: which of many are written when there are too many for the API server."""
+
+import pathlib
+
+from extender.writes.events import EventRecorder, PodEvent
+from gpustack.adapters.kube import KubeClient
+from tests.extender.client import eventually
+from tests.fakes.kube_api import FakeKubeApi
+
+NAMESPACE = "team"
+
+
+def event(number: int, *, warning: bool) -> PodEvent:
+    return PodEvent(
+        namespace=NAMESPACE,
+        name=f"pod-{number}",
+        uid=f"uid-{number}",
+        reason="NoRoom" if warning else "GPUBound",
+        message="said",
+        warning=warning,
+    )
+
+
+def test_of_a_wave_of_pods_that_fit_some_are_told_and_all_that_do_not(
+    tmp_path: pathlib.Path,
+) -> None:
+    dropped: list[None] = []
+    seconds = [100.0]
+    with FakeKubeApi() as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        recorder = EventRecorder(
+            client, on_drop=lambda: dropped.append(None), clock=lambda: seconds[0]
+        )
+        for number in range(100):
+            recorder.record(event(number, warning=False))
+        assert len(dropped) == 80
+        seconds[0] += 1
+        for number in range(100, 110):
+            recorder.record(event(number, warning=False))
+        assert len(dropped) == 85
+        recorder.record(event(200, warning=True))
+        recorder.start()
+        try:
+            eventually(lambda: len(api.store.list("events")[1]) == 26)
+        finally:
+            recorder.stop()
+        assert sum(each["type"] == "Warning" for each in api.store.list("events")[1]) == 1
