@@ -9,15 +9,34 @@ import dataclasses
 import datetime
 import ipaddress
 import json
+import pathlib
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-# longer than any bench lives, and backdated for hosts whose clock is a little behind
-LIFETIME = datetime.timedelta(days=365)
-BACKDATED = datetime.timedelta(hours=1)
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """When a certificate is good, counted from now."""
+
+    begins: datetime.timedelta
+    ends: datetime.timedelta
+
+
+LASTING = Validity(
+    begins=-datetime.timedelta(hours=1),  # for hosts whose clock is a little behind
+    ends=datetime.timedelta(days=365),  # longer than any bench lives
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The files of a certificate and its private key."""
+
+    certificate: pathlib.Path
+    key: pathlib.Path
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +45,13 @@ class Pair:
 
     certificate: bytes
     key: bytes
+
+    def store(self, folder: pathlib.Path, name: str) -> Stored:
+        """Write both into a folder, in place of what has the name there."""
+        stored = Stored(certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
+        stored.certificate.write_bytes(self.certificate)
+        stored.key.write_bytes(self.key)
+        return stored
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,19 +66,23 @@ class Authority:
         """Return the authority's own certificate and key."""
         return Pair(certificate=_certificate_pem(self.certificate), key=_key_pem(self.key))
 
-    def client(self, user: str, groups: tuple[str, ...] = ()) -> Pair:
+    def client(self, user: str, groups: tuple[str, ...] = (), *, valid: Validity = LASTING) -> Pair:
         """Sign a certificate that lets its holder log in as a user who is in some groups."""
-        return self._sign(_name(user, groups), oid.ExtendedKeyUsageOID.CLIENT_AUTH, ())
+        return self._sign(_name(user, groups), oid.ExtendedKeyUsageOID.CLIENT_AUTH, (), valid)
 
     def server(self, name: str, also: tuple[str, ...]) -> Pair:
         """Sign a certificate of a server that is reached under these names and addresses."""
-        return self._sign(_name(name), oid.ExtendedKeyUsageOID.SERVER_AUTH, (name, *also))
+        return self._sign(_name(name), oid.ExtendedKeyUsageOID.SERVER_AUTH, (name, *also), LASTING)
 
     def _sign(
-        self, subject: x509.Name, usage: x509.ObjectIdentifier, names: tuple[str, ...]
+        self,
+        subject: x509.Name,
+        usage: x509.ObjectIdentifier,
+        names: tuple[str, ...],
+        valid: Validity,
     ) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, self.certificate.subject, key.public_key())
+        builder = _builder(subject, self.certificate.subject, key.public_key(), valid)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if names:
             alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
@@ -64,7 +94,7 @@ class Authority:
 def authority(name: str) -> Authority:
     """Make a new certificate authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(_name(name), _name(name), key.public_key())
+    builder = _builder(_name(name), _name(name), key.public_key(), LASTING)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     return Authority(builder.sign(key, hashes.SHA256()), key)
 
@@ -128,7 +158,7 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, valid: Validity
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -137,8 +167,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + LIFETIME)
+        .not_valid_before(now + valid.begins)
+        .not_valid_after(now + valid.ends)
     )
 
 

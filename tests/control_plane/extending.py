@@ -7,7 +7,7 @@ import json
 import pathlib
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -115,6 +115,7 @@ def start(
     *,
     port: int = 0,
     secured: bool = False,
+    environment: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Iterator[RunningExtender]:
     """Run an extender as long as the block does; it is ready when the block begins.
@@ -124,6 +125,7 @@ def start(
         kubeconfig: its identity.
         port: where it listens; 0 for a free port.
         secured: serve TLS, to clients with kube-scheduler's certificate only.
+        environment: what it gets beside our own environment.
         settings: what its configuration says beside these.
     """
     port = port or free_port()
@@ -134,7 +136,7 @@ def start(
         values["tls"], tls = _certificates(folder)
     file.write_text(yaml.safe_dump(values))
     command = [sys.executable, "-m", "extender.main", "--config", str(file)]
-    with running(command, folder / f"extender-{port}.log") as process:
+    with running(command, folder / f"extender-{port}.log", environment) as process:
         found = RunningExtender(process=process, port=port, tls=tls)
         process.wait_until(found.ready)
         yield found

@@ -1,12 +1,13 @@
 """Start a program, see it answer, and end it: one process with its output in a file."""
 
 import contextlib
+import os
 import pathlib
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 15.0
@@ -29,8 +30,19 @@ def free_port() -> int:
 class Process:
     """A running program."""
 
-    def __init__(self, command: Sequence[str | pathlib.Path], log: pathlib.Path) -> None:
-        """Start it; its output is appended to ``log``."""
+    def __init__(
+        self,
+        command: Sequence[str | pathlib.Path],
+        log: pathlib.Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it; its output is appended to ``log``.
+
+        Args:
+            command: the program and its arguments.
+            log: a file.
+            environment: what it gets beside our own environment.
+        """
         self.name = pathlib.Path(command[0]).name
         self.log = log
         with log.open("ab") as sink:
@@ -39,6 +51,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
+                env={**os.environ, **(environment or {})},
             )
 
     @property
@@ -93,9 +106,13 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str | pathlib.Path], log: pathlib.Path) -> Iterator[Process]:
-    """Run a program as long as the block does."""
-    process = Process(command, log)
+def running(
+    command: Sequence[str | pathlib.Path],
+    log: pathlib.Path,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Process]:
+    """Run a program as long as the block does; arguments as ``Process``."""
+    process = Process(command, log, environment)
     try:
         yield process
     finally:

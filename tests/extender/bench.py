@@ -2,57 +2,55 @@
 
 import contextlib
 import dataclasses
-import http.client
+import datetime
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import flask
 import werkzeug.serving
 
 from extender.service import Extender
 from extender.settings import QuotaSource, Settings
 from extender.web.app import create_app
-from gpustack.model.device import Card, Node
+from gpustack.model.device import Node
 from gpustack.wire.annotations import Keys
-from gpustack.wire.nodes import NodeLabels, encode_devices
+from gpustack.wire.nodes import NodeLabels
+from tests.control_plane import fleet
+from tests.extender.client import Answer, call, eventually
 from tests.fakes.kube_api import FakeKubeApi
+from tests.model.machines import card, grouped
 
+PREDICATES = "/scheduler/predicates"
 KEYS = Keys("tencent.com")
-WAIT_SECONDS = 10
-GIB = 1 << 30
+LEAVING = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+MODEL = "NVIDIA A100-SXM4-80GB"
+CARD_UNITS = 320
+"""Memory of a card: 80 GiB."""
 
 
-def node(name: str, cards: int = 2, *, memory_gib: int = 80, **metadata: Any) -> dict[str, Any]:
-    """A node of the API with equal cards, as the agent annotates it."""
-    model = Node(
-        name=name,
-        cards=tuple(
-            Card(
-                minor=minor,
-                uuid=f"GPU-{name}-{minor}",
-                model="NVIDIA A100-SXM4-80GB",
-                memory_bytes=memory_gib * GIB,
-                sms=108,
-                numa=0,
-                bus=f"0000:{minor:02x}:00.0",
-            )
-            for minor in range(cards)
-        ),
-        links=tuple(tuple("X" if a == b else "NV12" for b in range(cards)) for a in range(cards)),
-        driver="535.261.03",
-        cuda="12.2",
-    )
-    annotations = {KEYS.gpu_devices: encode_devices(model)} if cards else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "annotations": annotations, **metadata},
-        "spec": {},
-        "status": {"allocatable": {"cpu": "8"}},
-    }
+def node(name: str, cards: int = 2) -> dict[str, Any]:
+    """A node of the API with equal cards, as its agent describes it, or one without any."""
+    if not cards:
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name},
+            "spec": {},
+            "status": {"allocatable": {"cpu": "8"}},
+        }
+    made = (card(at, CARD_UNITS, uuid=f"GPU-{name}-{at}", model=MODEL) for at in range(cards))
+    links = grouped(cards, within="NV12")
+    return fleet.gpu_node(Node(name=name, cards=tuple(made), links=links))
+
+
+def original_node(name: str) -> dict[str, Any]:
+    """A node with two cards of 32 units as the manager before ours shows it: only their sums."""
+    value = node(name, 0)
+    value["status"]["allocatable"] = {KEYS.vcuda_core: "200", KEYS.vcuda_memory: "64"}
+    return value
 
 
 def limits(core: object = None, memory: object = None) -> dict[str, Any]:
@@ -79,13 +77,17 @@ def pod(
     }
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Answer:
-    """An HTTP answer; ``body`` is decoded when it is JSON."""
-
-    status: int
-    body: Any
-    raw: bytes
+def unschedulable(message: str, seconds_from_now: float = 0) -> dict[str, Any]:
+    """What the scheduler writes on a pod that it finds no node for."""
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds_from_now)
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "lastTransitionTime": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return {"status": {"conditions": [condition]}}
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -98,13 +100,7 @@ class Bench:
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
         """Make one HTTP request of its own connection."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
-        with contextlib.closing(connection):
-            connection.request(method, path, body, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            raw = response.read()
-            decoded = json.loads(raw) if response.getheader("Content-Type") == JSON else None
-            return Answer(status=response.status, body=decoded, raw=raw)
+        return call(self.port, method, path, body)
 
     def ask(self, asked: dict[str, Any], nodes: list[str] | None = None) -> Any:
         """Call predicates as a scheduler with ``nodeCacheCapable: true``; returns the result."""
@@ -118,13 +114,28 @@ class Bench:
         """Create a pod; returns it as the scheduler's watch shows it."""
         return self.api.create("pods", value)
 
+    def sees(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """Wait until the extender knows this version of a pod; returns it."""
+        version = int(pod["metadata"]["resourceVersion"])
+
+        def shown() -> bool:
+            known = self.service.view.pod(pod["metadata"]["uid"])
+            return known is not None and known.version >= version
+
+        eventually(shown)
+        return pod
+
     def place(self, name: str, core: object, memory: object = None, **options: Any) -> Any:
         """Create a pod and ask for it."""
         return self.ask(self.create(pod(name, core, memory, **options)))
 
-    def bind(self, name: str, to: str) -> None:
-        """Bind a pod as the scheduler does."""
-        self.api.edit("pods", name, {"spec": {"nodeName": to}})
+    def bind(self, name: str, to: str) -> dict[str, Any]:
+        """Bind a pod as the scheduler does; returns it."""
+        return self.api.edit("pods", name, {"spec": {"nodeName": to}})
+
+    def end(self, name: str) -> dict[str, Any]:
+        """Let a pod begin to end, as its deletion does; returns it."""
+        return self.api.edit("pods", name, LEAVING)
 
     def annotations(self, name: str) -> dict[str, str]:
         found: dict[str, str] = self.api.get("pods", name)["metadata"].get("annotations") or {}
@@ -134,17 +145,6 @@ class Bench:
         found = self.service.view.node(name)
         assert found is not None
         return sum(found.free_cores(index) for index in range(len(found.cards)))
-
-
-PREDICATES = "/scheduler/predicates"
-JSON = "application/json"
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
 
 
 def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> Settings:
@@ -177,16 +177,25 @@ def serving(
     chosen = settings(api, folder, **changes)
     service = Extender(chosen)
     app = create_app(service, request_limit_bytes=chosen.request_limit_bytes)
+    with listening(app) as port:
+        service.start()
+        try:
+            if wait:
+                eventually(lambda: not service.unready)
+            yield Bench(api=api, service=service, port=port)
+        finally:
+            service.stop()
+
+
+@contextlib.contextmanager
+def listening(app: flask.Flask) -> Iterator[int]:
+    """Serve an application on a free port of loopback."""
     server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    service.start()
     try:
-        if wait:
-            eventually(lambda: not service.unready)
-        yield Bench(api=api, service=service, port=server.server_port)
+        yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-        service.stop()

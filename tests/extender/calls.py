@@ -1,6 +1,7 @@
 """What kube-scheduler asks of the verbs filter, prioritize, bind and preempt, by names."""
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -48,10 +49,23 @@ def bind(bench: Bench, asked: dict[str, Any], node: str) -> str:
     return error
 
 
+def bindings(bench: Bench, name: str = "p") -> list[dict[str, Any]]:
+    """The bodies of all Bindings of a pod that were sent to the API server."""
+    return [request.body for request in bench.api.asked("POST", f"/pods/{name}/binding$")]
+
+
 def bound(bench: Bench, name: str, node: str, *asks: object, **options: Any) -> dict[str, Any]:
     """Create a pod, and have it bound, with cards where it asks for any; returns it."""
     assert bind(bench, bench.create(pod(name, *asks, **options)), node) == ""
     return bench.api.get("pods", name)
+
+
+def recreated(bench: Bench) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A pod that is gone, and another of its name; the extender's watch shows the first still."""
+    first = bench.sees(bench.create(pod("p", 50, 32)))
+    bench.api.hold_watches()
+    bench.api.delete("pods", "p")
+    return first, bench.create(pod("p", 50, 32))
 
 
 def preempt(
@@ -81,6 +95,12 @@ def preempt_result(
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Make all calls at the same time; returns what they return."""
+    """Make all calls at the same moment; returns what they return."""
+    all_there = threading.Barrier(len(calls))
+
+    def make(call: Callable[[], Any]) -> Any:
+        all_there.wait()
+        return call()
+
     with ThreadPoolExecutor(len(calls)) as threads:
-        return [future.result() for future in [threads.submit(call) for call in calls]]
+        return [future.result() for future in [threads.submit(make, call) for call in calls]]

@@ -23,3 +23,11 @@ def bench(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
         api.create("nodes", node(name, cards))
     with serving(api, tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+def hurried(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+    """A ready extender of gpu1 alone that gives every decision up after a moment."""
+    api.create("nodes", node("gpu1"))
+    with serving(api, tmp_path, decision_seconds=0.3) as running:
+        yield running

@@ -9,6 +9,7 @@ from extender.state.reading import NodeState
 from extender.state.view import ClusterView
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
+from gpustack.model.placement import place
 from gpustack.model.request import PodRequest
 from gpustack.wire.annotations import Decision
 
@@ -54,6 +55,17 @@ def running(pod: PodState, placement: Placement, **fields: Any) -> PodState:
     decision = Decision(node=placement.node, time_ns=1, assigned=True, placement=placement)
     changes = {"node": placement.node, "decision": decision, "version": next(_VERSIONS), **fields}
     return replace(pod, **changes)
+
+
+def bound(seen: ClusterView, uid: str, request: PodRequest, node: str, **fields: Any) -> PodState:
+    """Bind a pod to a node of a view, with the cards that it gets there now; returns it."""
+    base = seen.node(node)
+    assert base is not None
+    placement = place(base, request)
+    assert isinstance(placement, Placement)
+    made = running(waiting(uid, request), placement, **fields)
+    seen.pod_event("ADDED", made)
+    return made
 
 
 def view(**options: Any) -> ClusterView:

@@ -10,8 +10,10 @@ import pytest
 from extender.web.app import create_app
 from gpustack.cli import main as cli
 from gpustack.wire import schemas
-from tests.extender.bench import Bench, eventually, node, pod, serving
+from tests.cli import snapshots
+from tests.extender.bench import Bench, node, pod, serving
 from tests.extender.calls import bind, bound, filter_nodes, preempt
+from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -54,7 +56,7 @@ def test_the_cluster_shows_each_card_and_who_holds_how_much_of_it(bench: Bench) 
 def test_the_cluster_follows_every_change(bench: Bench) -> None:
     bound(bench, "a", "gpu1", 40, 32)
     assert machine(cluster(bench), "gpu1")["pods"]
-    bench.api.edit("pods", "a", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    bench.end("a")
     eventually(lambda: machine(cluster(bench), "gpu1")["pods"][0]["leaving"])
     bench.api.delete("pods", "a")
     eventually(lambda: machine(cluster(bench), "gpu1")["pods"] == [])
@@ -88,8 +90,7 @@ def test_a_bad_request_says_what_is_wrong_with_it(bench: Bench) -> None:
 def test_quotas_stand_with_what_is_used(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     text = json.dumps({"default": {"quota": {"A100": 1.5}}})
-    metadata = {"namespace": "kube-system", "name": "gpuquota"}
-    api.create("configmaps", {"metadata": metadata, "data": {"gpu_quota": text}})
+    api.create("configmaps", snapshots.quota(text))
     with serving(api, tmp_path) as bench:
         bound(bench, "a", "gpu1", 40, 32)
         (found,) = cluster(bench)["quotas"]

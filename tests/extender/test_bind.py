@@ -1,21 +1,13 @@
-"""The verb bind: what is written, what is refused, and what a fault on the way leaves."""
+"""The verb bind: what is written and what is refused."""
 
 import functools
-import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.extender.bench import KEYS, Bench, eventually, limits, node, pod, serving
-from tests.extender.calls import at_once, bind, bound, filter_nodes, post
-from tests.fakes.kube_api import FakeKubeApi
-
-BINDING = r"/pods/p/binding$"
-
-
-def bindings(bench: Bench, name: str = "p") -> list[dict[str, Any]]:
-    return [request.body for request in bench.api.asked("POST", f"/pods/{name}/binding$")]
+from tests.extender.bench import KEYS, LEAVING, Bench, limits, original_node, pod
+from tests.extender.calls import at_once, bind, bindings, bound, filter_nodes, post, recreated
+from tests.extender.client import eventually
 
 
 def test_one_call_binds_the_pod_with_its_cards(bench: Bench) -> None:
@@ -77,7 +69,7 @@ def test_a_pod_that_runs_elsewhere_is_an_error_and_keeps_its_cards(bench: Bench)
 
 def test_a_pod_that_somebody_else_bound_without_cards_is_an_error(bench: Bench) -> None:
     created = bench.create(pod("p", 50, 32))
-    bench.api.edit("pods", "p", {"spec": {"nodeName": "gpu1"}})
+    bench.bind("p", "gpu1")
     assert "by somebody else, without cards" in bind(bench, created, "gpu1")
     assert bench.free_cores("gpu1") == 200
 
@@ -92,19 +84,14 @@ def test_another_pod_of_the_name_is_not_bound(bench: Bench) -> None:
 
 
 def test_nor_where_the_watch_has_not_shown_it_yet(bench: Bench) -> None:
-    first = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(first["metadata"]["uid"]) is not None)
-    bench.api.hold_watches()
-    bench.api.delete("pods", "p")
-    second = bench.create(pod("p", 50, 32))
+    first, second = recreated(bench)
     assert "is gone" in bind(bench, first, "gpu1")
     assert bench.api.get("pods", "p") == second
     assert bench.free_cores("gpu1") == 200
 
 
 def test_a_pod_that_is_gone_is_an_error_and_leaves_nothing(bench: Bench) -> None:
-    created = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    created = bench.sees(bench.create(pod("p", 50, 32)))
     bench.api.hold_watches()
     bench.api.delete("pods", "p")
     assert "is gone" in bind(bench, created, "gpu1")
@@ -116,20 +103,19 @@ def test_a_pod_that_is_gone_is_an_error_and_leaves_nothing(bench: Bench) -> None
     [
         ({"status": {"phase": "Failed"}}, "has finished"),
         ({"spec": {"schedulingGates": [{"name": "g"}]}}, "schedulingGates"),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
+        (LEAVING, "is being deleted"),
     ],
 )
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_pod_that_may_not_be_placed_is_an_error_and_leaves_nothing(
     bench: Bench, change: dict[str, Any], words: str, seen: bool
 ) -> None:
-    created = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    created = bench.sees(bench.create(pod("p", 50, 32)))
     if not seen:
         bench.api.hold_watches()
-    version = int(bench.api.edit("pods", "p", change)["metadata"]["resourceVersion"])
+    changed = bench.api.edit("pods", "p", change)
     if seen:
-        eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]).version == version)  # type: ignore[union-attr]
+        bench.sees(changed)
     assert words in bind(bench, created, "gpu1")
     assert "nodeName" not in bench.api.get("pods", "p")["spec"]
     assert bench.free_cores("gpu1") == 200
@@ -173,8 +159,7 @@ def test_a_card_that_another_pod_took_since_the_filter_is_told_with_the_numbers(
 
 @pytest.mark.parametrize("name", ["gpu9", "../../secrets", "gpu1,spec.nodeName!=x", "?watch=1"])
 def test_a_node_that_is_not_known_is_told_and_leads_to_no_path(bench: Bench, name: str) -> None:
-    created = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    created = bench.sees(bench.create(pod("p", 50, 32)))
     before = len(bench.api.requests)
     assert "NodeUnknown" in bind(bench, created, name)
     assert [r.path for r in bench.api.requests[before:] if not r.path.endswith("/events")] == []
@@ -207,91 +192,6 @@ def test_what_a_user_wrote_about_cards_is_removed_first(bench: Bench) -> None:
     eventually(lambda: bench.free_cores("gpu1") == 150)
 
 
-def test_a_pod_that_changed_since_is_looked_at_again(bench: Bench) -> None:
-    bound(bench, "first", "gpu1", 50, 32)  # an instance that just wrote relies on its watch
-    created = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
-    bench.api.hold_watches()
-    wanted = {"metadata": {"annotations": {KEYS.gpu_uuid: "GPU-gpu1-1"}}}
-    bench.api.edit("pods", "p", wanted)
-    assert bind(bench, created, "gpu1") == ""
-    assert bench.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
-    assert len(bindings(bench)) == 2
-
-
-@pytest.mark.parametrize("status", [400, 403, 404, 422, 429])
-def test_a_binding_that_is_refused_leaves_nothing(bench: Bench, status: int) -> None:
-    bench.api.faults.fail("POST", BINDING, status=status, reason="No")
-    created = bench.create(pod("p", 50, 32))
-    error = bind(bench, created, "gpu1")
-    assert ("is gone" if status == 404 else str(status)) in error
-    assert bench.free_cores("gpu1") == 200
-    assert len(bindings(bench)) == 1
-
-
-@pytest.mark.parametrize("status", [409, 500, 503, 504])
-def test_a_binding_that_failed_once_is_tried_again(bench: Bench, status: int) -> None:
-    bench.api.faults.fail("POST", BINDING, status=status)
-    assert bind(bench, bench.create(pod("p", 50, 32)), "gpu1") == ""
-    eventually(lambda: bench.free_cores("gpu1") == 150)
-
-
-@pytest.mark.parametrize("status", [409, 500])
-def test_one_that_fails_each_time_is_an_error_and_leaves_nothing(bench: Bench, status: int) -> None:
-    bench.api.faults.fail("POST", BINDING, status=status, times=100)
-    created = bench.create(pod("p", 50, 32))
-    error = bind(bench, created, "gpu1")
-    assert f"was not bound in 5 tries: API server answered {status}" in error
-    assert bench.free_cores("gpu1") == 200
-    assert len(bindings(bench)) <= 5
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_binding_whose_answer_is_lost_is_found_out(bench: Bench, when: str) -> None:
-    bench.api.faults.drop("POST", BINDING, when=when)
-    assert bind(bench, bench.create(pod("p", 50, 32)), "gpu1") == ""
-    assert bench.api.get("pods", "p")["spec"]["nodeName"] == "gpu1"
-    eventually(lambda: bench.free_cores("gpu1") == 150)
-    assert len(bindings(bench)) == (1 if when == "after" else 2)
-
-
-def test_a_server_that_falls_silent_keeps_the_cards_reserved(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
-    api.create("nodes", node("gpu1"))
-    with serving(api, tmp_path, decision_seconds=0.3) as bench:
-        created = bench.create(pod("p", 50, 32))
-        eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
-        held = api.faults.hold("POST", BINDING)
-        api.faults.hold("GET", "/pods/p$", times=9)
-        api.faults.hold("PATCH", "/pods/p$", times=9)
-        assert "/pods/p" in bind(bench, created, "gpu1")
-        assert bench.free_cores("gpu1") == 150
-        assert held.gate is not None
-        held.gate.set()  # the server carries the binding out after all
-        eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]).node == "gpu1")  # type: ignore[union-attr]
-        assert bench.free_cores("gpu1") == 150
-        assert bind(bench, created, "gpu1") == ""
-
-
-def test_a_late_binding_can_not_happen_once_its_cards_are_free(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
-    api.create("nodes", node("gpu1"))
-    with serving(api, tmp_path, decision_seconds=0.3) as bench:
-        created = bench.create(pod("p", 50, 32))
-        eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
-        held = [api.faults.hold("POST", BINDING) for _ in range(5)]
-        assert bind(bench, created, "gpu1") != ""
-        assert bench.free_cores("gpu1") == 200
-        for fault in held:
-            assert fault.gate is not None
-            fault.gate.set()
-        other = bound(bench, "other", "gpu1", 200)
-        assert "nodeName" not in api.get("pods", "p")["spec"]
-        assert other["spec"]["nodeName"] == "gpu1"
-
-
 def test_a_second_request_for_the_pod_waits_for_the_first(bench: Bench) -> None:
     created = bench.create(pod("p", 50, 32))
     errors = at_once([functools.partial(bind, bench, created, "gpu1")] * 8)
@@ -302,13 +202,7 @@ def test_a_second_request_for_the_pod_waits_for_the_first(bench: Bench) -> None:
 def test_of_fifty_pods_that_want_the_last_card_one_gets_it(bench: Bench) -> None:
     bound(bench, "first", "gpu1", 100)
     wanting = [bench.create(pod(f"p{i}", 100)) for i in range(50)]
-    barrier = threading.Barrier(50)
-
-    def ask(value: dict[str, Any]) -> str:
-        barrier.wait()
-        return bind(bench, value, "gpu1")
-
-    errors = at_once([functools.partial(ask, value) for value in wanting])
+    errors = at_once([functools.partial(bind, bench, value, "gpu1") for value in wanting])
     assert errors.count("") == 1
     assert all("NoWholeCard" in error for error in errors if error)
     held = [
@@ -319,26 +213,8 @@ def test_of_fifty_pods_that_want_the_last_card_one_gets_it(bench: Bench) -> None
     assert sorted(held) == ["GPU-gpu1-0", "GPU-gpu1-1"]
 
 
-def test_an_instance_that_takes_over_reads_what_its_watch_has_not_shown(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
-    api.create("nodes", node("gpu1"))
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    with serving(api, tmp_path / "a") as one, serving(api, tmp_path / "b") as two:
-        api.hold_watches()
-        assert bind(one, one.create(pod("x", 100)), "gpu1") == ""
-        assert bind(two, two.create(pod("y", 100)), "gpu1") == ""
-        assert "NoWholeCard" in bind(two, two.create(pod("z", 100)), "gpu1")
-        held = [one.annotations(name)["tencent.com/predicate-gpu-idx-0"] for name in ("x", "y")]
-        assert sorted(held) == ["0", "1"]
-        api.release_watches()
-
-
 def test_a_node_without_published_uuids_gets_minors_only(bench: Bench) -> None:
-    old = node("old", cards=0)
-    old["status"]["allocatable"] = {KEYS.vcuda_core: "200", KEYS.vcuda_memory: "64"}
-    bench.api.create("nodes", old)
+    bench.api.create("nodes", original_node("old"))
     eventually(lambda: bench.service.view.node("old") is not None)
     stale = {"tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-0"}
     created = bench.create(pod("p", 50, 16, annotations=stale))
@@ -351,13 +227,3 @@ def test_a_node_without_published_uuids_gets_minors_only(bench: Bench) -> None:
 def test_a_body_without_a_field_is_400_and_names_it(bench: Bench) -> None:
     body = {"PodName": "p", "PodNamespace": "default", "PodUID": "1"}
     assert post(bench, "bind", body, status=400) == {"Error": "Node: is missing"}
-
-
-def test_before_the_first_sync_nothing_is_bound(api: FakeKubeApi, tmp_path: Path) -> None:
-    api.create("nodes", node("gpu1"))
-    fault = api.faults.hold("GET", "/pods$")
-    with serving(api, tmp_path, wait=False) as bench:
-        assert fault.reached.wait(10)
-        assert "first list" in bind(bench, bench.create(pod("p", 50, 32)), "gpu1")
-        assert fault.gate is not None
-        fault.gate.set()

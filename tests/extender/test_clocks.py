@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
@@ -103,14 +105,95 @@ def test_a_reservation_older_than_its_time_is_none(clocks: Clocks) -> None:
     assert free(seen)
 
 
-def test_a_decision_after_the_clock_was_set_back_is_later_than_the_one_before(
+@given(jumps=st.lists(st.integers(-7200, 7200), max_size=20), back=st.booleans())
+def test_a_decision_has_a_name_of_its_own_and_is_dated_by_the_clock(
+    jumps: list[int], back: bool
+) -> None:
+    clocks = Clocks()
+    seen = clocks.view()
+    seen.pod_event("ADDED", waiting("a", CARD))
+    before = seen.assume("a", cards())
+    for jump in jumps:
+        clocks.jump(-jump if back else jump)
+        seen.forget("a", before)
+        time_ns = seen.assume("a", cards())
+        assert time_ns != before
+        assert 0 <= time_ns - clocks.now_ns() <= 61e9
+        before = time_ns
+
+
+def test_decisions_follow_each_other_while_the_clock_is_set_back_a_little(clocks: Clocks) -> None:
+    seen = clocks.view()
+    seen.pod_event("ADDED", waiting("a", CARD))
+    first = seen.assume("a", cards())
+    clocks.jump(-5.0)
+    assert seen.assume("a", cards()) > first
+
+
+def refused(asked: PodState, clocks: Clocks, words: str = "0 nodes") -> PodState:
+    """The pod as the scheduler leaves it when it finds no node."""
+    return replace(
+        asked,
+        unschedulable=words,
+        unschedulable_ns=clocks.now_ns(),
+        version=asked.version + 1,
+    )
+
+
+@pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_refusal_from_before_a_decision_does_not_end_it_however_the_clock_is_set(
+    clocks: Clocks, jump: float, shown: bool
+) -> None:
+    seen, asked = clocks.view(), refused(waiting("a", CARD), clocks)
+    seen.pod_event("ADDED", asked)
+    clocks.jump(jump)
+    time_ns = seen.assume("a", cards())
+    if shown:
+        seen.pod_event("MODIFIED", decided(asked, time_ns))
+    assert not free(seen)
+
+
+@pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
+@pytest.mark.parametrize(("seconds", "ends"), [(29.0, False), (31.0, True)])
+def test_a_refusal_after_a_decision_ends_it_for_good_however_the_clock_is_set(
+    clocks: Clocks, jump: float, seconds: float, ends: bool
+) -> None:
+    seen, asked = clocks.view(), refused(waiting("a", CARD), clocks)
+    seen.pod_event("ADDED", asked)
+    there = decided(asked, seen.assume("a", cards()))
+    seen.pod_event("MODIFIED", there)
+    clocks.jump(jump)
+    clocks.run(seconds)
+    again = refused(there, clocks, "1 node, and it is full")
+    seen.pod_event("MODIFIED", again)
+    assert free(seen) is ends
+    seen.pod_event("MODIFIED", replace(again, labels={"a": "b"}, version=again.version + 1))
+    assert free(seen) is ends
+
+
+def test_a_decision_that_another_instance_has_just_written_is_young_whatever_our_clock_says(
     clocks: Clocks,
 ) -> None:
-    seen, asked = clocks.view(), waiting("a", CARD)
+    seen, asked = clocks.view(), refused(waiting("a", CARD), clocks)
     seen.pod_event("ADDED", asked)
-    first = seen.assume("a", cards())
-    clocks.jump(-HOUR)
-    assert seen.assume("a", cards()) > first
+    clocks.run(60.0)
+    seen.pod_event("MODIFIED", decided(asked, int((clocks.wall - HOUR) * 1e9)))
+    assert not free(seen)
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(29.0, False), (31.0, True)])
+def test_of_what_was_there_before_us_the_written_times_decide(
+    clocks: Clocks, seconds: float, ends: bool
+) -> None:
+    seen = clocks.view()
+    time_ns = clocks.now_ns()
+    clocks.run(seconds)
+    there = refused(decided(waiting("a", CARD), time_ns), clocks)
+    seen.pod_event("ADDED", there)
+    assert free(seen) is ends
+    seen.pod_event("MODIFIED", replace(there, labels={"a": "b"}, version=there.version + 1))
+    assert free(seen) is ends
 
 
 def test_a_decision_waits_for_its_write_until_the_pod_is_another_version(clocks: Clocks) -> None:

@@ -4,8 +4,6 @@ import ipaddress
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from hypothesis import strategies as st
 import gpustack
 from extender import main, settings
 from gpustack.wire.nodes import NodeLabels
-from tests.extender.bench import eventually, node, pod
+from tests.extender.bench import PREDICATES, node, pod
+from tests.extender.client import eventually
 from tests.extender.process import process
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -146,23 +145,11 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_process_decides_and_ends_cleanly_on_sigterm(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     with process(api, tmp_path) as started:
-        url = f"http://127.0.0.1:{started.port}"
-        eventually(lambda: ready(url))
+        eventually(lambda: started.call("GET", "/readyz").status == 200)
         body = {"Pod": api.create("pods", pod("p", 50, 32)), "NodeNames": ["gpu1"]}
-        request = urllib.request.Request(
-            f"{url}/scheduler/predicates", json.dumps(body).encode(), method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=10) as response:
-            assert json.load(response)["NodeNames"] == ["gpu1"]
+        answer = started.call("POST", PREDICATES, json.dumps(body).encode())
+        assert answer.body["NodeNames"] == ["gpu1"]
         assert started.stop() == 0
-    assert "placed pod=default/p node=gpu1" in started.log
-    assert "Traceback" not in started.log
-    assert all(line.startswith(("<", "  ")) for line in started.log.splitlines())
-
-
-def ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
+    assert "placed pod=default/p node=gpu1" in started.said
+    assert "Traceback" not in started.said
+    assert all(line.startswith(("<", "  ")) for line in started.said.splitlines())

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from extender.state.memory import Answer
 from extender.verbs.prioritizing import scores as score
 from gpustack.model.explanation import Reason
-from tests.extender.bench import KEYS, Bench, eventually, limits, node, pod, serving
+from tests.extender.bench import KEYS, LEAVING, Bench, limits, node, pod, serving
 from tests.extender.calls import args, bound, filter_nodes, post, scores
+from tests.extender.client import eventually
 from tests.extender.test_recorded import defaulted, full_nodes
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -94,7 +95,7 @@ def test_a_bad_request_is_refused_everywhere_and_an_event_names_the_field(bench:
         ({"status": {"phase": "Succeeded"}}, "has finished"),
         ({"spec": {"schedulingGates": [{"name": "g"}]}}, "schedulingGates"),
         ({"spec": {"nodeName": "gpu1"}}, "runs on node gpu1 already"),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
+        (LEAVING, "is being deleted"),
     ],
 )
 def test_a_pod_that_may_not_be_placed_is_an_error(
@@ -126,8 +127,7 @@ def test_what_a_pod_has_reserved_itself_is_free_to_it(bench: Bench) -> None:
 
 def test_a_nominated_pod_keeps_its_node_from_lower_ones(bench: Bench) -> None:
     first = {**pod("first", 200, priority=100), "status": {"nominatedNodeName": "gpu1"}}
-    uid = bench.create(first)["metadata"]["uid"]
-    eventually(lambda: bench.service.view.pod(uid) is not None)
+    bench.sees(bench.create(first))
     low = bench.create(pod("low", 50, 32, priority=0))
     high = bench.create(pod("high", 50, 32, priority=200))
     assert filter_nodes(bench, low)["NodeNames"] == ["gpu2"]
@@ -135,15 +135,13 @@ def test_a_nominated_pod_keeps_its_node_from_lower_ones(bench: Bench) -> None:
 
 
 def test_a_node_whose_victims_are_still_ending_is_waited_for(bench: Bench) -> None:
-    victim = bound(bench, "victim", "gpu1", 200)
+    bound(bench, "victim", "gpu1", 200)
     bound(bench, "other", "gpu2", 200)
     value = {**pod("p", 100, priority=100), "status": {"nominatedNodeName": "gpu1"}}
     created = bench.create(value)
     before = filter_nodes(bench, created)
     assert set(before["FailedAndUnresolvableNodes"]) == {"cpu1", "gpu1", "gpu2"}
-    bench.api.edit("pods", "victim", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    uid = victim["metadata"]["uid"]
-    eventually(lambda: bench.service.view.pod(uid).deletion)  # type: ignore[union-attr]
+    bench.sees(bench.end("victim"))
     result = filter_nodes(bench, created)
     assert set(result["FailedNodes"]) == {"gpu1"}
     assert set(result["FailedAndUnresolvableNodes"]) == {"cpu1", "gpu2"}

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import gpustack
-from tests.extender.bench import PREDICATES, Bench, eventually, node, pod, serving
+from tests.extender.bench import PREDICATES, Bench, node, pod, serving
+from tests.extender.calls import bind
+from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -106,7 +108,7 @@ def test_version_and_health_are_plain_text(bench: Bench) -> None:
     assert bench.call("GET", "/readyz").raw == b"ok\n"
 
 
-def test_ready_only_after_the_first_sync(api: FakeKubeApi, tmp_path: Path) -> None:
+def test_nothing_is_decided_before_the_first_sync(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     fault = api.faults.hold("GET", "/pods$")
     with serving(api, tmp_path, wait=False) as bench:
@@ -114,10 +116,10 @@ def test_ready_only_after_the_first_sync(api: FakeKubeApi, tmp_path: Path) -> No
         eventually(lambda: "list of pods" in bench.call("GET", "/readyz").raw.decode())
         assert bench.call("GET", "/readyz").status == 503
         assert bench.call("GET", "/healthz").status == 200
-        result = bench.ask(bench.create(pod("p", 50, 32)), ["gpu1"])
-        assert "first list" in result["Error"]
-        assert fault.gate is not None
-        fault.gate.set()
+        created = bench.create(pod("p", 50, 32))
+        assert "first list" in bench.ask(created, ["gpu1"])["Error"]
+        assert "first list" in bind(bench, created, "gpu1")
+        fault.release()
         eventually(lambda: bench.call("GET", "/readyz").status == 200)
 
 
@@ -137,33 +139,6 @@ def test_metrics_count_outcomes_and_time_verbs(bench: Bench) -> None:
     assert 'gpustack_extender_watch_age_seconds{resource="pods"}' in text
 
 
-def test_an_api_server_that_does_not_answer_is_an_error_within_the_deadline(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
-    api.create("nodes", node("gpu1"))
-    with serving(api, tmp_path, decision_seconds=0.3) as bench:
-        fault = api.faults.hold("PATCH", "/pods/slow$")
-        result = bench.place("slow", 50, 32)
-        assert "timed out" in result["Error"]
-        assert bench.free_cores("gpu1") == 150
-        assert fault.gate is not None
-        fault.gate.set()
-
-
-def test_a_second_request_for_the_same_pod_waits_for_the_first(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
-    api.create("nodes", node("gpu1"))
-    with serving(api, tmp_path, decision_seconds=0.3) as bench:
-        fault = api.faults.hold("PATCH", "/pods/slow$")
-        created = bench.create(pod("slow", 50, 32))
-        assert "timed out" in bench.ask(created)["Error"]
-        assert fault.gate is not None
-        fault.gate.set()
-        assert bench.ask(created)["NodeNames"] == ["gpu1"]
-        assert bench.free_cores("gpu1") == 150
-
-
 def test_nothing_is_written_for_a_caller_that_has_gone(bench: Bench) -> None:
     held = bench.api.faults.hold("GET", "/pods/p$")
     bench.api.hold_watches()
@@ -173,8 +148,7 @@ def test_nothing_is_written_for_a_caller_that_has_gone(bench: Bench) -> None:
         head = f"POST {PREDICATES} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         assert held.reached.wait(10)
-    assert held.gate is not None
-    held.gate.set()
+    held.release()
     outcome = 'gpustack_extender_decisions_total{outcome="CallerGone"} 1.0'
     eventually(lambda: outcome in bench.call("GET", "/metrics").raw.decode())
     assert bench.api.asked("PATCH", "") == []

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpustack.model.quota import NamespaceQuota, Quota
-from tests.extender.bench import KEYS, Bench, eventually, node, pod, serving
+from tests.extender.bench import KEYS, Bench, node, pod, serving
 from tests.extender.calls import at_once, bind
+from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 IDX = "tencent.com/predicate-gpu-idx-0"
@@ -131,8 +132,7 @@ def test_an_instance_that_was_idle_reads_again(
 def test_requests_that_arrive_together_share_the_first_ones_read(bench: Bench) -> None:
     for number in range(12):
         bench.api.create("nodes", node(f"more{number}"))
-    asked = [bench.create(pod(f"p{number}", 50, 32)) for number in range(12)]
-    eventually(lambda: all(bench.service.view.pod(p["metadata"]["uid"]) for p in asked))
+    asked = [bench.sees(bench.create(pod(f"p{number}", 50, 32))) for number in range(12)]
     eventually(lambda: len(bench.service.view.node_names) == 15)
     calls = [
         functools.partial(bind, bench, each, f"more{number}") for number, each in enumerate(asked)
@@ -143,9 +143,8 @@ def test_requests_that_arrive_together_share_the_first_ones_read(bench: Bench) -
 
 @pytest.mark.parametrize("path", ["/api/v1/pods$", "/nodes/gpu1$"])
 def test_a_read_that_fails_leaves_nothing_reserved(bench: Bench, path: str) -> None:
-    created = bench.create(pod("p", 50, 32))
     # By the watch: it is open, so the fault hits our read and not its own.
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    created = bench.sees(bench.create(pod("p", 50, 32)))
     bench.api.faults.fail("GET", path, status=500)
     assert "500" in bench.ask(created)["Error"]
     assert bench.free_cores("gpu1") == 200

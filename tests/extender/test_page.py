@@ -7,14 +7,12 @@ Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures are lef
 import contextlib
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import flask
 import pytest
-import werkzeug.serving
 from selenium.common.exceptions import JavascriptException
 from selenium.webdriver.common.keys import Keys as Press
 
@@ -23,9 +21,10 @@ from extender.snapshot import SnapshotExtender
 from extender.web.app import create_app
 from gpustack.model.device import Card, Node
 from tests.cli import snapshots
-from tests.extender.bench import Bench, eventually, pod
+from tests.extender.bench import Bench, listening, pod
 from tests.extender.browser import Browser, chromium
 from tests.extender.calls import bound, filter_nodes
+from tests.extender.client import eventually
 
 pytestmark = pytest.mark.long
 
@@ -74,15 +73,8 @@ def page(browser: Browser, bench: Bench) -> Browser:
 
 @contextlib.contextmanager
 def at(app: flask.Flask) -> Iterator[str]:
-    server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(app) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 def of_file(path: str) -> flask.Flask:

@@ -1,16 +1,13 @@
 """The verb `/scheduler/predicates`: what is chosen, what is written, what is refused."""
 
 import json
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpustack.adapters.kube import KubeClient, KubeError
-from tests.extender.bench import KEYS, Bench, eventually, node, pod
-
-CARDS_80_GIB = 320  # memory units of one card
+from tests.extender.bench import CARD_UNITS, KEYS, Bench, node, pod
+from tests.extender.calls import recreated
+from tests.extender.client import eventually
 
 
 def test_a_share_gets_one_node_and_one_card_before_the_answer(bench: Bench) -> None:
@@ -78,7 +75,7 @@ def test_the_fuller_node_is_filled_first_and_the_ninth_half_card_is_refused(benc
 
 
 def test_a_refusal_stands_with_its_numbers_in_an_event(bench: Bench) -> None:
-    bench.place("big", 50, CARDS_80_GIB + 1)
+    bench.place("big", 50, CARD_UNITS + 1)
     eventually(lambda: bool(bench.api.events()))
     (event,) = bench.api.events()
     assert event["involvedObject"]["name"] == "big"
@@ -193,8 +190,7 @@ def test_a_finished_pod_is_refused(bench: Bench) -> None:
 def test_a_bound_pod_is_refused_and_keeps_its_cards(bench: Bench) -> None:
     created = bench.create(pod("bound", 50, 32))
     bench.ask(created)
-    bench.bind("bound", "gpu1")
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]).node == "gpu1")  # type: ignore[union-attr]
+    bench.sees(bench.bind("bound", "gpu1"))
     assert "runs on node gpu1 already" in bench.ask(created)["Error"]
     assert bench.free_cores("gpu1") == 150
 
@@ -206,13 +202,9 @@ def test_a_pod_that_is_gone_is_an_error(bench: Bench) -> None:
 
 
 def test_another_pod_of_the_same_name_is_not_written_to(bench: Bench) -> None:
-    first = bench.create(pod("same", 50, 32))
-    eventually(lambda: bench.service.view.pod(first["metadata"]["uid"]) is not None)
-    bench.api.hold_watches()
-    bench.api.delete("pods", "same")
-    second = bench.create(pod("same", 50, 32))
+    first, second = recreated(bench)
     assert "is gone" in bench.ask(first)["Error"]
-    assert bench.api.get("pods", "same") == second
+    assert bench.api.get("pods", "p") == second
     assert bench.free_cores("gpu1") == 200
 
 
@@ -247,67 +239,3 @@ def test_cards_that_a_user_wrote_for_other_containers_are_removed(bench: Bench) 
     assert "tencent.com/predicate-gpu-idx-7" not in written
     assert written["app"] == "kept"
     assert written[KEYS.predicate_node] == "gpu1"
-
-
-def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
-    bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
-    created = bench.create(pod("p", 50, 32))
-    assert "403" in bench.ask(created)["Error"]
-    assert bench.free_cores("gpu1") == 200
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
-
-
-def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench) -> None:
-    bench.api.hold_watches()
-    bench.api.faults.drop("PATCH", "/pods/p$", when="after", times=2)
-    created = bench.create(pod("p", 50, 32))
-    assert "PATCH" in bench.ask(created)["Error"]
-    assert bench.free_cores("gpu1") == 150
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
-    assert bench.free_cores("gpu1") == 150
-
-
-def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(bench: Bench) -> None:
-    bench.place("early", 30, 16)  # an instance that has just written rests on its watch
-    created = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
-    bench.api.hold_watches()
-    bench.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
-    assert bench.annotations("p")[KEYS.predicate_node] == "gpu1"
-    assert len(bench.api.asked("PATCH", "/pods/p$")) == 2
-    assert bench.free_cores("gpu1") == 120
-
-
-def test_what_another_instance_wrote_meanwhile_is_kept_to(bench: Bench) -> None:
-    created = bench.create(pod("p", 50, 32))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
-    first = bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
-    assert first.times == 1
-    bench.ask(created)
-    bench.api.hold_watches()
-    written = {
-        KEYS.predicate_time: str(time.time_ns()),
-        KEYS.predicate_node: "gpu2",
-        KEYS.gpu_assigned: "false",
-        "tencent.com/predicate-gpu-idx-0": "1",
-        "tencent.com/predicate-gpu-uuid-0": "GPU-gpu2-1",
-    }
-    bench.api.edit("pods", "p", {"metadata": {"annotations": written}})
-    assert bench.ask(created)["NodeNames"] == ["gpu2"]
-    assert bench.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
-    assert bench.free_cores("gpu1") == 200
-
-
-def test_a_write_that_comes_late_does_not_replace_a_newer_decision(
-    bench: Bench, tmp_path: Path
-) -> None:
-    created = bench.create(pod("p", 50, 32))
-    bench.api.faults.drop("PATCH", "/pods/p$", times=2)
-    assert "PATCH" in bench.ask(created, ["gpu1"])["Error"]
-    assert bench.ask(created, ["gpu2"])["NodeNames"] == ["gpu2"]
-    late = bench.api.asked("PATCH", "/pods/p$")[0].body
-    client = KubeClient.from_kubeconfig(bench.api.write_kubeconfig(tmp_path / "late"))
-    with pytest.raises(KubeError, match="409"):
-        client.patch("/api/v1/namespaces/default/pods/p", late)
-    assert bench.annotations("p")[KEYS.predicate_node] == "gpu2"

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.extender.bench import Bench, eventually, pod
+from tests.extender.bench import Bench, pod
 from tests.extender.calls import bind, bound, post, preempt, preempt_result
+from tests.extender.client import eventually
 
 HIGH = 1000
 
@@ -150,12 +151,9 @@ def test_what_is_reserved_for_a_waiting_pod_is_nobodys_victim(bench: Bench) -> N
 def test_room_that_is_made_for_one_pod_is_not_promised_to_the_next(bench: Bench) -> None:
     bound(bench, "a", "gpu1", 100)
     bound(bench, "b", "gpu1", 100)
-    bench.api.edit("pods", "a", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    bench.sees(bench.end("a"))
     first = {**pod("first", 100, priority=HIGH), "status": {"nominatedNodeName": "gpu1"}}
-    uid = bench.create(first)["metadata"]["uid"]
-    eventually(lambda: bench.service.view.pod(uid) is not None)
-    a = bench.api.get("pods", "a")["metadata"]["uid"]
-    eventually(lambda: bench.service.view.pod(a).deletion)  # type: ignore[union-attr]
+    bench.sees(bench.create(first))
     assert preempt(bench, vip(bench, 100), {"gpu1": ["a", "b"]}) == {"gpu1": ["b"]}
 
 

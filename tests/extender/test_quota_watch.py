@@ -3,22 +3,20 @@
 import json
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.settings import QuotaSource
-from tests.extender.bench import Bench, eventually, node, pod, serving
+from gpustack.model.explanation import Reason
+from tests.cli import snapshots
+from tests.extender.bench import Bench, node, pod, serving
+from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 NAMESPACE, NAME = "kube-system", "gpuquota"
 LIMITED = {"default": {"quota": {"A100": 0.5}, "pool": []}}
-
-
-def config_map(text: str) -> dict[str, Any]:
-    return {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"gpu_quota": text}}
 
 
 def set_quota(bench: Bench, quota: object) -> None:
@@ -26,7 +24,7 @@ def set_quota(bench: Bench, quota: object) -> None:
     if bench.api.store.list("configmaps")[1]:
         bench.api.edit("configmaps", NAME, {"data": {"gpu_quota": text}}, NAMESPACE)
     else:
-        bench.api.create("configmaps", config_map(text))
+        bench.api.create("configmaps", snapshots.quota(text))
 
 
 def in_force(bench: Bench, namespace: str = "default") -> bool:
@@ -62,12 +60,11 @@ def test_a_quota_that_was_there_before_us_holds_from_the_first_decision(
     api: FakeKubeApi, tmp_path: Path
 ) -> None:
     api.create("nodes", node("gpu1"))
-    api.create("configmaps", config_map(json.dumps(LIMITED)))
+    api.create("configmaps", snapshots.quota(json.dumps(LIMITED)))
     held = api.faults.hold("GET", "/configmaps$")
     with serving(api, tmp_path, wait=False) as bench:
         eventually(lambda: "list of quota" in bench.call("GET", "/readyz").raw.decode())
-        assert held.gate is not None
-        held.gate.set()
+        held.release()
         eventually(lambda: bench.call("GET", "/readyz").status == 200)
         assert in_force(bench)
 
@@ -110,10 +107,11 @@ def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
     api: FakeKubeApi, tmp_path: Path
 ) -> None:
     api.create("nodes", node("gpu1"))
-    api.create("configmaps", config_map("{"))
+    api.create("configmaps", snapshots.quota("{"))
     source = QuotaSource(namespace=NAMESPACE, name=NAME, deny=True)
     with serving(api, tmp_path, quota=source) as bench:
         assert "quota can't be used" in bench.place("p", 50, 32)["Error"]
+        assert bench.ask(bench.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
         set_quota(bench, {})
         eventually(lambda: not bench.service.quotas.problem)
         assert bench.place("q", 50, 32)["NodeNames"] == ["gpu1"]
@@ -148,6 +146,36 @@ def test_metrics_show_what_nodes_have_free_and_what_can_not_be_used(bench: Bench
     assert min(fragmented) == 0
     assert max(fragmented) > 0
     assert found["gpustack_fragmentation_ratio"] == pytest.approx(sum(fragmented) / 3.5)
+
+
+def test_metrics_count_the_pods_that_wait_by_reason(bench: Bench) -> None:
+    def waiting() -> dict[str, float]:
+        name = "gpustack_extender_waiting_pods "
+        found = {k.removeprefix(name): v for k, v in metrics(bench).items() if k.startswith(name)}
+        assert set(found) == {"Undecided", *Reason}
+        return {reason: count for reason, count in found.items() if count}
+
+    gated = pod("gated", 200)
+    gated["spec"]["schedulingGates"] = [{"name": "later"}]
+    for value in (gated, pod("never-asked", 200), pod("without-memory", 50)):
+        bench.create(value)
+    bench.create({**pod("ended", 200), "status": {"phase": "Failed"}})
+    bench.place("takes-one-node", 200)
+    bench.place("takes-another", 50, 32)
+    for name in ("finds-none", "neither"):
+        bench.place(name, 200)
+    eventually(lambda: sum(waiting().values()) == 5)
+    expected = {"Undecided": 1, "SchedulingGated": 1, "BadRequest": 1, "NoWholeCard": 2}
+    assert waiting() == expected
+    bench.api.delete("pods", "neither")
+    eventually(lambda: waiting() == {**expected, "NoWholeCard": 1})
+
+
+def test_a_second_fault_of_the_quota_is_told_at_once(bench: Bench) -> None:
+    set_quota(bench, "{")
+    set_quota(bench, {"default": {"pools": []}})
+    eventually(lambda: len(bench.api.events()) == 2)
+    assert "pools" in bench.api.events()[1]["message"]
 
 
 def test_metrics_are_openmetrics_for_who_asks_for_that(bench: Bench) -> None:

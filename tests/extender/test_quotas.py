@@ -1,23 +1,20 @@
 """The quota of a namespace: one answer at a time, whatever asks, and a ConfigMap that breaks."""
 
-import threading
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from extender.settings import QuotaSource
 from gpustack.model.quota import NamespaceQuota, Quota
-from tests.extender.bench import Bench, eventually, node, pod, serving
-from tests.extender.calls import bind
+from tests.cli import snapshots
+from tests.extender.bench import Bench, node, pod, serving
+from tests.extender.calls import at_once, bind
+from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 THREADS = 100
-
-
-def config_map(text: str) -> dict[str, Any]:
-    return {"metadata": {"name": "gpuquota"}, "data": {"gpu_quota": text}}
 
 
 @pytest.fixture
@@ -33,23 +30,14 @@ def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
 @pytest.mark.parametrize("verb", ["predicates", "bind"])
 def test_a_hundred_pods_at_once_get_no_more_than_the_quota(roomy: Bench, verb: str) -> None:
     asked = [roomy.create(pod(f"p{i}", 50, 32)) for i in range(THREADS)]
-    barrier = threading.Barrier(THREADS)
-    errors: list[str] = []
 
-    def ask(value: dict[str, Any]) -> None:
-        barrier.wait()
+    def ask(value: dict[str, Any]) -> str:
         if verb == "bind":
-            errors.append(bind(roomy, value, "gpu1"))
-        else:
-            result = roomy.ask(value, ["gpu1"])
-            errors.append(result["Error"] or result["FailedNodes"].get("gpu1", ""))
+            return bind(roomy, value, "gpu1")
+        result = roomy.ask(value, ["gpu1"])
+        return str(result["Error"] or result["FailedNodes"].get("gpu1", ""))
 
-    threads = [threading.Thread(target=ask, args=(value,)) for value in asked]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(errors) == THREADS
+    errors = at_once([functools.partial(ask, value) for value in asked])
     assert errors.count("") == 5
     assert roomy.free_cores("gpu1") == 550
     assert all("QuotaExceeded" in error for error in errors if error)
@@ -91,13 +79,13 @@ def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: Bench) -> None:
 def test_no_config_map_is_no_quota_and_a_new_one_holds_at_once(roomy: Bench) -> None:
     roomy.service.quotas.take(None)
     assert roomy.place("one", 700)["NodeNames"] == ["gpu1"]
-    roomy.service.quotas.take(config_map('{"default": {"quota": {"A100": 1}}}'))
+    roomy.service.quotas.take(snapshots.quota('{"default": {"quota": {"A100": 1}}}'))
     assert roomy.place("two", 50, 32)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
 
 
 def test_a_broken_config_map_keeps_the_last_good_one(roomy: Bench) -> None:
-    roomy.service.quotas.take(config_map('{"default": {"quota": {"A100": 1}}}'))
-    roomy.service.quotas.take(config_map("{"))
+    roomy.service.quotas.take(snapshots.quota('{"default": {"quota": {"A100": 1}}}'))
+    roomy.service.quotas.take(snapshots.quota("{"))
     assert "is not JSON" in roomy.service.quotas.problem
     assert roomy.place("one", 100)["NodeNames"] == ["gpu1"]
     assert roomy.place("two", 50, 32)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
@@ -107,24 +95,9 @@ def test_a_config_map_that_is_broken_from_the_beginning_lifts_no_limit(
     api: FakeKubeApi, tmp_path: Path
 ) -> None:
     api.create("nodes", node("gpu1"))
-    broken = config_map('{"default": {"pools": []}}')
-    broken["metadata"]["namespace"] = "kube-system"
-    api.create("configmaps", broken)
+    api.create("configmaps", snapshots.quota('{"default": {"pools": []}}'))
     with serving(api, tmp_path) as bench:
         assert "data.gpu_quota: default: pools is not known" in bench.place("one", 100)["Error"]
         api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": "{}"}}, "kube-system")
         eventually(lambda: not bench.service.quotas.problem)
-        assert bench.place("two", 100)["NodeNames"] == ["gpu1"]
-
-
-def test_a_broken_config_map_refuses_where_the_operator_wants_that(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
-    api.create("nodes", node("gpu1"))
-    source = QuotaSource(namespace="kube-system", name="gpuquota", deny=True)
-    with serving(api, tmp_path, quota=source) as bench:
-        bench.service.quotas.take(config_map("[]"))
-        assert "data.gpu_quota" in bench.place("one", 100)["Error"]
-        assert bench.ask(bench.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
-        bench.service.quotas.take(config_map("{}"))
         assert bench.place("two", 100)["NodeNames"] == ["gpu1"]

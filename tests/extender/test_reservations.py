@@ -1,15 +1,15 @@
 """When cards count as taken, and when they are free again."""
 
-import datetime
-import threading
+import functools
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpustack.model import units
-from tests.extender.bench import KEYS, Bench, eventually, node, pod, serving
+from tests.extender.bench import KEYS, Bench, node, original_node, pod, serving, unschedulable
+from tests.extender.calls import at_once
+from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -20,18 +20,6 @@ def decision(name: str, minor: int, time_ns: int) -> dict[str, str]:
         KEYS.gpu_assigned: "false",
         "tencent.com/predicate-gpu-idx-0": str(minor),
     }
-
-
-def unschedulable(message: str, seconds_from_now: float = 0) -> dict[str, Any]:
-    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds_from_now)
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": message,
-        "lastTransitionTime": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    return {"status": {"conditions": [condition]}}
 
 
 def test_a_decision_counts_before_the_watch_shows_it(bench: Bench) -> None:
@@ -60,11 +48,9 @@ def test_a_finished_pod_frees_its_cards(bench: Bench, phase: str) -> None:
 
 
 def test_a_terminating_pod_keeps_its_cards(bench: Bench) -> None:
-    created = bench.create(pod("one", 200))
-    bench.ask(created)
+    bench.place("one", 200)
     bench.bind("one", "gpu1")
-    bench.api.edit("pods", "one", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]).node == "gpu1")  # type: ignore[union-attr]
+    bench.sees(bench.end("one"))
     assert bench.free_cores("gpu1") == 0
 
 
@@ -75,10 +61,16 @@ def test_a_pod_bound_elsewhere_frees_what_was_reserved(bench: Bench) -> None:
     assert bench.free_cores("gpu2") == 200  # the agent places it, or refuses it
 
 
-def test_a_pod_that_the_scheduler_gave_up_on_frees_its_cards(bench: Bench) -> None:
-    bench.place("one", 200)
-    bench.api.edit("pods", "one", unschedulable("0/3 nodes", seconds_from_now=40))
-    eventually(lambda: bench.free_cores("gpu1") == 200)
+@pytest.mark.parametrize(("seconds", "free"), [(20, 100), (40, 200)])
+def test_a_pod_that_the_scheduler_gave_up_on_before_we_came_holds_no_cards(
+    api: FakeKubeApi, tmp_path: Path, seconds: float, free: int
+) -> None:
+    api.create("nodes", node("gpu1"))
+    given_up = {**pod("one", 100), **unschedulable("0/3 nodes", seconds_from_now=seconds)}
+    given_up["metadata"]["annotations"] = decision("gpu1", 0, time.time_ns())
+    api.create("pods", given_up)
+    with serving(api, tmp_path) as bench:
+        assert bench.free_cores("gpu1") == free
 
 
 def test_a_refusal_from_before_the_decision_does_not_end_it(bench: Bench) -> None:
@@ -130,14 +122,13 @@ def test_a_decision_that_the_pod_does_not_justify_holds_nothing(
     bench: Bench, core: object, memory: object, changes: dict[str, str]
 ) -> None:
     written = {**decision("gpu1", 0, time.time_ns()), **changes}
-    created = bench.create(pod("forged", core, memory, annotations=written))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    bench.sees(bench.create(pod("forged", core, memory, annotations=written)))
     assert bench.free_cores("gpu1") == 200
 
 
 def test_a_valid_decision_of_another_instance_is_respected(bench: Bench) -> None:
-    created = bench.create(pod("theirs", 100, annotations=decision("gpu1", 1, time.time_ns())))
-    eventually(lambda: bench.service.view.pod(created["metadata"]["uid"]) is not None)
+    written = decision("gpu1", 1, time.time_ns())
+    bench.sees(bench.create(pod("theirs", 100, annotations=written)))
     bench.place("ours", 100)
     assert bench.annotations("ours")["tencent.com/predicate-gpu-idx-0"] == "0"
 
@@ -172,9 +163,7 @@ def test_a_broken_node_annotation_is_a_node_without_cards(bench: Bench) -> None:
 
 
 def test_a_node_of_the_original_manager_has_equal_cards(bench: Bench) -> None:
-    old = node("old", cards=0)
-    old["status"]["allocatable"] = {KEYS.vcuda_core: "200", KEYS.vcuda_memory: "64"}
-    bench.api.create("nodes", old)
+    bench.api.create("nodes", original_node("old"))
     eventually(lambda: bench.service.view.node("old") is not None)
     created = bench.create(pod("p", 50, 32))
     assert bench.ask(created, ["old"])["NodeNames"] == ["old"]
@@ -192,8 +181,7 @@ def test_a_list_read_again_keeps_what_was_decided_since(bench: Bench) -> None:
     bench.api.release_watches()
     assert held.reached.wait(10)
     assert bench.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
-    assert held.gate is not None
-    held.gate.set()
+    held.release()
     eventually(lambda: bench.free_cores("gpu1") == 100)
     assert bench.annotations("new")["tencent.com/predicate-gpu-idx-0"] == "1"
 
@@ -210,24 +198,16 @@ def test_a_refused_pod_is_woken_when_room_appears(bench: Bench) -> None:
 
 def test_fifty_threads_never_give_a_card_twice(bench: Bench) -> None:
     asked = [bench.create(pod(f"p{i}", 30, 100)) for i in range(50)]
-    barrier = threading.Barrier(len(asked))
-    answers: dict[str, Any] = {}
-
-    def ask(value: dict[str, Any]) -> None:
-        barrier.wait()
-        answers[value["metadata"]["name"]] = bench.ask(value)
-
-    threads = [threading.Thread(target=ask, args=(value,)) for value in asked]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    placed = [name for name, answer in answers.items() if answer["NodeNames"]]
-    assert len(answers) == 50
+    answers = at_once([functools.partial(bench.ask, value) for value in asked])
+    assert not any(answer["Error"] for answer in answers)
+    placed = [
+        value["metadata"]["name"]
+        for value, answer in zip(asked, answers, strict=True)
+        if answer["NodeNames"]
+    ]
     assert len(placed) == 12  # three fit on each of four cards, by cores and by memory
     taken: dict[str, int] = {}
     for name in placed:
         card = bench.annotations(name)["tencent.com/predicate-gpu-uuid-0"]
         taken[card] = taken.get(card, 0) + 30
     assert all(cores <= units.CORES_PER_CARD for cores in taken.values())
-    assert not any(answer["Error"] for answer in answers.values())

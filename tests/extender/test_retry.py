@@ -13,13 +13,12 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
 from gpustack.model.device import Node
-from gpustack.model.holding import Placement
-from gpustack.model.placement import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.extender import bench as benches
-from tests.extender.bench import KEYS, Bench, eventually, serving
-from tests.extender.states import known, running, view, waiting
+from tests.extender.bench import KEYS, Bench, serving, unschedulable
+from tests.extender.client import eventually
+from tests.extender.states import bound, known, view, waiting
 from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card, pod
 
@@ -44,20 +43,10 @@ class Queue:
             base = Node(name=f"n{number}", cards=made)
             self.view.set_node(known(base))
             for _ in range(cards):
-                self.run(f"t{len(self.view.pods)}", CARD, base.name)
+                bound(self.view, f"t{len(self.view.pods)}", CARD, base.name)
 
     def clock(self) -> float:
         return self.seconds
-
-    def run(self, uid: str, request: PodRequest, node: str) -> PodState:
-        """Bind a pod there."""
-        base = self.view.node(node)
-        assert base is not None
-        found = place(base, request)
-        assert isinstance(found, Placement)
-        made = running(waiting(uid, request), found)
-        self.view.pod_event("ADDED", made)
-        return made
 
     def refuse(self, uid: str, request: PodRequest = CARD, **fields: Any) -> PodState:
         made = waiting(uid, request, **fields)
@@ -67,10 +56,15 @@ class Queue:
         self.seconds += 0.01
         return made
 
-    def end(self, uid: str) -> None:
-        pod = self.view.pod(uid)
-        assert pod is not None
-        self.view.pod_event("DELETED", pod)
+    def refuse_all(self, *uids: str, request: PodRequest = CARD, **fields: Any) -> None:
+        for uid in uids:
+            self.refuse(uid, request, **fields)
+
+    def end(self, *uids: str) -> None:
+        for uid in uids:
+            pod = self.view.pod(uid)
+            assert pod is not None
+            self.view.pod_event("DELETED", pod)
 
     def woken(self) -> list[str]:
         return [each.uid for each in self.retry._look()]
@@ -95,8 +89,7 @@ def test_nobody_is_woken_while_there_is_no_room() -> None:
 
 def test_one_card_wakes_one_pod() -> None:
     queue = Queue()
-    for uid in ("a", "b", "c"):
-        queue.refuse(uid)
+    queue.refuse_all("a", "b", "c")
     queue.end("t0")
     assert queue.woken() == ["a"]
     assert queue.woken() == []
@@ -104,16 +97,14 @@ def test_one_card_wakes_one_pod() -> None:
 
 def test_two_halves_fit_on_the_card_that_became_free() -> None:
     queue = Queue()
-    for uid in ("a", "b", "c"):
-        queue.refuse(uid, HALF)
+    queue.refuse_all("a", "b", "c", request=HALF)
     queue.end("t0")
     assert queue.woken() == ["a", "b"]
 
 
 def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None:
     queue = Queue()
-    queue.refuse("a")
-    queue.refuse("b")
+    queue.refuse_all("a", "b")
     queue.end("t0")
     assert queue.woken() == ["a"]
     queue.take("a")
@@ -123,8 +114,7 @@ def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None
 
 def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() -> None:
     queue = Queue()
-    queue.refuse("a")
-    queue.refuse("b")
+    queue.refuse_all("a", "b")
     queue.end("t0")
     assert queue.woken() == ["a"]
     queue.seconds += 1
@@ -138,8 +128,7 @@ def test_the_highest_priority_goes_first_and_then_who_waits_longest() -> None:
     queue.refuse("old")
     queue.refuse("young", HALF)
     queue.refuse("high", CARD, priority=5)
-    for uid in ("t0", "t1", "t2"):
-        queue.end(uid)
+    queue.end("t0", "t1", "t2")
     assert queue.woken() == ["high", "old", "young"]
 
 
@@ -183,7 +172,7 @@ def test_a_pod_that_lost_its_room_to_another_is_woken_as_soon_as_there_is_more()
     asked = queue.refuse("a")
     queue.end("t0")
     assert queue.woken() == ["a"]
-    queue.run("quicker", CARD, "n0")
+    bound(queue.view, "quicker", CARD, "n0")
     queue.retry.refused(asked)
     queue.seconds += 2.5
     queue.end("t1")
@@ -194,10 +183,8 @@ def test_a_quota_wakes_no_more_pods_than_it_lets_in() -> None:
     queue = Queue(cards=3)
     limit = NamespaceQuota(cards={"P40": 200})
     queue.view.set_quota(Quota(namespaces={"team": limit}))
-    for uid in ("a", "b", "c"):
-        queue.refuse(uid, namespace="team")
-    for uid in ("t0", "t1", "t2"):
-        queue.end(uid)
+    queue.refuse_all("a", "b", "c", namespace="team")
+    queue.end("t0", "t1", "t2")
     assert queue.woken() == ["a", "b"]
     assert queue.view.usage.used("team", "P40") == 0
 
@@ -254,17 +241,10 @@ def test_room_of_any_cause_wakes_the_pod(api: FakeKubeApi, tmp_path: Path, cause
 
 def test_who_waits_since_before_a_restart_is_woken_too(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", benches.node("gpu1", 1))
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "0/1 nodes are available",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
     with serving(api, tmp_path) as before:
         before.place("first", 100)
         before.place("waiting", 100)
-    api.edit("pods", "waiting", {"status": {"conditions": [condition]}})
+    api.edit("pods", "waiting", unschedulable("0/1 nodes are available"))
     with serving(api, tmp_path) as after:
         assert KEYS.gpu_retry not in after.annotations("waiting")
         api.delete("pods", "first")

@@ -1,7 +1,6 @@
 """`gpustack-extender --snapshot FILE`: a cluster in a file, for who only wants to look and ask."""
 
 import json
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -187,10 +186,7 @@ def test_the_command_serves_a_file_without_any_cluster(tmp_path: Path) -> None:
     path = snapshots.write(tmp_path, snapshots.node(), snapshots.pod("big", 400, 0))
     with of_snapshot(path, tmp_path) as process:
         process.says(f"serving a snapshot file={path} nodes=1 pods=1")
-        base = f"http://127.0.0.1:{process.port}"
-        with urllib.request.urlopen(f"{base}/v1/explain/default/big") as answer:
-            assert json.load(answer)["fits"] is False
+        assert process.call("GET", "/v1/explain/default/big").body["fits"] is False
         body = json.dumps({"Pod": snapshots.pod("new", 40, 8), "NodeNames": NODES}).encode()
-        with urllib.request.urlopen(f"{base}/scheduler/filter", body) as answer:
-            assert json.load(answer)["NodeNames"] == NODES
+        assert process.call("POST", "/scheduler/filter", body).body["NodeNames"] == NODES
         assert process.stop() == 0

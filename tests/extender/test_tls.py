@@ -1,6 +1,7 @@
 """Who is let in, and what the log says of everybody else; the real process on a real port."""
 
 import contextlib
+import datetime
 import http.client
 import json
 import ssl
@@ -9,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.x509 import oid
 
 from extender.tls import Contexts, TlsError, TlsFiles
-from tests.extender import certificates
-from tests.extender.bench import node
+from tests.bench import certificates
+from tests.extender.bench import PREDICATES, node
+from tests.extender.client import WAIT_SECONDS, Answer, call
 from tests.extender.process import Process, process
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.long
 
 SCHEDULER = "system:kube-scheduler"
 PLACES = 512
+DAY = datetime.timedelta(days=1)
+EXPIRED = certificates.Validity(begins=-2 * DAY, ends=-DAY)
+FUTURE = certificates.Validity(begins=DAY, ends=2 * DAY)
 
 
 class Site:
@@ -28,20 +32,22 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.authority = certificates.make(folder, "authority")
-        self.scheduler = certificates.make(folder, SCHEDULER, self.authority)
-        self.server = self.serve()
+        self.authority = certificates.authority("authority")
+        self.root = self.authority.pair.store(folder, "authority")
+        self.scheduler = self.authority.client(SCHEDULER)
+        self.serve()
 
-    def serve(self, name: str = "server", **options: Any) -> certificates.Pair:
-        usage = oid.ExtendedKeyUsageOID.SERVER_AUTH
-        return certificates.make(self.folder, name, self.authority, usage=usage, **options)
+    def serve(self) -> None:
+        """Get the extender another certificate, in place of the one before."""
+        self.server = self.authority.server("server", ("127.0.0.1",))
+        self.served = self.server.store(self.folder, "server")
 
     @property
     def settings(self) -> dict[str, str]:
         return {
-            "certificate": str(self.server.certificate_file),
-            "key": str(self.server.key_file),
-            "client_ca": str(self.authority.certificate_file),
+            "certificate": str(self.served.certificate),
+            "key": str(self.served.key),
+            "client_ca": str(self.root.certificate),
         }
 
     @property
@@ -51,9 +57,10 @@ class Site:
         )
 
     def context(self, client: certificates.Pair | None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.authority.certificate_file)
+        context = ssl.create_default_context(cafile=self.root.certificate)
         if client is not None:
-            context.load_cert_chain(client.certificate_file, client.key_file)
+            stored = client.store(self.folder, "client")
+            context.load_cert_chain(stored.certificate, stored.key)
         return context
 
 
@@ -69,67 +76,49 @@ def served(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pro
         api.create("nodes", node("gpu1"))
         with process(api, tmp_path_factory.mktemp("served"), tls=site.settings) as running:
             yield running
-            assert "Traceback" not in running.log
+            assert "Traceback" not in running.said
 
 
-def ask(
-    served: Process, context: ssl.SSLContext | None, method: str, path: str, body: object = None
-) -> tuple[int, str]:
-    """Return status and body, over TLS, or without it where there is no context."""
-    connection = (
-        http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
-        if context is None
-        else http.client.HTTPSConnection("127.0.0.1", served.port, timeout=20, context=context)
-    )
-    with contextlib.closing(connection):
-        connection.request(method, path, json.dumps(body).encode())
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-
-
-def decide(served: Process, context: ssl.SSLContext | None) -> tuple[int, str]:
+def decide(served: Process, context: ssl.SSLContext | None) -> Answer:
     """Ask for a decision with a body that is refused, politely, by whoever reads it."""
-    return ask(served, context, "POST", "/scheduler/predicates", {"NodeNames": []})
+    body = json.dumps({"NodeNames": []}).encode()
+    return call(served.port, "POST", PREDICATES, body, context=context)
 
 
 def test_the_schedulers_certificate_may_ask_for_decisions(site: Site, served: Process) -> None:
-    status, body = decide(served, site.context(site.scheduler))
-    assert status == 400
-    assert "Pod" in body
+    answer = decide(served, site.context(site.scheduler))
+    assert answer.status == 400
+    assert "Pod" in answer.text
 
 
 def test_another_client_of_the_authority_may_read_but_not_decide(
     site: Site, served: Process
 ) -> None:
-    context = site.context(certificates.make(site.folder, "prometheus", site.authority))
-    assert ask(served, context, "GET", "/metrics")[0] == 200
-    status, body = decide(served, context)
-    assert status == 403
-    assert "'prometheus'" in body
-    assert SCHEDULER in body
+    context = site.context(site.authority.client("prometheus"))
+    assert call(served.port, "GET", "/metrics", context=context).status == 200
+    answer = decide(served, context)
+    assert answer.status == 403
+    assert "'prometheus'" in answer.text
+    assert SCHEDULER in answer.text
     served.says("the client's certificate names 'prometheus'")
 
 
 def test_this_host_may_read_without_tls_but_not_decide(served: Process) -> None:
-    assert ask(served, None, "GET", "/healthz") == (200, "ok\n")
-    status, body = decide(served, None)
-    assert status == 403
-    assert "https" in body
+    assert served.call("GET", "/healthz").raw == b"ok\n"
+    answer = decide(served, None)
+    assert answer.status == 403
+    assert "https" in answer.text
 
 
-def bad_clients(site: Site, folder: Path) -> dict[str, certificates.Pair | None]:
-    made: dict[str, certificates.Pair | None] = {"none": None, "server's": site.server}
-    for name, days, signer in (
-        ("expired", (-2, -1), site.authority),
-        ("future", (1, 2), site.authority),
-        ("stranger", (-1, 1), certificates.make(folder, "stranger")),
-        ("self-signed", (-1, 1), None),
-    ):
-        (folder / name).mkdir()
-        made[name] = certificates.make(
-            folder / name, SCHEDULER, signer, from_days=days[0], days=days[1]
-        )
-    return made
+def bad_client(site: Site, kind: str) -> certificates.Pair | None:
+    return {
+        "none": None,
+        "expired": site.authority.client(SCHEDULER, valid=EXPIRED),
+        "future": site.authority.client(SCHEDULER, valid=FUTURE),
+        "stranger": certificates.authority("stranger").client(SCHEDULER),
+        "self-signed": certificates.authority(SCHEDULER).pair,
+        "server's": site.server,
+    }[kind]
 
 
 @pytest.mark.parametrize(
@@ -144,14 +133,14 @@ def bad_clients(site: Site, folder: Path) -> dict[str, certificates.Pair | None]
     ],
 )
 def test_a_bad_client_is_refused_by_name_and_harms_nobody(
-    site: Site, served: Process, tmp_path: Path, client: str, words: str
+    site: Site, served: Process, client: str, words: str
 ) -> None:
-    shown = bad_clients(site, tmp_path)[client]
+    shown = bad_client(site, client)
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
         decide(served, site.context(shown))
     served.says(words)
-    assert decide(served, site.context(site.scheduler))[0] == 400
-    assert "gpustack_extender_connections_refused_total{" in ask(served, None, "GET", "/metrics")[1]
+    assert decide(served, site.context(site.scheduler)).status == 400
+    assert "gpustack_extender_connections_refused_total{" in served.call("GET", "/metrics").text
 
 
 def test_a_client_that_refuses_our_certificate_is_named(served: Process) -> None:
@@ -181,7 +170,7 @@ def test_a_client_with_an_old_version_of_tls_is_refused(site: Site, served: Proc
 def test_more_clients_than_places_close_the_slowest_first(site: Site, served: Process) -> None:
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(served.connect()) for _ in range(PLACES + 20)]
-        assert decide(served, site.context(site.scheduler))[0] == 400
+        assert decide(served, site.context(site.scheduler)).status == 400
         served.says("too many connections at the same time")
         assert slow[0].recv(4096).startswith(b"HTTP/1.1 503 ")
         slow[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -199,11 +188,13 @@ def test_a_renewed_certificate_counts_at_once_and_open_connections_go_on(
         return found["serialNumber"]
 
     context = site.context(site.scheduler)
-    old = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=20, context=context)
-    new = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=20, context=context)
+    old, new = (
+        http.client.HTTPSConnection("127.0.0.1", served.port, timeout=WAIT_SECONDS, context=context)
+        for _ in range(2)
+    )
     with contextlib.closing(old), contextlib.closing(new):
         before = shown(old)
-        site.server = site.serve()
+        site.serve()
         assert shown(old) == before
         assert shown(new) != before
     served.says("certificates read again")
@@ -212,12 +203,11 @@ def test_a_renewed_certificate_counts_at_once_and_open_connections_go_on(
 def test_certificates_that_do_not_match_keep_the_last_good_ones_in_force(
     site: Site, served: Process
 ) -> None:
-    key = site.server.key_file.read_bytes()
-    site.server.key_file.write_bytes(site.scheduler.key_file.read_bytes())
-    assert decide(served, site.context(site.scheduler))[0] == 400
+    site.served.key.write_bytes(site.scheduler.key)
+    assert decide(served, site.context(site.scheduler)).status == 400
     served.says("certificates can't be used, keeping the ones before: tls.certificate and tls.key")
-    site.server.key_file.write_bytes(key)
-    assert decide(served, site.context(site.scheduler))[0] == 400
+    site.served.key.write_bytes(site.server.key)
+    assert decide(served, site.context(site.scheduler)).status == 400
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,21 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from extender.server import Server
+from extender.settings import load_with
+from extender.snapshot import SnapshotExtender
+from extender.state.view import ClusterView
 from gpustack.adapters.systemd import Notifier
-from tests.extender.bench import eventually, settings
+from tests.cli import snapshots
+from tests.extender.bench import settings
+from tests.extender.client import WAIT_SECONDS, eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -39,60 +46,90 @@ def systemd(tmp_path: Path) -> Iterator[Systemd]:
     made.channel.close()
 
 
+Load = Callable[..., Server]
+
+
 @pytest.fixture
-def server(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Server]:
-    made = Server(
-        settings(api, tmp_path),
-        notifier=Notifier(systemd.address),
-        watchdog_seconds=0.000_001,
-        contexts=None,
-    )
-    made.load()
-    assert made.service is not None
-    yield made
-    made.service.stop()
+def load(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Load]:
+    """Makes servers with these options, and stops what they serve."""
+    with contextlib.ExitStack() as stack:
+
+        def made(**options: Any) -> Server:
+            notifier = Notifier(systemd.address)
+            server = Server(settings(api, tmp_path), notifier=notifier, contexts=None, **options)
+            server.load()
+            assert server.service is not None
+            stack.callback(server.service.stop)
+            return server
+
+        yield made
 
 
-def pings(server: Server, systemd: Systemd) -> bool:
-    """Tick once; a watch may hold the lock just then, so a single tick may be silent."""
-    server.tick()
-    return b"WATCHDOG=1" in systemd.heard()
+@pytest.fixture
+def quiet(tmp_path: Path) -> SnapshotExtender:
+    """An extender whose lock nobody takes but the test: a file has no watches."""
+    path = snapshots.write(tmp_path, snapshots.node())
+    return SnapshotExtender(load_with(None, None), path)
 
 
-def test_ticks_say_that_we_live(server: Server, systemd: Systemd) -> None:
-    for _ in range(2):
-        eventually(lambda: pings(server, systemd))
+def others_get(view: ClusterView) -> bool:
+    """Whether another thread could ask the view now."""
+
+    def take() -> bool:
+        got = view.lock.acquire(blocking=False)
+        if got:
+            view.lock.release()
+        return got
+
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(take).result()
 
 
-def test_nothing_is_said_while_no_decision_can_be_made(server: Server, systemd: Systemd) -> None:
-    assert server.service is not None
+@pytest.mark.parametrize(("seconds", "pings"), [(0.000_001, 3), (3600.0, 1), (0.0, 0)])
+def test_ticks_say_that_we_live_as_often_as_systemd_asks(
+    load: Load, quiet: SnapshotExtender, systemd: Systemd, seconds: float, pings: int
+) -> None:
+    server = load(watchdog_seconds=seconds, compose=lambda _: quiet)
+    for _ in range(3):
+        server.tick()
+    assert systemd.heard() == [b"STATUS=ready", *[b"WATCHDOG=1"] * pings]
+    assert others_get(quiet.view)
+
+
+def test_nothing_is_said_while_no_decision_can_be_made(
+    load: Load, quiet: SnapshotExtender, systemd: Systemd
+) -> None:
+    server = load(watchdog_seconds=0.000_001, compose=lambda _: quiet)
     taken, end = threading.Event(), threading.Event()
-    view = server.service.view
 
     def hang() -> None:
-        with view.lock:
+        with quiet.view.lock:
             taken.set()
-            end.wait()
+            end.wait(WAIT_SECONDS)
 
     thread = threading.Thread(target=hang)
     thread.start()
-    assert taken.wait(10)
+    assert taken.wait(WAIT_SECONDS)
     server.tick()
-    assert b"WATCHDOG=1" not in systemd.heard()
+    assert systemd.heard() == [b"STATUS=ready"]
     end.set()
     thread.join()
-    eventually(lambda: pings(server, systemd))
+    server.tick()
+    assert systemd.heard() == [b"WATCHDOG=1"]
 
 
 def test_the_status_says_what_is_missing_and_then_that_we_are_ready(
-    server: Server, systemd: Systemd
+    load: Load, api: FakeKubeApi, systemd: Systemd
 ) -> None:
+    held = api.faults.hold("GET", "/pods$")
+    server = load(watchdog_seconds=0.0)
     said: list[bytes] = []
 
-    def ready() -> bool:
+    def says(wanted: bytes) -> bool:
         server.tick()
         said.extend(systemd.heard())
-        return b"STATUS=ready" in said
+        return bool(said) and said[-1] == wanted
 
-    eventually(ready)
-    assert [message for message in said if message.startswith(b"STATUS=")][-1] == b"STATUS=ready"
+    eventually(lambda: says(b"STATUS=the first list of pods is still missing"))
+    held.release()
+    eventually(lambda: says(b"STATUS=ready"))

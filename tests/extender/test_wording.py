@@ -8,19 +8,18 @@ from extender.state.hosts import Hosts
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.wording import Wording
-from gpustack.model.device import Card, Node
+from gpustack.model.device import Node
 from gpustack.model.explanation import Reason
-from gpustack.model.holding import Placement
-from gpustack.model.placement import place
 from gpustack.model.request import ContainerRequest, PodRequest, Selector
 from tests.extender import states
-from tests.extender.bench import Bench, eventually, pod
+from tests.extender.bench import Bench, pod
 from tests.extender.calls import bound, filter_nodes
+from tests.extender.client import eventually
+from tests.model.machines import card
 
 
-def machine(name: str, cards: int = 2, **card: Any) -> Node:
-    values = {"model": "NVIDIA T4", "memory_bytes": 16 << 30}
-    made = (Card(minor=i, uuid=f"{name}-{i}", **{**values, **card}) for i in range(cards))
+def machine(name: str, cards: int = 2, *, model: str = "NVIDIA T4", healthy: bool = True) -> Node:
+    made = (card(i, uuid=f"{name}-{i}", model=model, healthy=healthy) for i in range(cards))
     return Node(name=name, cards=tuple(made))
 
 
@@ -45,11 +44,7 @@ class Cluster:
         return self.now
 
     def runs(self, name: str, request: PodRequest, node: str) -> None:
-        found = self.view.node(node)
-        assert found is not None
-        placement = place(found, request)
-        assert isinstance(placement, Placement)
-        self.view.add_pod(states.running(states.waiting(name, request), placement))
+        states.bound(self.view, name, request, node)
 
     def refuses(self, pod_state: PodState) -> str:
         self.view.add_pod(pod_state)

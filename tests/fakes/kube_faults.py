@@ -25,6 +25,11 @@ class Fault:
     gate: threading.Event | None = None
     reached: threading.Event = dataclasses.field(default_factory=threading.Event)
 
+    def release(self) -> None:
+        """Let what was held go on."""
+        assert self.gate is not None, "this fault holds nothing"
+        self.gate.set()
+
 
 class Faults:
     """The rules in force, oldest first."""
@@ -52,7 +57,7 @@ class Faults:
         return self._add(Fault(method=method, pattern=pattern, times=times, drop=when))
 
     def hold(self, method: str, pattern: str, *, times: int = 1) -> Fault:
-        """Let matching requests wait until ``fault.gate.set()``; ``fault.reached`` says when."""
+        """Let matching requests wait until ``fault.release()``; ``fault.reached`` says when."""
         return self._add(Fault(method=method, pattern=pattern, times=times, gate=threading.Event()))
 
     def take(self, method: str, path: str) -> Fault | None:

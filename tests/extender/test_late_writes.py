@@ -1,0 +1,82 @@
+"""A decision whose write is refused, lost, late, or overtaken by somebody else's."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gpustack.adapters.kube import KubeClient, KubeError
+from tests.extender.bench import KEYS, Bench, pod
+
+
+def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
+    bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
+    created = bench.create(pod("p", 50, 32))
+    assert "403" in bench.ask(created)["Error"]
+    assert bench.free_cores("gpu1") == 200
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+
+
+def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench) -> None:
+    bench.api.hold_watches()
+    bench.api.faults.drop("PATCH", "/pods/p$", when="after", times=2)
+    created = bench.create(pod("p", 50, 32))
+    assert "PATCH" in bench.ask(created)["Error"]
+    assert bench.free_cores("gpu1") == 150
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    assert bench.free_cores("gpu1") == 150
+
+
+def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(bench: Bench) -> None:
+    bench.place("early", 30, 16)  # an instance that has just written rests on its watch
+    created = bench.sees(bench.create(pod("p", 50, 32)))
+    bench.api.hold_watches()
+    bench.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})
+    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    assert bench.annotations("p")[KEYS.predicate_node] == "gpu1"
+    assert len(bench.api.asked("PATCH", "/pods/p$")) == 2
+    assert bench.free_cores("gpu1") == 120
+
+
+def test_what_another_instance_wrote_meanwhile_is_kept_to(bench: Bench) -> None:
+    created = bench.sees(bench.create(pod("p", 50, 32)))
+    bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
+    assert "403" in bench.ask(created)["Error"]
+    bench.api.hold_watches()
+    written = {
+        KEYS.predicate_time: str(time.time_ns()),
+        KEYS.predicate_node: "gpu2",
+        KEYS.gpu_assigned: "false",
+        "tencent.com/predicate-gpu-idx-0": "1",
+        "tencent.com/predicate-gpu-uuid-0": "GPU-gpu2-1",
+    }
+    bench.api.edit("pods", "p", {"metadata": {"annotations": written}})
+    assert bench.ask(created)["NodeNames"] == ["gpu2"]
+    assert bench.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert bench.free_cores("gpu1") == 200
+
+
+def test_a_write_that_comes_late_does_not_replace_a_newer_decision(
+    bench: Bench, tmp_path: Path
+) -> None:
+    created = bench.create(pod("p", 50, 32))
+    bench.api.faults.drop("PATCH", "/pods/p$", times=2)
+    assert "PATCH" in bench.ask(created, ["gpu1"])["Error"]
+    assert bench.ask(created, ["gpu2"])["NodeNames"] == ["gpu2"]
+    late = bench.api.asked("PATCH", "/pods/p$")[0].body
+    client = KubeClient.from_kubeconfig(bench.api.write_kubeconfig(tmp_path / "late"))
+    with pytest.raises(KubeError, match="409"):
+        client.patch("/api/v1/namespaces/default/pods/p", late)
+    assert bench.annotations("p")[KEYS.predicate_node] == "gpu2"
+
+
+def test_a_write_that_takes_too_long_is_an_error_and_the_next_request_gets_its_cards(
+    hurried: Bench,
+) -> None:
+    held = hurried.api.faults.hold("PATCH", "/pods/slow$")
+    created = hurried.create(pod("slow", 50, 32))
+    assert "timed out" in hurried.ask(created)["Error"]
+    assert hurried.free_cores("gpu1") == 150
+    held.release()
+    assert hurried.ask(created)["NodeNames"] == ["gpu1"]
+    assert hurried.free_cores("gpu1") == 150
