@@ -1,10 +1,11 @@
-"""What `/metrics` says of the cluster itself: nodes, fragmentation, quota.
+"""What `/metrics` says of the cluster itself: nodes, fragmentation, waiting pods, quota.
 
 Read from the view when somebody asks. A node's figures are kept until the node changes, so that a
-scrape of five thousand nodes costs little more than its text. Labels are nodes with cards, and the
-namespaces and models that the quota names.
+scrape of five thousand nodes costs little more than its text. Labels are nodes with cards, the
+codes of refusals, and the namespaces and models that the quota names.
 """
 
+import collections
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,19 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender.decisions import Decisions, Told
 from extender.quotas import Quotas
+from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from gpustack.model.device import Node
+from gpustack.model.explanation import Reason
 from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented, ratio, workload_of
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
 # What users tend to ask changes slowly, and to count it costs every pod.
 _WORKLOAD_SECONDS: Final = 60.0
+# Of a pod that the scheduler hasn't asked about, or got no answer for that is about nodes.
+_UNDECIDED: Final = "Undecided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +47,13 @@ class ClusterCollector(Collector):
         self,
         view: ClusterView,
         quotas: Quotas,
+        decisions: Decisions,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._view = view
         self._quotas = quotas
+        self._decisions = decisions
         self._clock = clock
         self._workload = NOTHING_KNOWN
         self._counted = float("-inf")
@@ -58,6 +66,7 @@ class ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""
         yield from self._nodes()
+        yield self._waiting()
         yield from self._quota()
 
     def _nodes(self) -> Iterator[Metric]:
@@ -110,6 +119,21 @@ class ClusterCollector(Collector):
         self._known = known
         return [(name, each[2]) for name, each in known.items()]
 
+    def _waiting(self) -> Metric:
+        """Count the pods without cards by why they have none; every reason is there, also at 0."""
+        view = self._view
+        pods = [pod for pod in view.pods if pod.waits and view.placement(pod.uid) is None]
+        refusals = self._decisions.refusals(pod.uid for pod in pods)
+        counts = collections.Counter(_why(pod, refusals.get(pod.uid)) for pod in pods)
+        family = GaugeMetricFamily(
+            "gpustack_extender_waiting_pods",
+            "Pods that ask for GPUs and have none, by why the last answer about them was no.",
+            labels=("reason",),
+        )
+        for reason in (_UNDECIDED, *Reason):
+            family.add_metric((reason,), counts[reason])
+        return family
+
     def _quota(self) -> Iterator[Metric]:
         labels = ("namespace", "model")
         limits = GaugeMetricFamily("gpustack_quota_limit_cards", "Cards allowed.", labels=labels)
@@ -127,6 +151,14 @@ class ClusterCollector(Collector):
             "1 while the quota's ConfigMap can be used, or is not there.",
             value=0.0 if self._quotas.problem else 1.0,
         )
+
+
+def _why(pod: PodState, refused: Told | None) -> str:
+    if pod.gated:
+        return Reason.SCHEDULING_GATED
+    if pod.problem is not None:
+        return Reason.BAD_REQUEST
+    return _UNDECIDED if refused is None else refused.outcome
 
 
 def _figures(node: Node, workload: Workload) -> _Figures:

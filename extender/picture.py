@@ -56,7 +56,7 @@ class Picture:
     def waiting(self) -> list[PodState]:
         """The pods that hold no card, by name."""
         held = {tenant.uid for tenant in self.cluster.tenants}
-        found = (p for p in self.pods.values() if not (p.node or p.deletion or p.uid in held))
+        found = (p for p in self.pods.values() if p.waits and p.uid not in held)
         return sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
 

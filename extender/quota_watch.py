@@ -8,8 +8,8 @@ import msgspec
 
 from extender.quotas import Quotas
 from extender.settings import QuotaSource
-from extender.writes.events import EventRecorder, PodEvent
 from gpustack.adapters import kube
+from gpustack.adapters.kube import EventRecorder, ObjectEvent
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -60,21 +60,19 @@ class QuotaWatch:
 
     def _take(self, config_map: Mapping[str, Any] | None) -> None:
         self._quotas.take(config_map)
-        if config_map is None or not self._quotas.problem:
+        problem = self._quotas.problem
+        if config_map is None or not problem:
             return
-        consequence = (
-            "pods with GPUs are refused until it is mended"
-            if self._quotas.refuses
-            else "the last quota that could be used stays in force"
-        )
         self._events.record(
-            PodEvent(
+            ObjectEvent(
                 kind="ConfigMap",
                 namespace=self._source.namespace,
                 name=self._source.name,
                 uid=config_map["metadata"]["uid"],
                 reason="QuotaUnreadable",
-                message=f"{self._quotas.problem}; {consequence}",
+                message=f"{problem}; {self._quotas.consequence}",
                 warning=True,
+                # Who mends one fault and makes another hears of that at once.
+                topic=problem,
             )
         )

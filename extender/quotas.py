@@ -37,17 +37,25 @@ class Quotas:
         """No pod that asks for a GPU gets one until the ConfigMap is mended."""
         return bool(self.problem) and (self._deny or not self._looked)
 
+    @property
+    def consequence(self) -> str:
+        """What holds while there is a problem, in words."""
+        if self.refuses:
+            return "pods with GPUs are refused until it is mended"
+        return "the last quota that could be used stays in force"
+
     def take(self, config_map: Mapping[str, Any] | None) -> None:
         """Let a ConfigMap hold from now on; None when there is none, which is no quota."""
         try:
             quota = decode_quota(config_map)
         except BadQuota as error:
             self.problem = str(error)
-            logger.warning("quota can't be used error=%s", error)
+            logger.warning("quota can't be used error=%s; %s", error, self.consequence)
             return
         self.problem = ""
         self._looked = True
         self._view.set_quota(quota)
+        logger.info("quota in force namespaces=%d", len(quota.namespaces))
 
     def refuse_unknown(self) -> None:
         """Refuse to decide while nobody knows what is allowed.

@@ -28,7 +28,6 @@ from extender.verbs.predicates import Predicates
 from extender.verbs.preempting import Preempt
 from extender.verbs.prioritizing import Prioritize
 from extender.verbs.telling import Telling
-from extender.writes.events import EventRecorder
 from extender.writes.retry import Retry
 from extender.writes.wording import Wording
 from extender.writes.writer import PodWriter
@@ -65,7 +64,15 @@ class Extender:
         reading = Reading(keys, settings.labels)
         self.metrics = Metrics()
         self._writer = PodWriter(client, keys, reading)
-        self._events = EventRecorder(client, on_drop=self.metrics.drop_event, clock=clock)
+        recorder = functools.partial(
+            kube.EventRecorder,
+            client,
+            component="gpustack-extender",
+            on_drop=self.metrics.drop_event,
+            clock=clock,
+        )
+        self._events = recorder()
+        self._quota_events = recorder()  # behind no pods' Events, and not dropped with them
         self._stale_seconds = settings.stale_seconds
         self._compose_state(settings)
         self._compose_watches(client, reading, settings)
@@ -106,7 +113,7 @@ class Extender:
             client,
             settings.quota,
             quotas=self.quotas,
-            events=self._events,
+            events=self._quota_events,
             idle_seconds=idle_seconds,
             clock=clock,
         )
@@ -189,7 +196,7 @@ class Extender:
                 for name, watcher in self._watched.items()
             },
             reservations=lambda: self.view.reservations,
-            cluster=ClusterCollector(self.view, self.quotas),
+            cluster=ClusterCollector(self.view, self.quotas, self.decisions),
         )
 
     @property
@@ -251,6 +258,7 @@ class Extender:
     def start(self) -> None:
         """Begin to watch and to write."""
         self._events.start()
+        self._quota_events.start()
         self.retry.start()
         self._nodes.start()
         self._pods.start()
@@ -261,7 +269,7 @@ class Extender:
         """End every thread; safe to call when nothing was started."""
         for watcher in (*self._watched.values(), self._budget_watch):
             watcher.stop()
-        for part in (self.retry, self._events):
+        for part in (self.retry, self._events, self._quota_events):
             part.stop()
 
     def _room(self) -> None:

@@ -28,7 +28,7 @@ from extender.verbs.asked import Deadline
 from extender.verbs.filtering import Filter
 from extender.verbs.prioritizing import Prioritize
 from extender.verbs.telling import Telling
-from extender.writes.events import PodEvent
+from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.quota import Quota
 from gpustack.wire import extender_bodies as bodies
 from gpustack.wire.annotations import BadAnnotation, Keys
@@ -90,7 +90,7 @@ class SnapshotExtender:
         self.metrics.observe(
             watch_age_seconds={},
             reservations=lambda: self.view.reservations,
-            cluster=ClusterCollector(self.view, self.quotas),
+            cluster=ClusterCollector(self.view, self.quotas, self.decisions),
         )
         self._compose_verbs(_Pods(self.view, reading, path), settings.decision_seconds)
 
@@ -157,7 +157,7 @@ class _Nowhere:
         """Say yes: nobody is to be told anything."""
         return True
 
-    def record(self, event: PodEvent) -> None:
+    def record(self, event: ObjectEvent) -> None:
         """Drop an Event."""
 
     def refused(self, pod: PodState) -> None:

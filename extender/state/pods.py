@@ -19,6 +19,7 @@ _DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _OF_DEMANDS: Final = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_NEVER: Final = float("-inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,9 @@ class PodState:
         unschedulable: what the scheduler last said about it, empty when nothing.
         unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
         demands: what it says about nodes, where it asks for a GPU.
+        followed: an earlier version of it was known here, so what is new in this one came since.
+        refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
+            minus infinity where it was there at first sight, or there is none.
     """
 
     uid: str
@@ -66,6 +70,8 @@ class PodState:
     unschedulable: str
     unschedulable_ns: int
     demands: Demands = NO_DEMANDS
+    followed: bool = False
+    refused_clock: float = _NEVER
 
     @property
     def full_name(self) -> str:
@@ -76,6 +82,11 @@ class PodState:
     def ours(self) -> bool:
         """It asks for a GPU, rightly or not."""
         return self.request is not None or self.problem is not None
+
+    @property
+    def waits(self) -> bool:
+        """It asks for a GPU, isn't bound, and isn't about to end; it may have cards reserved."""
+        return self.ours and not (self.finished or self.node or self.deletion)
 
     @property
     def placeable(self) -> bool:
@@ -117,17 +128,17 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
     )
 
 
-def told(pod: PodState, before: PodState | None, now_ns: int) -> PodState:
-    """Return the pod with the time of what the scheduler says of it now.
+def told(pod: PodState, before: PodState | None, clock: float) -> PodState:
+    """Return the pod with what is known of it from its version ``before``.
 
-    The API keeps the time of the first of several refusals in a row, so one in other words than
-    those known ``before`` counts from ``now_ns`` (Unix nanoseconds).
+    The API keeps the time of the first of several refusals in a row, by the scheduler's clock; so
+    one that differs from that known before counts from now, by ours (``clock``: monotonic seconds).
     """
-    if before is None or not pod.unschedulable_ns:
-        return pod
-    fresh = pod.unschedulable != before.unschedulable
-    since_ns = max(pod.unschedulable_ns, now_ns if fresh else before.unschedulable_ns)
-    return pod if since_ns == pod.unschedulable_ns else replace(pod, unschedulable_ns=since_ns)
+    if before is None or pod.node:
+        return pod  # of a bound pod it doesn't matter
+    said = pod.unschedulable, pod.unschedulable_ns
+    fresh = pod.unschedulable_ns and said != (before.unschedulable, before.unschedulable_ns)
+    return replace(pod, followed=True, refused_clock=clock if fresh else before.refused_clock)
 
 
 def _asked(

@@ -5,19 +5,24 @@ A decision counts from the moment it is made, before its annotations are written
 pod that isn't bound is a reservation: it ends when the pod is bound elsewhere, finished or gone,
 when the scheduler calls the pod unschedulable more than 30 s after it, or by age.
 
-Ages are measured by the monotonic clock from the moment we first knew of a decision, so a clock
-that is set forward ends none, and one that is set back keeps none for ever.
+All this is measured by the monotonic clock, from the moment we first knew of a decision: a clock
+that is set forward ends none, and one that is set back keeps none for ever. Only what stood on a
+pod already when we first saw it has no moment but the times that are written there.
+
+A decision's time is its name. It goes up while the clock runs on, also when that is set back a
+little; after a larger jump it follows the clock: a time that is wrong misleads who reads it.
 """
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from extender.state.pods import PodState
 from gpustack.model.placement import Placement
 
-_GRACE_NS: Final = 30 * 10**9  # the scheduler still reports the refusal before the decision
+_GRACE_SECONDS: Final = 30.0  # the scheduler still reports the refusal before the decision
+_GRACE_NS: Final = int(_GRACE_SECONDS * 1e9)
 _SKEW_NS: Final = 60 * 10**9  # clocks of two hosts differ by less
 
 
@@ -34,6 +39,23 @@ class Reserved:
     placement: Placement
     time_ns: int
     version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """Of a decision on a pod that isn't bound; monotonic seconds.
+
+    Attributes:
+        time_ns: the decision's.
+        since: when it was made, or else first seen.
+        end: when it ends by age; minus infinity once it has ended otherwise.
+        first_sight: it stood there when the pod was first seen.
+    """
+
+    time_ns: int
+    since: float
+    end: float
+    first_sight: bool
 
 
 class Reservations:
@@ -57,8 +79,8 @@ class Reservations:
         self._now_ns = now_ns
         self._clock = clock
         self._assumed: dict[str, Reserved] = {}
-        # The decision's time, and the clock at its end; kept beyond it, or it would begin anew.
-        self._ends: dict[str, tuple[int, float]] = {}
+        # Kept beyond their end, or they would begin anew.
+        self._lives: dict[str, _Life] = {}
         self._unbound: set[str] = set()  # pods that hold cards
         self._queue: list[tuple[float, str]] = []  # heap of (end, UID); some are outdated
         self._last_ns = 0
@@ -70,11 +92,14 @@ class Reservations:
     def assume(self, pod: PodState, placement: Placement) -> int:
         """Decide; returns the decision's time, Unix nanoseconds."""
         now_ns = self._now_ns()
-        written_ns = pod.decision.time_ns if pod.decision is not None else 0
-        # Later than what stands on the pod, also when the clock was set back: the later of two
-        # decisions is the one in force.
-        after = written_ns + 1 if written_ns <= now_ns + _SKEW_NS else 0
-        self._last_ns = max(now_ns, self._last_ns + 1, after)
+        earlier = [self._last_ns]
+        if pod.decision is not None:
+            earlier.append(pod.decision.time_ns)
+        if pod.uid in self._assumed:
+            earlier.append(self._assumed[pod.uid].time_ns)
+        # No two decisions about a pod have one name; and what is far ahead was never the time.
+        after = (each + 1 for each in earlier if each <= now_ns + _SKEW_NS)
+        self._last_ns = max([now_ns, *after])
         self._assumed[pod.uid] = Reserved(
             placement=placement, time_ns=self._last_ns, version=pod.version
         )
@@ -91,7 +116,7 @@ class Reservations:
     def forget(self, uid: str) -> None:
         """Forget everything about a pod."""
         self._assumed.pop(uid, None)
-        self._ends.pop(uid, None)
+        self._lives.pop(uid, None)
         self._unbound.discard(uid)
 
     def settle(self, pod: PodState) -> Placement | None:
@@ -104,7 +129,7 @@ class Reservations:
         else:
             self._unbound.add(pod.uid)
         if pod.node:
-            self._ends.pop(pod.uid, None)
+            self._lives.pop(pod.uid, None)
         return None if decision is None else decision.placement
 
     def due(self) -> list[str]:
@@ -132,7 +157,7 @@ class Reservations:
         decision = assumed or written
         if decision is None or pod.node:
             return decision
-        return decision if self._lives(pod, decision) else None
+        return decision if self._is_alive(pod, decision) else None
 
     def _outlived(self, pod: PodState, assumed: Reserved, written: Reserved | None) -> bool:
         """Say whether what stands on the pod replaces what was decided here."""
@@ -144,22 +169,35 @@ class Reservations:
         # will, once the pod with a decision has another. Whose decision that is doesn't matter.
         return bool(pod.node) or written.version > assumed.version
 
-    def _lives(self, pod: PodState, decision: Reserved) -> bool:
-        return (
-            not pod.gated
-            and self._clock() < self._end(pod.uid, decision)
-            and pod.unschedulable_ns <= decision.time_ns + _GRACE_NS
-        )
+    def _is_alive(self, pod: PodState, decision: Reserved) -> bool:
+        life = self._life(pod, decision)
+        if self._given_up(pod, life):
+            self._lives[pod.uid] = replace(life, end=float("-inf"))
+            return False
+        return not pod.gated and self._clock() < life.end
 
-    def _end(self, uid: str, decision: Reserved) -> float:
-        """Return the clock at a reservation's end, the same for as long as it is known."""
-        known = self._ends.get(uid)
-        if known is not None and known[0] == decision.time_ns:
-            return known[1]
-        age = max(0.0, (self._now_ns() - decision.time_ns) / 1e9)
-        if uid in self._assumed and self._assumed[uid].time_ns == decision.time_ns:
-            age = 0.0
-        end = self._clock() + self._seconds - age
-        self._ends[uid] = (decision.time_ns, end)
-        heapq.heappush(self._queue, (end, uid))
-        return end
+    def _given_up(self, pod: PodState, life: _Life) -> bool:
+        """Say whether the scheduler has refused the pod since the decision."""
+        if pod.refused_clock > life.since + _GRACE_SECONDS:
+            return True
+        return life.first_sight and pod.unschedulable_ns > life.time_ns + _GRACE_NS
+
+    def _life(self, pod: PodState, decision: Reserved) -> _Life:
+        """Return the life of the pod's decision, the same for as long as it is known."""
+        known = self._lives.get(pod.uid)
+        if known is not None and known.time_ns == decision.time_ns:
+            return known
+        assumed = self._assumed.get(pod.uid)
+        here = assumed is not None and assumed.time_ns == decision.time_ns
+        first_sight = not here and not pod.followed
+        age = max(0.0, (self._now_ns() - decision.time_ns) / 1e9) if first_sight else 0.0
+        now = self._clock()
+        life = _Life(
+            time_ns=decision.time_ns,
+            since=now,
+            end=now + self._seconds - age,
+            first_sight=first_sight,
+        )
+        self._lives[pod.uid] = life
+        heapq.heappush(self._queue, (life.end, pod.uid))
+        return life

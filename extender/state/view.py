@@ -44,7 +44,7 @@ class ClusterView:
             on_room: called, with the lock held, when cards may have become free.
         """
         self.lock = threading.RLock()
-        self._now_ns = now_ns
+        self._clock = clock
         self._on_room = on_room
         self._holdings = Holdings()
         self._nominated = Nominated()
@@ -252,7 +252,7 @@ class ClusterView:
         known = self._pods.get(pod.uid)
         if known is not None and _older(pod, known):
             return  # what we read or wrote was ahead of the watch, or of another read
-        pod = told(pod, known, self._now_ns())
+        pod = told(pod, known, self._clock())
         if pod.ours or not (pod.node or pod.finished):
             self._pods[pod.uid] = pod
         else:

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from extender.decisions import Decisions
 from extender.state.memory import Answer, count_reasons
 from extender.state.pods import PodState
-from extender.writes.events import PodEvent
+from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.explanation import Reason
 from gpustack.model.holding import Placement
 from gpustack.model.request import BadRequest
@@ -27,7 +27,7 @@ class Events(Protocol):
     def told(self, uid: str, topic: str) -> bool:
         """Say whether a pod was told something about this within the last minute."""
 
-    def record(self, event: PodEvent) -> None:
+    def record(self, event: ObjectEvent) -> None:
         """Take one, unless the pod was told about its topic within the last minute."""
 
 
@@ -113,7 +113,7 @@ class Telling:
         topic: str = "",
     ) -> None:
         self._events.record(
-            PodEvent(
+            ObjectEvent(
                 namespace=pod.namespace,
                 name=pod.name,
                 uid=pod.uid,

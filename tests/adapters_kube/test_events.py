@@ -2,16 +2,15 @@
 
 import pathlib
 
-from extender.writes.events import EventRecorder, PodEvent
-from gpustack.adapters.kube import KubeClient
+from gpustack.adapters.kube import EventRecorder, KubeClient, ObjectEvent
 from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
 NAMESPACE = "team"
 
 
-def event(number: int, *, warning: bool) -> PodEvent:
-    return PodEvent(
+def event(number: int, *, warning: bool) -> ObjectEvent:
+    return ObjectEvent(
         namespace=NAMESPACE,
         name=f"pod-{number}",
         uid=f"uid-{number}",
@@ -29,7 +28,10 @@ def test_of_a_wave_of_pods_that_fit_some_are_told_and_all_that_do_not(
     with FakeKubeApi() as api:
         client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
         recorder = EventRecorder(
-            client, on_drop=lambda: dropped.append(None), clock=lambda: seconds[0]
+            client,
+            component="tester",
+            on_drop=lambda: dropped.append(None),
+            clock=lambda: seconds[0],
         )
         for number in range(100):
             recorder.record(event(number, warning=False))

@@ -127,14 +127,19 @@ def test_labels_select_too(api: FakeKubeApi, watch: Watch, follower: Follower) -
     assert follower.next() == ("SYNC", ["a"])
 
 
-def test_a_broken_connection_is_resumed_without_a_gap(
-    api: FakeKubeApi, watch: Watch, follower: Follower
-) -> None:
+def create_unseen(api: FakeKubeApi, watch: Watch, follower: Follower) -> None:
+    """Create a pod that a watcher of nothing else is not told of, until watches are released."""
     watch()
     assert follower.next() == ("SYNC", [])
     wait_until(lambda: asked_to_watch(api) == 1)
     api.hold_watches()
     api.create("pods", pod("a"))
+
+
+def test_a_broken_connection_is_resumed_without_a_gap(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    create_unseen(api, watch, follower)
     api.drop_connections()
     api.release_watches()
     assert follower.next() == ("ADDED", "a")
@@ -144,11 +149,7 @@ def test_a_broken_connection_is_resumed_without_a_gap(
 def test_a_forgotten_version_is_listed_again(
     api: FakeKubeApi, watch: Watch, follower: Follower
 ) -> None:
-    watch()
-    assert follower.next() == ("SYNC", [])
-    wait_until(lambda: asked_to_watch(api) == 1)
-    api.hold_watches()
-    api.create("pods", pod("a"))
+    create_unseen(api, watch, follower)
     api.store.compact()
     api.release_watches()
     api.drop_connections()
@@ -181,14 +182,39 @@ def test_a_server_that_refuses_is_asked_again_later(
     assert watcher.synced.wait(WAIT_SECONDS)
 
 
-def test_silence_beyond_the_limit_opens_a_new_watch(
-    api: FakeKubeApi, watch: Watch, follower: Follower
+def test_silence_beyond_the_limit_is_a_loss_and_opens_a_new_watch(
+    api: FakeKubeApi, watch: Watch, follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch(idle_seconds=0.1)
     assert follower.next() == ("SYNC", [])
     wait_until(lambda: asked_to_watch(api) >= 2)
     api.create("pods", pod("a"))
     assert follower.next() == ("ADDED", "a")
+    assert "watch lost" in caplog.text
+
+
+def test_a_quiet_watch_is_ended_by_the_server_before_it_counts_as_lost(
+    api: FakeKubeApi, watch: Watch, follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    watcher = watch(idle_seconds=2.0)
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) >= 2)
+    api.create("pods", pod("a"))
+    assert follower.next() == ("ADDED", "a")
+    assert watcher.age_seconds < 2.0
+    assert [record.message for record in caplog.records if record.levelname != "DEBUG"] == []
+    assert len(api.asked("GET", "/pods$")) - asked_to_watch(api) == 1  # listed once only
+
+
+@pytest.mark.parametrize("idle_seconds", [2.0, 3.5, 90.0, 3600.0])
+def test_the_server_has_time_left_to_end_a_quiet_watch(
+    api: FakeKubeApi, watch: Watch, follower: Follower, idle_seconds: float
+) -> None:
+    watch(idle_seconds=idle_seconds)
+    assert follower.next() == ("SYNC", [])
+    wait_until(lambda: asked_to_watch(api) == 1)
+    (asked,) = (r for r in api.asked("GET", "/pods$") if "watch" in r.query)
+    assert 1 <= int(asked.query["timeoutSeconds"]) <= 0.75 * idle_seconds
 
 
 def test_a_follower_that_fails_gets_the_whole_list_again(

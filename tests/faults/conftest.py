@@ -9,6 +9,7 @@ import pytest
 from gpustack.adapters.kube import KubeClient
 from tests.control_plane import fleet, identity, plane
 from tests.faults.load import NODES
+from tests.faults.stage import Stage
 
 _FORBIDDEN = re.compile(r'^apiserver_request_total\{.*code="403".*\} (\S+)$', re.MULTILINE)
 
@@ -31,6 +32,16 @@ def kubeconfig(control: plane.ControlPlane) -> pathlib.Path:
 @pytest.fixture
 def client(control: plane.ControlPlane) -> KubeClient:
     return KubeClient.from_kubeconfig(control.admin)
+
+
+@pytest.fixture
+def stage(
+    control: plane.ControlPlane,
+    client: KubeClient,
+    kubeconfig: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> Stage:
+    return Stage(control=control, client=client, kubeconfig=kubeconfig, folder=tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -2,38 +2,61 @@
 
 import collections
 import contextlib
+import dataclasses
+import datetime
 import http.client
 import itertools
 import json
+import logging
 import threading
 import time
-from types import TracebackType
+from collections.abc import Iterator
 from typing import Any
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
+from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 from tests.control_plane import extending, fleet
-from tests.extender.stateful.truth import CORES, UNITS, bound, cards, finished, pending
+from tests.extender.stateful.pods import bound, cards, finished, pending
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = [fleet.name_of(at) for at in range(2)]
+_CARD = (CORES_PER_CARD, fleet.MEMORY_BYTES // MEMORY_UNIT_BYTES)
 _ASKS = [(30, 64), (60, 128), (100, 1), (70, 100), (200, 1)]
 _WORKERS = 4
 _RUNNING = 5  # pods of one worker that run at the same time: together more than there is room for
 _PAUSE_SECONDS = 0.02
 _CALL_SECONDS = 10.0
+RECOVERY_SECONDS = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A pod that was bound.
+
+    Attributes:
+        uid: the pod's.
+        asked: when the question was put that led to it (monotonic seconds).
+        at: when its binding was said to have succeeded.
+    """
+
+    uid: str
+    asked: float
+    at: float
 
 
 class Load:
-    """Asks one extender as long as the block runs, and finishes then what it began.
+    """Asks one extender from ``start`` on, and finishes with ``finish`` what it began.
 
     Attributes:
-        done: when each pod was bound, and when it was first asked about (monotonic seconds).
+        done: the pods that were bound, in order.
         bound: UIDs of the pods whose binding was said to have succeeded, and their node.
         problems: what must not happen.
     """
 
     def __init__(self, client: KubeClient, port: int, name: str) -> None:
-        self.done: list[tuple[float, float]] = []
+        self.done: list[Done] = []
         self.bound: dict[str, str] = {}
         self.problems: list[str] = []
         self._client = client
@@ -45,29 +68,35 @@ class Load:
             threading.Thread(target=self._work, args=(at,), daemon=True) for at in range(_WORKERS)
         ]
 
-    def __enter__(self) -> "Load":
+    def start(self) -> None:
+        """Begin."""
         for thread in self._threads:
             thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def finish(self) -> None:
+        """Begin nothing any more, and wait until every pod was decided."""
         self._stop.set()
         for thread in self._threads:
             thread.join(30)
             assert not thread.is_alive(), "a pod was never decided"
 
-    def wait_for_one_asked_after(self, moment: float, *, within_seconds: float) -> float:
-        """Wait for a pod that was asked about since, and is bound; returns how long it took."""
-        while not any(asked >= moment for _, asked in list(self.done)):
-            since = time.monotonic() - moment
-            assert since < within_seconds, f"no pod was bound within {within_seconds:g} s"
+    def recovers(self, since: float | None = None) -> float:
+        """Wait until a pod is bound that was asked about since a moment, or from now on.
+
+        Returns:
+            The seconds that it took.
+
+        Raises:
+            AssertionError: it took longer than a recovery may.
+        """
+        moment = time.monotonic() if since is None else since
+        while not any(each.asked >= moment for each in list(self.done)):
+            waited = time.monotonic() - moment
+            assert waited < RECOVERY_SECONDS, f"no pod was bound within {RECOVERY_SECONDS:g} s"
             time.sleep(_PAUSE_SECONDS)
-        return min(done for done, asked in list(self.done) if asked >= moment) - moment
+        took = min(each.at for each in list(self.done) if each.asked >= moment) - moment
+        logger.info("recovered load=%s seconds=%.3f", self._name, took)
+        return took
 
     def _work(self, worker: int) -> None:
         running: collections.deque[dict[str, Any]] = collections.deque()
@@ -104,10 +133,13 @@ class Load:
             except (KubeError, KubeUnavailable):
                 done = None
             if done:
-                self.done.append((time.monotonic(), asked))
+                uid = pod["metadata"]["uid"]
+                self.done.append(Done(uid=uid, asked=asked, at=time.monotonic()))
                 return True
-            if done is False and running:
-                self._end(running.popleft())
+            if done is False:
+                self._report_unschedulable(pod)
+                if running:
+                    self._end(running.popleft())
             if done is None and self._is_bound(pod):
                 return True
             if self._stop.is_set() and done is not None:
@@ -161,9 +193,23 @@ class Load:
         return False
 
     def _end(self, pod: dict[str, Any]) -> None:
+        self._set_status(pod, {"phase": "Succeeded"})
+
+    def _report_unschedulable(self, pod: dict[str, Any]) -> None:
+        """Say on the pod, as the scheduler does, that no node fits."""
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": f"0/{len(NODES)} nodes are available",
+            "lastTransitionTime": now,
+        }
+        self._set_status(pod, {"conditions": [condition]})
+
+    def _set_status(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
         path = f"{PODS}/{pod['metadata']['name']}/status"
-        body = {"status": {"phase": "Succeeded"}}
-        self._insist(lambda: self._client.patch(path, body), path)
+        self._insist(lambda: self._client.patch(path, {"status": status}), path)
 
     def _insist(self, call: Any, path: str) -> dict[str, Any]:
         """Make an administrator's call until it is carried out."""
@@ -183,6 +229,26 @@ class Load:
                 return found
 
 
+@contextlib.contextmanager
+def running(client: KubeClient, port: int, name: str) -> Iterator[Load]:
+    """Put an extender under load as long as the block runs, and judge then what became of it.
+
+    Args:
+        client: an administrator's.
+        port: the extender's.
+        name: what the names of its pods begin with.
+    """
+    pods = Load(client, port, name)
+    pods.start()
+    try:
+        pods.recovers()
+        yield pods
+    finally:
+        pods.finish()
+    judge(client)
+    nothing_is_lost(client, pods)
+
+
 def judge(client: KubeClient) -> None:
     """Add up what the API server's pods hold, card by card, and what was said to be bound."""
     total: collections.Counter[tuple[tuple[str, int], int]] = collections.Counter()
@@ -194,7 +260,7 @@ def judge(client: KubeClient) -> None:
         for card, use in held.items():
             for which in (0, 1):
                 total[card, which] += use[which]
-    over = {card: sum_ for card, sum_ in total.items() if sum_ > (CORES, UNITS)[card[1]]}
+    over = {card: sum_ for card, sum_ in total.items() if sum_ > _CARD[card[1]]}
     assert not over, f"given twice: {over}"
 
 

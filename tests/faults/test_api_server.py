@@ -8,116 +8,75 @@ import signal
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 
 import pytest
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
-from tests.control_plane import extending, plane, processes
-from tests.faults import load, proxy
+from tests.control_plane import plane, processes
+from tests.faults import load
+from tests.faults.stage import Stage
 
 pytestmark = pytest.mark.bench
 
 # A minute in full; whether it lasts four seconds or sixty makes no difference to the extender: any
 # request has given up by then, and its watches have not (`watch_idle_seconds` is 90).
 AWAY_SECONDS = float(os.environ.get("GPUSTACK_FAULT_SECONDS", "4"))
-RECOVERY_SECONDS = 5.0
+IDLE_SECONDS = 2
 
 
-@contextlib.contextmanager
-def loaded(
-    folder: pathlib.Path, kubeconfig: pathlib.Path, client: KubeClient, name: str
-) -> Iterator[tuple[extending.RunningExtender, load.Load]]:
-    """Run an extender under load, and judge what became of it."""
-    with extending.start(folder, kubeconfig) as extender:
-        with load.Load(client, extender.port, name) as pods:
-            pods.wait_for_one_asked_after(time.monotonic(), within_seconds=RECOVERY_SECONDS)
-            yield extender, pods
-        load.judge(client)
-        load.nothing_is_lost(client, pods)
-        assert "Traceback" not in extender.process.log.read_text()
-
-
-def recovers(pods: load.Load) -> None:
-    pods.wait_for_one_asked_after(time.monotonic(), within_seconds=RECOVERY_SECONDS)
-
-
-def test_an_api_server_that_stands_still_delays_and_loses_nothing(
-    control: plane.ControlPlane,
-    client: KubeClient,
-    kubeconfig: pathlib.Path,
-    tmp_path: pathlib.Path,
-) -> None:
-    with loaded(tmp_path, kubeconfig, client, "still") as (extender, pods):
-        control.api_server.signal(signal.SIGSTOP)
+def test_an_api_server_that_stands_still_delays_and_loses_nothing(stage: Stage) -> None:
+    with stage.loaded("still") as (extender, pods):
+        stage.control.api_server.signal(signal.SIGSTOP)
         try:
             time.sleep(AWAY_SECONDS)
             assert extender.get("/healthz")[0] == 200
         finally:
-            control.api_server.signal(signal.SIGCONT)
-        recovers(pods)
+            stage.control.api_server.signal(signal.SIGCONT)
+        pods.recovers()
 
 
-def test_connections_that_break_all_the_time_lose_nothing(
-    client: KubeClient, kubeconfig: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    with (
-        proxy.before(kubeconfig, tmp_path) as (network, through),
-        loaded(tmp_path, through, client, "cut") as (_, pods),
-    ):
+def test_connections_that_break_all_the_time_lose_nothing(stage: Stage) -> None:
+    with stage.behind_proxy("cut") as (network, _, pods):
         for _ in range(25):
             network.cut()
             time.sleep(0.1)
-        recovers(pods)
-        load.judge(client)
+        pods.recovers()
 
 
-def test_a_network_that_is_gone_for_a_while_comes_back(
-    client: KubeClient, kubeconfig: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    with (
-        proxy.before(kubeconfig, tmp_path) as (network, through),
-        loaded(tmp_path, through, client, "gone") as (_, pods),
-    ):
+def test_a_network_that_is_gone_for_a_while_comes_back(stage: Stage) -> None:
+    with stage.behind_proxy("gone") as (network, _, pods):
         network.refusing = True
         network.cut()
         time.sleep(AWAY_SECONDS)
         network.refusing = False
-        recovers(pods)
+        pods.recovers()
 
 
 @pytest.mark.parametrize("seconds", [0.2, 1.2])
-def test_slow_writes_are_decided_in_time_or_not_at_all(
-    client: KubeClient, kubeconfig: pathlib.Path, tmp_path: pathlib.Path, seconds: float
-) -> None:
-    with (
-        proxy.before(kubeconfig, tmp_path) as (network, through),
-        loaded(tmp_path, through, client, f"slow{seconds:g}".replace(".", "")) as (_, pods),
-    ):
+def test_slow_writes_are_decided_in_time_or_not_at_all(stage: Stage, seconds: float) -> None:
+    with stage.behind_proxy(f"slow{seconds:g}".replace(".", "")) as (network, _, pods):
         network.delay_seconds = seconds
         time.sleep(3)
-        load.judge(client)
+        load.judge(stage.client)
         network.delay_seconds = 0.0
-        recovers(pods)
+        pods.recovers()
 
 
-def test_pods_that_others_write_to_all_the_time_are_bound_all_the_same(
-    client: KubeClient, kubeconfig: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_pods_that_others_write_to_all_the_time_are_bound_all_the_same(stage: Stage) -> None:
     stop = threading.Event()
 
     def label() -> None:
         """Change every waiting pod, over and over: every resourceVersion is soon outdated."""
         at = 0
         while not stop.is_set():
-            for pod in client.get(load.PODS, {"fieldSelector": "spec.nodeName="})["items"]:
+            for pod in stage.client.get(load.PODS, {"fieldSelector": "spec.nodeName="})["items"]:
                 at += 1
                 body = {"metadata": {"labels": {"touched": str(at)}}}
                 with contextlib.suppress(KubeError, KubeUnavailable):
-                    client.patch(f"{load.PODS}/{pod['metadata']['name']}", body)
+                    stage.client.patch(f"{load.PODS}/{pod['metadata']['name']}", body)
 
     writer = threading.Thread(target=label, daemon=True)
-    with loaded(tmp_path, kubeconfig, client, "busy") as (_, pods):
+    with stage.loaded("busy") as (_, pods):
         writer.start()
         try:
             before = len(pods.done)
@@ -126,36 +85,29 @@ def test_pods_that_others_write_to_all_the_time_are_bound_all_the_same(
         finally:
             stop.set()
             writer.join()
-        recovers(pods)
+        pods.recovers()
 
 
-def test_an_api_server_that_has_forgotten_is_listed_again(
-    control: plane.ControlPlane,
-    client: KubeClient,
-    kubeconfig: pathlib.Path,
-    tmp_path: pathlib.Path,
-) -> None:
+def test_an_api_server_that_has_forgotten_is_listed_again(stage: Stage) -> None:
     """It starts again with an empty watch cache, and etcd has compacted what went before: 410."""
-    with (
-        proxy.before(kubeconfig, tmp_path) as (network, through),
-        loaded(tmp_path, through, client, "410") as (extender, pods),
-    ):
+    with stage.behind_proxy("410") as (network, extender, pods):
         network.refusing = True
         network.cut()
-        client.post(load.PODS, {"metadata": {"name": "unseen"}, **_asleep()})
-        version = client.get("/api/v1/nodes")["metadata"]["resourceVersion"]
-        _compact(control, int(version))
-        _restart(control)
+        stage.client.post(load.PODS, {"metadata": {"name": "unseen"}, **_asleep()})
+        version = stage.client.get("/api/v1/nodes")["metadata"]["resourceVersion"]
+        _compact(stage.control, int(version))
+        _restart(stage.control)
         network.refusing = False
-        recovers(pods)
-        _says(extender, "listing again")
+        pods.recovers()
+        extender.process.wait_until(lambda: "listing again" in extender.process.log.read_text())
 
 
-def _says(extender: extending.RunningExtender, words: str) -> None:
-    deadline = time.monotonic() + 2 * RECOVERY_SECONDS
-    while words not in extender.process.log.read_text():
-        assert time.monotonic() < deadline, extender.process.log.read_text()[-3000:]
-        time.sleep(0.05)
+def test_a_quiet_cluster_is_no_loss(stage: Stage) -> None:
+    """Nothing happens for longer than a silent connection would be believed alive."""
+    with stage.extender(watch_idle_seconds=IDLE_SECONDS, stale_seconds=2 * IDLE_SECONDS) as quiet:
+        time.sleep(2 * IDLE_SECONDS + 1)
+        assert quiet.ready()
+        assert "watch lost" not in quiet.process.log.read_text()
 
 
 def _asleep() -> dict[str, object]:

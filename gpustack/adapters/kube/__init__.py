@@ -10,16 +10,19 @@ from gpustack.adapters.kube.client import (
     KubeClient,
 )
 from gpustack.adapters.kube.errors import KubeConfigError, KubeError, KubeUnavailable
+from gpustack.adapters.kube.events import EventRecorder, ObjectEvent
 from gpustack.adapters.kube.listing import Page
 from gpustack.adapters.kube.watch import Watcher, as_json
 
 __all__ = [
     "MERGE_PATCH",
     "STRATEGIC_MERGE_PATCH",
+    "EventRecorder",
     "KubeClient",
     "KubeConfigError",
     "KubeError",
     "KubeUnavailable",
+    "ObjectEvent",
     "Page",
     "Watcher",
     "as_json",

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.adapters import kube
+from gpustack.adapters.kube.client import KubeClient
+from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -27,11 +28,10 @@ _LONGEST_MESSAGE: Final = 1024  # limit of core/v1 Event
 _PER_SECOND: Final = 20  # an Event costs the API server as much as a binding
 _GOOD_NEWS: Final = 20  # Events that aren't warnings: so many at once,
 _GOOD_NEWS_PER_SECOND: Final = 5  # and in the long run
-_COMPONENT: Final = "gpustack-extender"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodEvent:
+class ObjectEvent:
     """Something to tell about a pod, or another object of core/v1.
 
     Attributes:
@@ -60,15 +60,18 @@ class EventRecorder:
 
     def __init__(
         self,
-        client: kube.KubeClient,
+        client: KubeClient,
         *,
+        component: str,
         on_drop: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Compose; ``component`` is who says it, ``on_drop`` hears of each that isn't written."""
         self._client = client
+        self._component = component
         self._on_drop = on_drop
         self._clock = clock
-        self._queue: queue.Queue[PodEvent | None] = queue.Queue(maxsize=_QUEUE_EVENTS)
+        self._queue: queue.Queue[ObjectEvent | None] = queue.Queue(maxsize=_QUEUE_EVENTS)
         self._lock = threading.Lock()
         self._told: collections.OrderedDict[tuple[str, str], float] = collections.OrderedDict()
         self._allowed, self._allowed_at = float(_GOOD_NEWS), clock()
@@ -95,7 +98,7 @@ class EventRecorder:
             last = self._told.get((uid, topic))
             return last is not None and self._clock() - last < _REPEAT_SECONDS
 
-    def record(self, event: PodEvent) -> None:
+    def record(self, event: ObjectEvent) -> None:
         """Queue an event, unless this pod was told about its topic within the last minute."""
         key = (event.uid, event.topic or event.reason)
         if self.told(*key):
@@ -123,17 +126,21 @@ class EventRecorder:
             self._allowed -= 1
             return True
 
+    def _write(self, event: ObjectEvent) -> None:
+        path = f"/api/v1/namespaces/{event.namespace}/events"
+        self._client.post(path, _body(event, self._component))
+
     def _run(self) -> None:
         while not self._stop.is_set():
             event = self._queue.get()
             if event is None:
                 return
             try:
-                self._client.post(f"/api/v1/namespaces/{event.namespace}/events", _body(event))
-            except kube.KubeError as error:
+                self._write(event)
+            except KubeError as error:
                 self._on_drop()
                 logger.warning("event refused pod=%s/%s %s", event.namespace, event.name, error)
-            except kube.KubeUnavailable as error:
+            except KubeUnavailable as error:
                 self._on_drop()
                 logger.warning("event lost pod=%s/%s %s", event.namespace, event.name, error)
             except Exception:
@@ -143,7 +150,7 @@ class EventRecorder:
             self._stop.wait(1 / _PER_SECOND)
 
 
-def _body(event: PodEvent) -> dict[str, Any]:
+def _body(event: ObjectEvent, component: str) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     message = event.message if isinstance(event.message, str) else event.message()
     if len(message.encode()) > _LONGEST_MESSAGE:
@@ -162,8 +169,8 @@ def _body(event: PodEvent) -> dict[str, Any]:
         "reason": event.reason,
         "message": message,
         "type": "Warning" if event.warning else "Normal",
-        "source": {"component": _COMPONENT},
-        "reportingComponent": _COMPONENT,
+        "source": {"component": component},
+        "reportingComponent": component,
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,

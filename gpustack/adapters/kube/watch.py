@@ -2,8 +2,9 @@
 
 The API server promises that a watch from a list's ``resourceVersion`` shows every later change in
 order, until it has forgotten that version (410) and the list must be read again. Silence is
-ambiguous, so bookmarks are asked for (about one a minute) and a connection that stays silent for
-longer than that is closed and opened again from the last version seen.
+ambiguous: bookmarks are asked for, but the server promises none, and sends none of a resource that
+nothing has happened to since it started. So it is asked to end each watch before we would call the
+silence a loss: who hears neither a change nor an end has lost the connection.
 See https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 
@@ -27,8 +28,11 @@ logger = logging.getLogger(__name__)
 KubeObject = dict[str, Any]
 _Item = TypeVar("_Item")
 
-_IDLE_SECONDS: Final = 90.0  # bookmarks come every 60 s, with some delay on a busy server
-_WATCH_SECONDS: Final = 300  # the server ends the watch then; spreads reconnects
+_IDLE_SECONDS: Final = 90.0
+# Of that, how long the server is to keep a watch open: spreads what clients that started together
+# ask, and leaves an end that is late on a busy server its time.
+_WATCH_PARTS: Final = (0.5, 0.75)
+_SPIN_SECONDS: Final = 0.5  # below the shortest watch that can be asked for, a second
 _BACKOFF_FIRST_SECONDS: Final = 0.2
 _BACKOFF_LAST_SECONDS: Final = 5.0  # recovery within 5 s of the server's return
 _STOP_SECONDS: Final = 5.0
@@ -164,13 +168,13 @@ class Watcher(Generic[_Item]):
         self.synced.set()
 
     def _follow(self) -> None:
-        """Take changes until the server ends the watch, which it does every few minutes."""
+        """Take changes until the server ends the watch, which it is asked to do."""
         params = {
             **self._selectors,
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(random.randint(_WATCH_SECONDS, 2 * _WATCH_SECONDS)),  # noqa: S311
+            "timeoutSeconds": str(self._watch_seconds()),
         }
         opened = self._clock()
         with (
@@ -180,8 +184,15 @@ class Watcher(Generic[_Item]):
             self.last_seen = self._clock()
             for line in _lines(response):
                 self._take(decode_change(line))
-        if self._clock() - opened < 1.0:
+        if self._clock() - opened < _SPIN_SECONDS:
             self._failures += 1  # something in between closes watches at once: don't spin on it
+        else:
+            self._failures = 0
+        logger.debug("watch ended, opening it again path=%s", self._path)
+
+    def _watch_seconds(self) -> int:
+        part = random.uniform(*_WATCH_PARTS)  # noqa: S311
+        return max(1, int(part * self._idle_seconds))
 
     @contextlib.contextmanager
     def _stoppable(self, response: urllib3.BaseHTTPResponse) -> Iterator[None]:

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient, KubeError, Watcher, as_json
 
@@ -17,6 +17,11 @@ logger = logging.getLogger(__name__)
 Pod = Mapping[str, Any]
 
 _LOOK_SECONDS = 0.1  # how soon a stop is noticed
+
+
+# A watch is opened anew that often at least, by each of thousands of hosts; one that died in silence
+# costs an Allocate the question that it asks the API server anyway.
+_IDLE_SECONDS: Final = 300.0
 
 
 def uid_of(pod: Pod) -> str:
@@ -59,6 +64,7 @@ class PodView:
             decode=as_json,
             on_sync=self._replace,
             on_event=self._event,
+            idle_seconds=_IDLE_SECONDS,
         )
 
     @property

@@ -1,0 +1,42 @@
+"""The extender's wall clock is set while schedulers ask: by somebody, or by a time server."""
+
+import time
+
+import pytest
+
+from tests.control_plane.extending import KEYS
+from tests.faults import load
+from tests.faults.stage import Stage
+from tests.faults.wall_clock import WallClock
+
+pytestmark = pytest.mark.bench
+
+HOUR = 3600.0
+# Certificates that were made in the clock's future are refused: the bench's are an hour old.
+ALMOST_AN_HOUR = HOUR - 60.0
+ROUNDING_NS = 10_000_000
+
+
+def test_a_clock_that_jumps_forward_and_back_loses_nothing_and_gives_nothing_twice(
+    stage: Stage,
+) -> None:
+    wall = WallClock(stage.folder)
+    with stage.loaded("clock", environment=wall.environment) as (_, pods):
+        for ahead in (HOUR, 0.0, -ALMOST_AN_HOUR, 0.0):
+            wall.set_ahead(ahead)
+            jumped = time.monotonic()
+            pods.recovers(jumped)
+            time.sleep(1)
+            load.judge(stage.client)
+            decisions_are_dated_by(wall, stage, pods, since=jumped)
+
+
+def decisions_are_dated_by(wall: WallClock, stage: Stage, pods: load.Load, *, since: float) -> None:
+    """No decision's time lies before its question or after its answer, as the clock has them."""
+    later = [each for each in list(pods.done) if each.asked >= since]
+    found = {pod["metadata"]["uid"]: pod for pod in stage.client.get(load.PODS)["items"]}
+    assert later
+    for each in later:
+        time_ns = int(found[each.uid]["metadata"]["annotations"][KEYS.predicate_time])
+        assert wall.at_ns(each.asked) - ROUNDING_NS <= time_ns
+        assert time_ns <= wall.at_ns(each.at) + ROUNDING_NS
