@@ -27,15 +27,28 @@ def test_every_check_is_listed(machine: Machine, program: str) -> None:
     assert written == CHECKS[program] == machine.run(f"tests/{program}").stdout.split()
 
 
-def table_symbols(table: str, macros: dict[str, str]) -> set[str]:
-    """The symbols of an entries.def; `macros` maps a macro to the suffix of its twin."""
+def table_entries(table: str, macros: dict[str, str]) -> dict[str, tuple[str, int]]:
+    """The symbols of an entries.def, with what cuGetProcAddress calls them and since when.
+
+    `macros` maps a macro to the suffix of its twin.
+    """
     text = re.sub(r"/\*.*?\*/", "", (SOURCE / "src" / table).read_text(), flags=re.DOTALL)
-    found = set()
+    found = {}
     for macro, args in re.findall(r"^(\w+)\(([^(]*)\(", text, flags=re.MULTILINE):
         names = [name.strip() for name in args.split(",")]
         symbol = names[1] if len(names) > 2 else names[0]
-        found |= {symbol} | ({symbol + macros[macro]} if macros[macro] else set())
+        since = int(names[2]) if len(names) > 3 else 0
+        found[symbol] = (names[0], since)
+        if macros[macro]:
+            found[symbol + macros[macro]] = (names[0], max(since, 7000))
     return found
+
+
+def names_of_535() -> dict[str, tuple[str, int]]:
+    """What driver 535 exports: symbol to name and CUDA version."""
+    lines = (SOURCE / "src/cuda/names-535.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return {symbol: (name, int(since)) for symbol, name, since, _ in rows}
 
 
 def exported(library: str) -> set[str]:
@@ -43,14 +56,27 @@ def exported(library: str) -> set[str]:
     return {line.split()[-1] for line in lines.decode().splitlines()}
 
 
-def test_libcuda_exports_exactly_its_table() -> None:
-    macros = {"API": "", "STREAM": "_ptsz", "DEFAULT": "_ptds"}
-    assert exported("libcuda.so.1") == table_symbols("cuda/entries.def", macros)
+CUDA_MACROS = {"API": "", "STREAM": "_ptsz", "DEFAULT": "_ptds"}
+
+
+def test_libcuda_exports_exactly_what_driver_535_does() -> None:
+    assert exported("libcuda.so.1") == set(names_of_535())
+
+
+def test_entries_have_the_names_and_versions_of_driver_535() -> None:
+    real = names_of_535()
+    newer = {}
+    for symbol, (name, since) in table_entries("cuda/entries.def", CUDA_MACROS).items():
+        if symbol in real:
+            assert real[symbol] == (name, since), symbol
+        else:
+            newer[symbol] = since
+    assert min(newer.values()) > 12020, newer
 
 
 def test_libnvidia_ml_exports_exactly_its_table() -> None:
-    table = table_symbols("nvml/entries.def", {"NVML": ""})
-    assert exported("libnvidia-ml.so.1") == table | {"nvmlErrorString"}
+    table = table_entries("nvml/entries.def", {"NVML": ""})
+    assert exported("libnvidia-ml.so.1") == set(table) | {"nvmlErrorString"}
 
 
 @pytest.mark.parametrize("library", ["libcuda.so.1", "libnvidia-ml.so.1"])

@@ -3,6 +3,8 @@
  *   client DEVICE alloc BYTES        takes memory
  *   client DEVICE queue MS           queues one kernel of that length, does not wait for it
  *   client DEVICE spin US SECONDS    launches and waits, over and over; prints how many
+ *   client DEVICE measure US         prints the microseconds between events around such a kernel
+ *   client DEVICE tries COUNT        allocates so often; prints the results
  *
  * Prints one line when it is done with its part: "ready", or the number of kernels that ran. */
 #include <string.h>
@@ -20,6 +22,31 @@ static void spin(uint32_t micros, double seconds) {
     printf("%lu\n", count);
 }
 
+/* Behind other work, so that no gap between the calls is measured. */
+static void measure(uint32_t micros) {
+    CUfunction function = kernel("spin");
+    CUevent start, end;
+    uint32_t before = 20000;
+    float milliseconds;
+    void *first[] = {&before}, *params[] = {&micros};
+    OK(cuEventCreate(&start, 0));
+    OK(cuEventCreate(&end, 0));
+    OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, first, NULL));
+    OK(cuEventRecord(start, NULL));
+    OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+    OK(cuEventRecord(end, NULL));
+    OK(cuEventSynchronize(end));
+    OK(cuEventElapsedTime(&milliseconds, start, end));
+    printf("%.1f\n", (double)milliseconds * 1000);
+}
+
+static void tries(int count) {
+    CUdeviceptr address;
+    for (int i = 0; i < count; i++)
+        printf("%d ", (int)cuMemAlloc_v2(&address, 1));
+    puts("");
+}
+
 int main(int argc, char **argv) {
     EXPECT(argc >= 4);
     new_context(atoi(argv[1]));
@@ -32,6 +59,10 @@ int main(int argc, char **argv) {
         void *params[] = {&micros};
         OK(cuLaunchKernel(kernel("spin"), 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
         puts("ready");
+    } else if (strcmp(argv[2], "measure") == 0) {
+        measure((uint32_t)atoi(argv[3]));
+    } else if (strcmp(argv[2], "tries") == 0) {
+        tries(atoi(argv[3]));
     } else {
         EXPECT(argc == 5);
         spin((uint32_t)atoi(argv[3]), atof(argv[4]));

@@ -200,21 +200,6 @@ static void the_first_interface_has_32_bit_addresses(void) {
     OK(cuMemFree(address));
 }
 
-static void pools_count_what_they_hold(void) {
-    CUmemoryPool pool;
-    CUdeviceptr address;
-    uint64_t used;
-    new_context(0);
-    size_t before = free_bytes();
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    OK(cuMemAllocAsync(&address, 10 * MIB, NULL));
-    OK(cuMemPoolGetAttribute(pool, 7, &used));
-    EXPECT(used == 10 * MIB && before - free_bytes() == 10 * MIB);
-    OK(cuMemFreeAsync(address, CU_STREAM_PER_THREAD));
-    OK(cuMemPoolGetAttribute(pool, 7, &used));
-    EXPECT(used == 0 && free_bytes() == before);
-}
-
 static void contents_survive_copies_and_fills(void) {
     CUdeviceptr first, second;
     char text[32] = "what was written is read", back[32];
@@ -278,7 +263,6 @@ static const struct check checks[] = {
     CHECK(bad_requests_for_memory_are_invalid),
     CHECK(pitched_rows_are_padded),
     CHECK(the_first_interface_has_32_bit_addresses),
-    CHECK(pools_count_what_they_hold),
     CHECK(contents_survive_copies_and_fills),
     CHECK(a_fill_of_many_gigabytes_costs_no_memory),
     CHECK(host_memory_takes_nothing_of_the_card),

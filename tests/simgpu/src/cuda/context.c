@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "capture.h"
 
 #define STACK_MAX 64 /* the real driver has no stated bound; programs nest two or three */
 
@@ -73,6 +74,9 @@ void context_destroy(struct context *context) {
     streams_drop(context);
     events_drop(context);
     modules_drop(context);
+    arrays_drop(context);
+    externals_drop(context);
+    limits_drop(context);
     heap_drop(context);
     count_context(context, -1);
     sim_memory_give(driver.state, driver.client, context->card, CONTEXT_BYTES);
@@ -205,7 +209,14 @@ CUresult cuCtxGetDevice(CUdevice *out) {
 CUresult cuCtxSynchronize(void) {
     struct context *context;
     CUresult rc = context_current(&context);
-    if (rc == CUDA_SUCCESS)
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&driver.lock);
+    rc = capture_refuse_context(context);
+    pthread_mutex_unlock(&driver.lock);
+    if (rc == CUDA_SUCCESS) {
         context_wait(context);
+        pools_synchronized(context->card);
+    }
     return rc;
 }

@@ -1,32 +1,5 @@
-/* What a context says about itself: limits, flags, version. */
+/* What a context says about itself: flags, version. */
 #include "api.h"
-
-/* CUlimit: stack, printf, malloc heap, sync depth, launches, L2 fetch, L2 lines. */
-#define LIMITS 7
-
-CUresult cuCtxSetLimit(int limit, size_t value) {
-    struct context *context;
-    CUresult rc = context_current(&context);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (limit < 0 || limit >= LIMITS)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    context->limits[limit] = value;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetLimit(size_t *value, int limit) {
-    struct context *context;
-    CUresult rc = context_current(&context);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (limit < 0 || limit >= LIMITS)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    *value = context->limits[limit];
-    return CUDA_SUCCESS;
-}
 
 CUresult cuCtxGetFlags(unsigned *flags) {
     struct context *context;

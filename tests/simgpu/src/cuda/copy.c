@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "api.h"
-
-#define CONTENT_BYTES (64ULL << 20)
+#include "capture.h"
+#include "launch.h"
 
 /* One side of a copy: how many of its bytes are really there. */
 struct side {
@@ -15,16 +15,12 @@ struct side {
     uint64_t kept;
 };
 
-/* Device addresses must lie in one allocation; driver.lock held. */
+/* Device addresses must lie in one allocation, or in mappings side by side; driver.lock held. */
 static bool device_side(CUdeviceptr address, uint64_t bytes, struct side *side) {
-    const struct memory *memory = memory_find(address);
-    if (!memory || bytes > memory->bytes - (address - memory->base))
+    if (!memory_spans(address, bytes))
         return false;
-    uint64_t offset = address - memory->base;
-    bool whole = memory->kind >= MEMORY_HOST;
-    uint64_t left = offset < CONTENT_BYTES ? CONTENT_BYTES - offset : 0;
     side->at = (unsigned char *)(uintptr_t)address;
-    side->kept = whole || left > bytes ? bytes : left;
+    side->kept = memory_kept_bytes(address, bytes);
     return true;
 }
 
@@ -54,6 +50,28 @@ static CUresult sides(enum direction direction, CUdeviceptr to, CUdeviceptr from
     return bad ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+CUresult copy_now(CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
+    struct side target, source;
+    CUresult rc = sides(BY_ADDRESS, to, from, bytes, &target, &source);
+    if (rc == CUDA_SUCCESS)
+        move(target, source);
+    return rc;
+}
+
+static CUresult capture(struct stream *stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
+    struct node *node = capture_node(stream, NODE_MEMCPY);
+    if (!node)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    node->copy = (CUDA_MEMCPY3D){.srcMemoryType = 4, /* unified: an address says where it is */
+                                 .srcDevice = from,
+                                 .dstMemoryType = 4,
+                                 .dstDevice = to,
+                                 .WidthInBytes = bytes,
+                                 .Height = 1,
+                                 .Depth = 1};
+    return CUDA_SUCCESS;
+}
+
 static CUresult copy(enum direction direction, CUdeviceptr to, CUdeviceptr from, uint64_t bytes,
                      CUstream handle, bool wait) {
     struct context *context;
@@ -64,13 +82,16 @@ static CUresult copy(enum direction direction, CUdeviceptr to, CUdeviceptr from,
         return CUDA_ERROR_INVALID_VALUE;
     if (wait)
         rc = stream_drain(handle);
-    struct side target, source;
+    struct side target = {0}, source = {0};
     pthread_mutex_lock(&driver.lock);
-    if (rc == CUDA_SUCCESS && !stream_of_handle(context, handle))
-        rc = CUDA_ERROR_INVALID_HANDLE;
+    struct stream *stream = rc == CUDA_SUCCESS ? stream_of_handle(context, handle) : NULL;
+    if (rc == CUDA_SUCCESS)
+        rc = stream ? capture_enter(stream) : CUDA_ERROR_INVALID_HANDLE;
     if (rc == CUDA_SUCCESS)
         rc = sides(direction, to, from, bytes, &target, &source);
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS && stream->capture)
+        rc = capture(stream, to, from, bytes);
+    else if (rc == CUDA_SUCCESS)
         move(target, source);
     pthread_mutex_unlock(&driver.lock);
     return rc;

@@ -1,5 +1,6 @@
 /* Initialisation: which cards this process can reach, and its slot among the clients. */
 #include "api.h"
+#include "entry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,8 +112,7 @@ CUresult driver_ready(void) {
 CUresult cuDriverGetVersion(int *version) {
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
-    const struct sim_state *state = sim_state_map();
-    *version = state ? state->cuda_version : SIMGPU_CUDA;
+    *version = entry_cuda_version();
     return CUDA_SUCCESS;
 }
 

@@ -2,15 +2,9 @@
 #include <stdlib.h>
 
 #include "api.h"
-
-struct event {
-    struct event *next;
-    struct context *context;
-    unsigned flags;
-    bool recorded;
-    uint64_t target_ns; /* GPU time of its client on its card */
-    uint64_t wall_ns;   /* 0: not yet passed, or not yet looked up */
-};
+#include "capture.h"
+#include "event.h"
+#include "launch.h"
 
 static struct event **find_link(CUevent handle) {
     for (struct context *context = driver.contexts; context; context = context->next)
@@ -20,9 +14,20 @@ static struct event **find_link(CUevent handle) {
     return NULL;
 }
 
-static struct event *find(CUevent handle) {
+static void free_event(struct event *event) {
+    nodes_clear(&event->tips);
+    free(event);
+}
+
+struct event *event_find(CUevent handle) {
     struct event **link = handle ? find_link(handle) : NULL;
     return link ? *link : NULL;
+}
+
+/* Time stamps are multiples of the clock's tick. */
+static uint64_t stamp(uint64_t wall_ns) {
+    uint64_t tick = driver.state->timing.event_tick_ns;
+    return tick > 1 ? wall_ns - wall_ns % tick : wall_ns;
 }
 
 /* The time line remembers a client's last turns only, so passed events are looked up early. */
@@ -31,7 +36,8 @@ static void settle(struct event *event) {
     if (!event->recorded || event->wall_ns)
         return;
     if (driver.state->clients[driver.client].use[card].progress_ns >= event->target_ns)
-        event->wall_ns = sim_timeline_wall_ns(driver.state, driver.client, card, event->target_ns);
+        event->wall_ns =
+            stamp(sim_timeline_wall_ns(driver.state, driver.client, card, event->target_ns));
 }
 
 void events_settle(struct context *context) {
@@ -72,7 +78,7 @@ CUresult cuEventDestroy_v2(CUevent handle) {
     struct event **link = handle ? find_link(handle) : NULL;
     if (link) {
         *link = handle->next;
-        free(handle);
+        free_event(handle);
     }
     pthread_mutex_unlock(&driver.lock);
     return link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -83,59 +89,98 @@ CUresult cuEventDestroy(CUevent handle) { return cuEventDestroy_v2(handle); }
 void events_drop(struct context *context) {
     while (context->events) {
         struct event *next = context->events->next;
-        free(context->events);
+        free_event(context->events);
         context->events = next;
     }
 }
 
-/* Marks the point that the stream has reached; on an idle stream it has passed already. */
-static void mark(struct event *event, struct stream *stream) {
+bool event_is(CUevent handle) { return event_find(handle) != NULL; }
+
+/* Where recording has cost nothing the point has passed already on an idle stream. */
+static void mark(struct event *event, uint64_t target_ns) {
     struct sim_state *state = driver.state;
-    event->target_ns = stream_queue(stream, 0);
+    event->capture = 0;
+    nodes_clear(&event->tips);
+    event->target_ns = target_ns;
     event->recorded = true;
     event->wall_ns = 0;
     sim_lock(state);
-    if (state->clients[driver.client].use[stream->context->card].progress_ns >= event->target_ns)
-        event->wall_ns = sim_now_ns();
+    if (state->clients[driver.client].use[event->context->card].progress_ns >= target_ns)
+        event->wall_ns = stamp(sim_now_ns());
     sim_unlock(state);
 }
 
-static CUresult record(CUevent handle, CUstream stream_handle) {
+CUresult event_mark_at(CUevent handle, struct context *context, uint64_t target_ns) {
+    struct event *event = event_find(handle);
+    if (!event || event->context != context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    mark(event, target_ns);
+    return CUDA_SUCCESS;
+}
+
+uint64_t event_target(CUevent handle, const struct context *context) {
+    const struct event *event = event_find(handle);
+    bool here = event && event->recorded && event->context->card == context->card;
+    return here ? event->target_ns : 0;
+}
+
+/* In a capture: as a node only when a later run shall record it, else as a mark for joins. */
+static CUresult record_captured(struct event *event, struct stream *stream, bool external) {
+    if (external) {
+        struct node *node = capture_node(stream, NODE_EVENT_RECORD);
+        if (node)
+            node->event = event;
+        return node ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!nodes_copy(&event->tips, &stream->tips))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    event->capture = stream->capture->id;
+    event->recorded = false;
+    return CUDA_SUCCESS;
+}
+
+static CUresult record(CUevent handle, CUstream stream_handle, bool external) {
     struct context *context;
     CUresult rc = context_current(&context);
     if (rc != CUDA_SUCCESS)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    struct event *event = find(handle);
+    struct event *event = event_find(handle);
     struct stream *stream = event ? stream_of_handle(context, stream_handle) : NULL;
     if (!stream || stream->context != event->context)
         rc = CUDA_ERROR_INVALID_HANDLE;
     else
-        mark(event, stream);
+        rc = capture_enter(stream);
+    if (rc == CUDA_SUCCESS && stream->capture) {
+        rc = record_captured(event, stream, external);
+    } else if (rc == CUDA_SUCCESS) {
+        mark(event, stream_queue(stream, driver.state->timing.event_ns));
+        event->host_call = stream->host_call;
+    }
     pthread_mutex_unlock(&driver.lock);
     return rc;
 }
 
-CUresult cuEventRecord(CUevent event, CUstream stream) { return record(event, stream); }
+CUresult cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, false); }
 
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
-    return record(event, own_stream(stream));
+    return record(event, own_stream(stream), false);
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-    return flags <= 1 ? record(event, stream) : CUDA_ERROR_INVALID_VALUE;
+    return flags <= 1 ? record(event, stream, flags & CU_EVENT_EXTERNAL) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags) {
     return cuEventRecordWithFlags(event, own_stream(stream), flags);
 }
 
-static CUresult copy_out(CUevent handle, struct event *copy) {
+CUresult event_copy(CUevent handle, struct event *copy) {
     CUresult rc = driver_ready();
     if (rc != CUDA_SUCCESS)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    struct event *event = find(handle);
+    struct event *event = event_find(handle);
     if (event) {
         sim_lock(driver.state);
         sim_timeline_advance(driver.state, event->context->card, sim_now_ns());
@@ -145,66 +190,4 @@ static CUresult copy_out(CUevent handle, struct event *copy) {
     }
     pthread_mutex_unlock(&driver.lock);
     return event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-/* An event that was never recorded counts as done. */
-CUresult cuEventQuery(CUevent handle) {
-    struct event event;
-    CUresult rc = copy_out(handle, &event);
-    return rc == CUDA_SUCCESS && event.recorded && !event.wall_ns ? CUDA_ERROR_NOT_READY : rc;
-}
-
-CUresult cuEventSynchronize(CUevent handle) {
-    struct event event;
-    CUresult rc = copy_out(handle, &event);
-    if (rc == CUDA_SUCCESS && event.recorded && !event.wall_ns) {
-        card_wait(event.context->card, event.target_ns);
-        rc = copy_out(handle, &event); /* settles its time stamp */
-    }
-    return rc;
-}
-
-CUresult cuEventElapsedTime(float *milliseconds, CUevent start_handle, CUevent end_handle) {
-    struct event start, end;
-    CUresult rc = copy_out(start_handle, &start);
-    if (rc == CUDA_SUCCESS)
-        rc = copy_out(end_handle, &end);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!milliseconds)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!start.recorded || !end.recorded || ((start.flags | end.flags) & CU_EVENT_DISABLE_TIMING))
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!start.wall_ns || !end.wall_ns)
-        return CUDA_ERROR_NOT_READY;
-    *milliseconds = (float)((double)(int64_t)(end.wall_ns - start.wall_ns) / 1e6);
-    return CUDA_SUCCESS;
-}
-
-/* On another card GPU time means something else, so there the caller waits. */
-CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
-    struct context *context;
-    struct event event;
-    CUresult rc = context_current(&context);
-    if (rc == CUDA_SUCCESS)
-        rc = copy_out(event_handle, &event);
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&driver.lock);
-    struct stream *stream = stream_of_handle(context, handle);
-    bool same_card = stream && stream->context->card == event.context->card;
-    if (same_card && event.recorded)
-        stream_after(stream, event.target_ns);
-    pthread_mutex_unlock(&driver.lock);
-    if (!stream)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!same_card && event.recorded)
-        card_wait(event.context->card, event.target_ns);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamWaitEvent_ptsz(CUstream handle, CUevent event, unsigned flags) {
-    return cuStreamWaitEvent(own_stream(handle), event, flags);
 }

@@ -2,20 +2,26 @@
 #include <string.h>
 
 #include "api.h"
+#include "capture.h"
+#include "launch.h"
 
-#define CONTENT_BYTES (64ULL << 20)
-
-static CUresult write_values(CUdeviceptr to, unsigned value, size_t width, size_t count) {
+CUresult fill_now(CUdeviceptr to, unsigned value, size_t width, size_t count) {
     uint64_t bytes;
-    const struct memory *memory = memory_find(to);
-    if (!memory || __builtin_mul_overflow(count, width, &bytes) ||
-        bytes > memory->bytes - (to - memory->base) || to % width != 0)
+    if (!memory_find(to) || __builtin_mul_overflow(count, width, &bytes) ||
+        !memory_spans(to, bytes) || to % width != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t offset = to - memory->base;
-    uint64_t left = offset < CONTENT_BYTES ? CONTENT_BYTES - offset : 0;
-    bytes = bytes < left ? bytes : left;
+    bytes = memory_kept_bytes(to, bytes);
     for (uint64_t at = 0; at + width <= bytes; at += width)
         memcpy((void *)(uintptr_t)(to + at), &value, width); /* little-endian: low bytes first */
+    return CUDA_SUCCESS;
+}
+
+static CUresult capture(struct stream *stream, CUdeviceptr to, unsigned value, size_t width,
+                        size_t count) {
+    struct node *node = capture_node(stream, NODE_MEMSET);
+    if (!node)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    node->fill = (CUDA_MEMSET_NODE_PARAMS){to, 0, value, (unsigned)width, count, 1};
     return CUDA_SUCCESS;
 }
 
@@ -25,8 +31,11 @@ static CUresult fill(CUdeviceptr to, unsigned value, size_t width, size_t count,
     if (rc != CUDA_SUCCESS || count == 0)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    rc = stream_of_handle(context, handle) ? write_values(to, value, width, count)
-                                           : CUDA_ERROR_INVALID_HANDLE;
+    struct stream *stream = stream_of_handle(context, handle);
+    rc = stream ? capture_enter(stream) : CUDA_ERROR_INVALID_HANDLE;
+    if (rc == CUDA_SUCCESS)
+        rc = stream->capture ? capture(stream, to, value, width, count)
+                             : fill_now(to, value, width, count);
     pthread_mutex_unlock(&driver.lock);
     return rc;
 }

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "../state/objects.h"
 #include "driver.h"
 
 #define UNITS (GRANULE_BYTES / UNIT_BYTES)
@@ -17,13 +19,10 @@
 struct granule {
     struct granule *next;
     uint64_t base;
+    uint64_t object; /* that it became when something in it was exported; 0: none */
     unsigned used_units;
     unsigned char taken[UNITS];
 };
-
-static uint64_t round_up(uint64_t bytes, uint64_t unit) {
-    return bytes > UINT64_MAX - unit ? UINT64_MAX : (bytes + unit - 1) / unit * unit;
-}
 
 uint64_t heap_charge_bytes(uint64_t bytes) { return round_up(bytes, GRANULE_BYTES); }
 
@@ -50,9 +49,12 @@ static uint64_t take_granules(struct context *context, uint64_t bytes, bool low)
     return (uint64_t)(uintptr_t)at;
 }
 
-static void give_granules(struct context *context, uint64_t base, uint64_t bytes) {
+static void give_granules(struct context *context, uint64_t base, uint64_t bytes, uint64_t object) {
     munmap((void *)(uintptr_t)base, bytes);
-    sim_memory_give(driver.state, driver.client, context->card, bytes);
+    if (object)
+        sim_object_drop(driver.state, driver.client, object);
+    else
+        sim_memory_give(driver.state, driver.client, context->card, bytes);
 }
 
 /* First run of free units in the granule, or UNITS. */
@@ -111,13 +113,14 @@ static void free_small(const struct memory *memory) {
     while (*link != granule)
         link = &(*link)->next;
     *link = granule->next;
-    give_granules(memory->context, granule->base, GRANULE_BYTES);
+    give_granules(memory->context, granule->base, GRANULE_BYTES, granule->object);
     free(granule);
 }
 
 CUresult heap_allocate(struct context *context, uint64_t bytes, enum memory_kind kind, bool low,
                        uint64_t *address) {
-    struct memory memory = {.bytes = bytes, .kind = kind, .context = context};
+    struct memory memory = {
+        .bytes = bytes, .kind = kind, .context = context, .device = context->device};
     bool ok = false;
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -130,38 +133,64 @@ CUresult heap_allocate(struct context *context, uint64_t bytes, enum memory_kind
         if (memory.granule)
             free_small(&memory);
         else
-            give_granules(context, memory.base, heap_charge_bytes(bytes));
+            give_granules(context, memory.base, heap_charge_bytes(bytes), 0);
         ok = false;
     }
-    if (ok && kind == MEMORY_POOL)
-        pool_account(context->device, bytes, true);
     pthread_mutex_unlock(&driver.lock);
     *address = ok ? memory.base : *address;
     return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static void release(struct memory memory) {
+void heap_free(struct memory memory) {
     memory_remove(memory.base);
-    if (memory.kind == MEMORY_POOL)
-        pool_account(memory.context->device, memory.bytes, false);
     if (memory.granule)
         free_small(&memory);
     else
-        give_granules(memory.context, memory.base, heap_charge_bytes(memory.bytes));
+        give_granules(memory.context, memory.base, heap_charge_bytes(memory.bytes), memory.object);
 }
 
-CUresult heap_free(uint64_t address) {
-    pthread_mutex_lock(&driver.lock);
-    struct memory *memory = memory_find(address);
-    bool ours = memory && memory->base == address && memory->kind <= MEMORY_POOL;
-    if (ours)
-        release(*memory);
-    pthread_mutex_unlock(&driver.lock);
-    return ours ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
+/* What other processes opened here goes with the context that it was opened in. */
 void heap_drop(struct context *context) {
     struct memory *memory;
     while ((memory = memory_of_context(context)))
-        release(*memory);
+        if (memory->backing)
+            backing_hide(*memory);
+        else
+            heap_free(*memory);
+}
+
+/* Moves the contents into the object's file and shows that at the same address. Pages of zeros
+ * stay holes. */
+static bool show_object(uint64_t object, uint64_t base, uint64_t bytes) {
+    static const char zeros[4096];
+    int fd = sim_object_open(object, false);
+    uint64_t kept = bytes < CONTENT_BYTES ? bytes : CONTENT_BYTES;
+    bool ok = fd >= 0;
+    for (uint64_t at = 0; ok && at < kept; at += sizeof zeros) {
+        const char *page = (const char *)(uintptr_t)(base + at);
+        if (memcmp(page, zeros, sizeof zeros) != 0)
+            ok = pwrite(fd, page, sizeof zeros, (off_t)at) == sizeof zeros;
+    }
+    ok = ok && mmap((void *)(uintptr_t)base, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+uint64_t heap_share(struct memory *memory, uint64_t *block_base, uint64_t *block_bytes) {
+    uint64_t *object = memory->granule ? &memory->granule->object : &memory->object;
+    uint32_t card = memory->context->card;
+    *block_base = memory->granule ? memory->granule->base : memory->base;
+    *block_bytes = memory->granule ? GRANULE_BYTES : heap_charge_bytes(memory->bytes);
+    if (*object)
+        return *object;
+    uint64_t made = sim_object_make(driver.state, driver.client, card, *block_bytes, *block_bytes);
+    if (made && show_object(made, *block_base, *block_bytes))
+        *object = made;
+    else if (made) {
+        sim_object_drop(driver.state, driver.client, made);
+        sim_memory_take(driver.state, driver.client, card, *block_bytes);
+    }
+    return *object;
 }

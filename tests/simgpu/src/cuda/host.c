@@ -1,4 +1,4 @@
-/* Page-locked host memory, and what is known about a pointer. It takes nothing of the card. */
+/* Page-locked host memory. It takes nothing of the card. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -14,8 +14,11 @@ static CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct memory memory = {
-        .base = (uintptr_t)at, .bytes = bytes, .kind = MEMORY_HOST, .flags = flags};
+    struct memory memory = {.base = (uintptr_t)at,
+                            .bytes = bytes,
+                            .kind = MEMORY_HOST,
+                            .flags = flags,
+                            .device = context->device};
     pthread_mutex_lock(&driver.lock);
     bool added = memory_add(&memory);
     pthread_mutex_unlock(&driver.lock);
@@ -66,8 +69,11 @@ CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
         return rc;
     if (!at || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    struct memory memory = {
-        .base = (uintptr_t)at, .bytes = bytes, .kind = MEMORY_REGISTERED, .flags = flags};
+    struct memory memory = {.base = (uintptr_t)at,
+                            .bytes = bytes,
+                            .kind = MEMORY_REGISTERED,
+                            .flags = flags,
+                            .device = context->device};
     pthread_mutex_lock(&driver.lock);
     if (memory_find((uintptr_t)at))
         rc = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -128,53 +134,4 @@ CUresult cuMemHostGetFlags(unsigned *flags, void *at) {
         return CUDA_ERROR_INVALID_VALUE;
     *flags = memory.flags;
     return CUDA_SUCCESS;
-}
-
-/* Attribute numbers as in CUpointer_attribute. */
-static CUresult pointer_attribute(void *out, int attribute, const struct memory *memory,
-                                  CUdeviceptr address) {
-    bool device = memory->kind < MEMORY_HOST;
-    switch (attribute) {
-    case 1: /* context */
-        *(CUcontext *)out = memory->context;
-        return CUDA_SUCCESS;
-    case 2: /* memory type: 1 host, 2 device */
-        *(unsigned *)out = device ? 2 : 1;
-        return CUDA_SUCCESS;
-    case 3: /* device pointer */
-        *(CUdeviceptr *)out = address;
-        return CUDA_SUCCESS;
-    case 4: /* host pointer */
-        if (memory->kind == MEMORY_DEVICE || memory->kind == MEMORY_POOL)
-            return CUDA_ERROR_INVALID_VALUE;
-        *(void **)out = (void *)(uintptr_t)address;
-        return CUDA_SUCCESS;
-    case 8: /* managed */
-        *(unsigned *)out = memory->kind == MEMORY_MANAGED;
-        return CUDA_SUCCESS;
-    case 9: /* device ordinal */
-        *(int *)out = memory->context ? memory->context->device : 0;
-        return CUDA_SUCCESS;
-    case 11: /* start of the range */
-        *(CUdeviceptr *)out = memory->base;
-        return CUDA_SUCCESS;
-    case 12: /* its size */
-        *(size_t *)out = memory->bytes;
-        return CUDA_SUCCESS;
-    case 13: /* mapped */
-        *(int *)out = 1;
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-}
-
-CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr address) {
-    struct memory memory;
-    CUresult rc = driver_ready();
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!out || !look_up(address, &memory))
-        return CUDA_ERROR_INVALID_VALUE;
-    return pointer_attribute(out, attribute, &memory, address);
 }

@@ -76,18 +76,52 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
     return rc;
 }
 
+/* Gives back what needs no more waiting; driver.lock held. What was opened by IPC or mapped into a
+ * reserved range has calls of its own. */
+static CUresult free_at(CUdeviceptr address) {
+    struct memory *memory = memory_find(address);
+    if (!memory || memory->base != address)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (memory->kind) {
+    case MEMORY_DEVICE:
+    case MEMORY_MANAGED:
+        heap_free(*memory);
+        return CUDA_SUCCESS;
+    case MEMORY_POOL:
+        block_free(*memory, NULL);
+        return CUDA_SUCCESS;
+    case MEMORY_GRAPH:
+        return graph_memory_give(address);
+    case MEMORY_EXTERNAL:
+    case MEMORY_SHARED:
+        if (memory->opens)
+            return CUDA_ERROR_INVALID_VALUE;
+        backing_hide(*memory);
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
 /* Waits for the context's work first, as the real one does. Freeing NULL is no error. */
 CUresult cuMemFree_v2(CUdeviceptr address) {
+    struct context *context = NULL;
     CUresult rc = driver_ready();
     if (rc != CUDA_SUCCESS || !address)
         return rc;
     pthread_mutex_lock(&driver.lock);
     const struct memory *memory = memory_find(address);
-    struct context *context = memory ? memory->context : NULL;
+    if (memory)
+        context = memory->context;
     pthread_mutex_unlock(&driver.lock);
-    if (context)
+    if (!context && context_current(&context) != CUDA_SUCCESS)
+        context = NULL; /* memory of the process, freed where no context has work */
+    if (context && memory)
         context_wait(context);
-    return heap_free(address);
+    pthread_mutex_lock(&driver.lock);
+    rc = free_at(address);
+    pthread_mutex_unlock(&driver.lock);
+    return rc;
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 address) { return cuMemFree_v2(address); }

@@ -2,19 +2,15 @@
  *
  * An image of any kind is taken (fatbin, cubin, PTX). In PTX text a function or variable must
  * occur as `.entry NAME` or `.global … NAME`; in a binary every valid name exists. A module takes
- * one granule of the card, without any allocation call: the hook sees that memory in NVML only.
- *
- * A kernel's duration stands in its name: it ends in _<n>ns, _<n>us, _<n>ms or _<n>s. A function
- * named `spin` takes its first parameter (uint32, microseconds). Any other takes 10 us. */
-#include <ctype.h>
+ * one granule of the card, without any allocation call: the hook sees that memory in NVML only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "api.h"
+#include "image.h"
 
-#define DEFAULT_DURATION_NS 10000 /* a small kernel of a training step */
 #define GLOBAL_BYTES 4096
 
 struct global {
@@ -31,44 +27,23 @@ struct module {
     struct global *globals;
 };
 
-static uint64_t duration_of_name(const char *name) {
-    static const struct {
-        const char *unit;
-        uint64_t ns;
-    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
-    const char *last = strrchr(name, '_');
-    char *end;
-    if (!last || !isdigit((unsigned char)last[1]))
-        return DEFAULT_DURATION_NS;
-    uint64_t count = strtoull(last + 1, &end, 10);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (strcmp(end, units[i].unit) == 0)
-            return count * units[i].ns;
-    return DEFAULT_DURATION_NS;
-}
-
-static bool is_name(const char *name) {
-    size_t length =
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$");
-    return length > 0 && length < 256 && name[length] == '\0';
-}
-
-/* Looks for the name as a word after the directive, up to the end of its statement. */
-static bool in_text(const char *text, const char *directive, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = strstr(text, directive); at; at = strstr(at + 1, directive)) {
-        const char *end = at + strcspn(at, "(;={");
-        for (const char *word = strstr(at, name); word && word < end; word = strstr(word + 1, name))
-            if (isspace((unsigned char)word[-1]) && !is_name((char[2]){word[length], '\0'}))
-                return true;
-    }
+/* In PTX `.extern .func (.param .b64 func_retval0) malloc` and its calls. */
+static bool calls_malloc(const char *text) {
+    for (const char *at = strstr(text, "malloc"); at; at = strstr(at + 1, "malloc"))
+        if (!image_is_name((char[2]){at > text ? at[-1] : ' ', '\0'}) &&
+            !image_is_name((char[2]){at[strlen("malloc")], '\0'}))
+            return true;
     return false;
 }
 
-static bool is_ptx(const char *image) {
-    while (isspace((unsigned char)*image) || (image[0] == '/' && image[1] == '/'))
-        image += *image == '/' ? strcspn(image, "\n") : 1;
-    return strncmp(image, ".version", 8) == 0;
+/* Code that calls the device's malloc needs a heap. In a binary we don't look. */
+static CUresult take_heap(struct context *context, const char *text) {
+    if (!text || !calls_malloc(text))
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&driver.lock);
+    CUresult rc = limits_load_module(context);
+    pthread_mutex_unlock(&driver.lock);
+    return rc;
 }
 
 CUresult cuModuleLoadData(CUmodule *out, const void *image) {
@@ -78,8 +53,11 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image) {
         return rc;
     if (!out || !image)
         return CUDA_ERROR_INVALID_VALUE;
+    rc = take_heap(context, image_is_ptx(image) ? image : NULL);
+    if (rc != CUDA_SUCCESS)
+        return rc;
     struct module *module = calloc(1, sizeof *module);
-    char *text = module && is_ptx(image) ? strdup(image) : NULL;
+    char *text = module && image_is_ptx(image) ? strdup(image) : NULL;
     if (module && sim_memory_take(driver.state, driver.client, context->card, GRANULE_BYTES)) {
         pthread_mutex_lock(&driver.lock);
         *module = (struct module){.next = context->modules, .context = context, .text = text};
@@ -130,19 +108,24 @@ static struct module **find_link(CUmodule handle) {
     return NULL;
 }
 
+bool module_unload(CUmodule handle) {
+    struct module **link = find_link(handle);
+    if (link) {
+        *link = handle->next;
+        free_module(handle);
+    }
+    return link != NULL;
+}
+
 CUresult cuModuleUnload(CUmodule handle) {
     struct context *context;
     CUresult rc = context_current(&context);
     if (rc != CUDA_SUCCESS)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    struct module **link = find_link(handle);
-    if (link) {
-        *link = handle->next;
-        free_module(handle);
-    }
+    bool found = module_unload(handle);
     pthread_mutex_unlock(&driver.lock);
-    return link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 void modules_drop(struct context *context) {
@@ -153,18 +136,11 @@ void modules_drop(struct context *context) {
     }
 }
 
-/* Default attributes by CUfunction_attribute: threads, shared, constant, local bytes, registers,
- * PTX and binary version, cache mode, dynamic shared memory, carve-out. */
 static struct function *new_function(struct module *module, const char *name) {
-    static const int defaults[16] = {1024, 0, 0, 0, 32, 80, 80, 0, 49152, -1};
-    struct function *function = calloc(1, sizeof *function);
+    struct function *function = function_new(name);
     if (!function)
         return NULL;
-    snprintf(function->name, sizeof function->name, "%s", name);
-    memcpy(function->attributes, defaults, sizeof defaults);
     function->module = module;
-    function->duration_ns = duration_of_name(name);
-    function->first_parameter = strcmp(name, "spin") == 0;
     function->next = module->functions;
     module->functions = function;
     return function;
@@ -178,7 +154,7 @@ static CUresult get_function(CUfunction *out, CUmodule module, const char *name)
             *out = at;
             return CUDA_SUCCESS;
         }
-    if (!is_name(name) || (module->text && !in_text(module->text, ".entry", name)))
+    if (!image_is_name(name) || (module->text && !image_names(module->text, ".entry", name)))
         return CUDA_ERROR_NOT_FOUND;
     struct function *function = new_function(module, name);
     if (!function)
@@ -228,7 +204,7 @@ static CUresult get_global(CUmodule module, const char *name, uint64_t *address)
             *address = at->address;
             return CUDA_SUCCESS;
         }
-    if (!is_name(name) || (module->text && !in_text(module->text, ".global", name)))
+    if (!image_is_name(name) || (module->text && !image_names(module->text, ".global", name)))
         return CUDA_ERROR_NOT_FOUND;
     return new_global(module, name, address);
 }

@@ -1,17 +1,11 @@
-/* The stream-ordered allocator: one default pool a device.
- *
- * Memory is taken and given back at the call, not in stream order: kernels here touch no memory,
- * so no program can tell, save by watching the free bytes while work is queued. Nothing is kept
- * back after a free, as with the real pool's release threshold of 0 after a synchronisation. */
+/* Memory pools: made, chosen, asked, destroyed. They belong to the process, not to a context. */
+#include <stdlib.h>
+
 #include "api.h"
 
-struct pool {
-    uint64_t used_bytes, used_high_bytes;
-    uint64_t threshold_bytes;
-};
-static struct pool pools[SIM_CARDS_MAX];
-
 enum {
+    ATTR_REUSE_FIRST = 1,
+    ATTR_REUSE_LAST = 3,
     ATTR_RELEASE_THRESHOLD = 4,
     ATTR_RESERVED = 5,
     ATTR_RESERVED_HIGH = 6,
@@ -19,116 +13,250 @@ enum {
     ATTR_USED_HIGH = 8
 };
 
-void pool_account(CUdevice device, uint64_t bytes, bool take) {
-    struct pool *pool = &pools[device];
-    pool->used_bytes += take ? bytes : -bytes;
-    if (pool->used_bytes > pool->used_high_bytes)
-        pool->used_high_bytes = pool->used_bytes;
+static struct pool *pools; /* all, also those that wait for their last block */
+static struct pool *defaults[SIM_CARDS_MAX], *current[SIM_CARDS_MAX];
+
+static struct pool *new_pool(CUdevice device, uint32_t card) {
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    *pool = (struct pool){.next = pools, .device = device, .card = card, .reuse = {1, 1, 1}};
+    pool->access[card == SIM_CARDS_MAX ? SIM_CARDS_MAX : device] = CU_MEM_ACCESS_READWRITE;
+    pools = pool;
+    return pool;
 }
 
-static CUresult check_stream(struct context **context, CUstream handle) {
-    CUresult rc = context_current(context);
+struct pool *pool_default(CUdevice device) {
+    if (!defaults[device]) {
+        defaults[device] = new_pool(device, driver.cards[device]);
+        if (defaults[device])
+            defaults[device]->is_default = true;
+    }
+    return defaults[device];
+}
+
+struct pool *pool_current(CUdevice device) {
+    return current[device] ? current[device] : pool_default(device);
+}
+
+struct pool *pool_find(CUmemoryPool handle) {
+    for (struct pool *at = pools; at; at = at->next)
+        if (at == handle)
+            return at->destroyed ? NULL : at;
+    return NULL;
+}
+
+void pool_settle(struct pool *pool) {
+    struct pool **link = &pools;
+    if (!pool->destroyed)
+        return;
+    pool_trim(pool, 0);
+    if (pool->chunks)
+        return;
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    if (pool->identity)
+        backing_release(pool->identity);
+    free(pool);
+}
+
+void pools_synchronized(uint32_t card) {
+    struct pool *next;
+    pthread_mutex_lock(&driver.lock);
+    for (struct pool *pool = pools; pool; pool = next) {
+        next = pool->next;
+        if (pool->card == card && pool->reserved_bytes > pool->threshold_bytes)
+            pool_trim(pool, pool->threshold_bytes);
+        pool_settle(pool);
+    }
+    pthread_mutex_unlock(&driver.lock);
+}
+
+static CUresult check_properties(const CUmemPoolProps *properties, uint32_t *card) {
+    if (properties->allocType != CU_MEM_ALLOCATION_PINNED || properties->win32SecurityAttributes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (properties->handleTypes & ~CU_MEM_HANDLE_POSIX_FD)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return check_location(&properties->location, card);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties) {
+    uint32_t card;
+    CUresult rc = driver_ready();
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!out || !properties)
+        return CUDA_ERROR_INVALID_VALUE;
+    rc = check_properties(properties, &card);
     if (rc != CUDA_SUCCESS)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    const struct stream *stream = stream_of_handle(*context, handle);
+    struct pool *pool = new_pool(properties->location.id, card);
+    if (pool) {
+        pool->handle_types = properties->handleTypes;
+        pool->maximum_bytes = properties->maxSize;
+        *out = pool;
+    }
     pthread_mutex_unlock(&driver.lock);
-    return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-    struct context *context;
-    uint64_t address = 0;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult rc = check_stream(&context, stream);
-    if (rc == CUDA_SUCCESS)
-        rc = heap_allocate(context, bytes, MEMORY_POOL, false, &address);
-    if (rc == CUDA_SUCCESS)
-        *out = address;
+CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+    CUresult rc = driver_ready();
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&driver.lock);
+    struct pool *pool = pool_find(handle);
+    if (!pool || pool->is_default) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        for (int device = 0; device < SIM_CARDS_MAX; device++)
+            if (current[device] == pool)
+                current[device] = NULL;
+        pool->destroyed = true;
+        pool_settle(pool);
+    }
+    pthread_mutex_unlock(&driver.lock);
     return rc;
 }
 
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
-                                 CUstream stream) {
-    return pool ? cuMemAllocAsync(out, bytes, stream) : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-    struct context *context;
-    CUresult rc = check_stream(&context, stream);
-    return rc == CUDA_SUCCESS ? heap_free(address) : rc;
-}
-
-CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
-    return cuMemAllocAsync(out, bytes, own_stream(stream));
-}
-
-CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
-                                      CUstream stream) {
-    return cuMemAllocFromPoolAsync(out, bytes, pool, own_stream(stream));
-}
-
-CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
-    return cuMemFreeAsync(address, own_stream(stream));
-}
-
-static CUresult pool_of_device(CUmemoryPool *out, CUdevice device) {
+static CUresult pool_of_device(CUmemoryPool *out, CUdevice device,
+                               struct pool *(*choose)(CUdevice device)) {
     uint32_t card;
     CUresult rc = device_card(device, &card);
     if (rc == CUDA_SUCCESS && !out)
         return CUDA_ERROR_INVALID_VALUE;
-    if (rc == CUDA_SUCCESS)
-        *out = &pools[device];
-    return rc;
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&driver.lock);
+    struct pool *pool = choose(device);
+    pthread_mutex_unlock(&driver.lock);
+    *out = pool;
+    return pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
-    return pool_of_device(out, device);
+    return pool_of_device(out, device, pool_default);
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
-    return pool_of_device(out, device);
+    return pool_of_device(out, device, pool_current);
 }
 
-CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes) {
-    (void)keep_bytes; /* nothing is held back that could be trimmed */
-    CUresult rc = driver_ready();
-    return rc == CUDA_SUCCESS && !pool ? CUDA_ERROR_INVALID_VALUE : rc;
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
-    CUresult rc = driver_ready();
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle) {
+    uint32_t card;
+    CUresult rc = device_card(device, &card);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!pool || !value || attribute < 1 || attribute > ATTR_USED_HIGH)
-        return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&driver.lock);
-    if (attribute < ATTR_RELEASE_THRESHOLD)
-        *(int *)value = 1; /* all three kinds of reuse are allowed by default */
-    else if (attribute == ATTR_RELEASE_THRESHOLD)
-        *(uint64_t *)value = pool->threshold_bytes;
-    else if (attribute == ATTR_RESERVED || attribute == ATTR_USED)
-        *(uint64_t *)value = pool->used_bytes;
+    struct pool *pool = pool_find(handle);
+    if (pool && !pool->imported && pool->card == card)
+        current[device] = pool;
     else
-        *(uint64_t *)value = pool->used_high_bytes;
+        rc = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&driver.lock);
-    return CUDA_SUCCESS;
+    return rc;
 }
 
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
+/* CUDA 13 asks by location. Of devices' pinned memory here: the host has no current pool. */
+static CUresult check_choice(const CUmemLocation *location, int type) {
+    if (!location || type != CU_MEM_ALLOCATION_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    return location->type == CU_MEM_LOCATION_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, int type) {
+    CUresult rc = check_choice(location, type);
+    return rc == CUDA_SUCCESS ? cuDeviceGetDefaultMemPool(out, location->id) : rc;
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, int type) {
+    CUresult rc = check_choice(location, type);
+    return rc == CUDA_SUCCESS ? cuDeviceGetMemPool(out, location->id) : rc;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle) {
+    CUresult rc = check_choice(location, type);
+    return rc == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, handle) : rc;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes) {
     CUresult rc = driver_ready();
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!pool || !value || attribute < 1 || attribute > ATTR_USED_HIGH)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (attribute == ATTR_RESERVED || attribute == ATTR_USED)
-        return CUDA_ERROR_INVALID_VALUE; /* read-only */
     pthread_mutex_lock(&driver.lock);
-    if (attribute == ATTR_RELEASE_THRESHOLD)
-        pool->threshold_bytes = *(uint64_t *)value;
-    else if (attribute == ATTR_RESERVED_HIGH || attribute == ATTR_USED_HIGH)
-        pool->used_high_bytes = pool->used_bytes;
+    struct pool *pool = pool_find(handle);
+    if (pool)
+        pool_trim(pool, keep_bytes);
     pthread_mutex_unlock(&driver.lock);
+    return pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void get_attribute(const struct pool *pool, int attribute, void *value) {
+    const uint64_t figures[] = {[ATTR_RELEASE_THRESHOLD] = pool->threshold_bytes,
+                                [ATTR_RESERVED] = pool->reserved_bytes,
+                                [ATTR_RESERVED_HIGH] = pool->reserved_high_bytes,
+                                [ATTR_USED] = pool->used_bytes,
+                                [ATTR_USED_HIGH] = pool->used_high_bytes};
+    if (attribute <= ATTR_REUSE_LAST)
+        *(int *)value = pool->reuse[attribute - ATTR_REUSE_FIRST];
+    else
+        *(uint64_t *)value = figures[attribute];
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void *value) {
+    CUresult rc = driver_ready();
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!value || attribute < ATTR_REUSE_FIRST || attribute > ATTR_USED_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&driver.lock);
+    const struct pool *pool = pool_find(handle);
+    if (pool)
+        get_attribute(pool, attribute, value);
+    pthread_mutex_unlock(&driver.lock);
+    return pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The figures can't be set, save that high marks can be set to 0: to what is there now. */
+static CUresult set_attribute(struct pool *pool, int attribute, const void *value) {
+    if (attribute <= ATTR_REUSE_LAST) {
+        pool->reuse[attribute - ATTR_REUSE_FIRST] = *(const int *)value != 0;
+        return CUDA_SUCCESS;
+    }
+    if (attribute == ATTR_RELEASE_THRESHOLD) {
+        pool->threshold_bytes = *(const uint64_t *)value;
+        return CUDA_SUCCESS;
+    }
+    if (attribute == ATTR_RESERVED || attribute == ATTR_USED || *(const uint64_t *)value)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == ATTR_RESERVED_HIGH)
+        pool->reserved_high_bytes = pool->reserved_bytes;
+    else
+        pool->used_high_bytes = pool->used_bytes;
     return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool handle, int attribute, void *value) {
+    CUresult rc = driver_ready();
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!value || attribute < ATTR_REUSE_FIRST || attribute > ATTR_USED_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&driver.lock);
+    struct pool *pool = pool_find(handle);
+    rc = pool ? set_attribute(pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&driver.lock);
+    return rc;
+}
+
+/* An imported pool: pointers come from another process. Takes the reference over. */
+struct pool *pool_import(struct backing *identity) {
+    struct pool *pool = new_pool(device_of_card(identity->card), identity->card);
+    if (pool) {
+        pool->imported = true;
+        pool->identity = identity;
+    }
+    return pool;
 }

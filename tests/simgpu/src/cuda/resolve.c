@@ -1,62 +1,39 @@
 /* cuGetProcAddress: from a name, a CUDA version and flags to one of a function's variants.
  *
- * The rules are those measured on driver 535 (the hook's tests compare against the real one):
- * names carry no version; of the variants that the asked version knows, the newest answers; flags
- * 2 and 3 choose the twin with a default stream per thread, which exists from 7000 on; flag bits
- * from 4 up are invalid; a version above the driver's own, or a negative one, means the newest. */
+ * The rules are those measured on driver 535 (names-535.txt is its own answers): names carry no
+ * version; of the variants that the asked version knows, the newest answers; flags 2 and 3 choose
+ * the twin with a default stream per thread where a function has one; flag bits from 4 up are
+ * invalid; a version above the driver's own, or a negative one, means the newest. */
 #include <limits.h>
 #include <string.h>
 
 #include "api.h"
+#include "entry.h"
 
-#define PER_THREAD_SINCE 7000
 #define FLAG_PER_THREAD 2u
 
-struct variant {
-    const char *name;
-    int since;
-    void *legacy, *per_thread; /* per_thread NULL: the function has no stream */
-};
-
-#define API(name, symbol, since, params) {#name, since, (void *)symbol, NULL},
-#define STREAM(name, symbol, since, params) {#name, since, (void *)symbol, (void *)symbol##_ptsz},
-#define DEFAULT(name, symbol, since, params) {#name, since, (void *)symbol, (void *)symbol##_ptds},
-
-static const struct variant variants[] = {
-#include "entries.def"
-};
-
-static int since(const struct variant *variant, bool twin) {
-    return twin && variant->since < PER_THREAD_SINCE ? PER_THREAD_SINCE : variant->since;
+static bool answers(const struct entry *entry, bool per_thread) {
+    return entry->found == FOUND_ANY || (entry->found == FOUND_THREAD) == per_thread;
 }
 
-/* Of a function with a stream, flag 2 sees the twins only: asked below 7000 it is too old, although
- * the variant with the legacy stream is there. */
-static bool has_twin(const char *name) {
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++)
-        if (variants[i].per_thread && strcmp(variants[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Returns the status of a look-up; *pointer is NULL unless it succeeds. */
+/* Returns the status of a look-up; *pointer is NULL unless it succeeds. A function that came after
+ * the driver's CUDA version is not there; its older variants are. */
 static CUdriverProcAddressQueryResult look_up(const char *name, int version, bool per_thread,
                                               void **pointer) {
-    bool known = false, twin = per_thread && has_twin(name);
-    int best = -1;
+    bool known = false;
+    int best = -1, newest = entry_cuda_version();
     *pointer = NULL;
     if (version < 0)
         version = INT_MAX;
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        const struct variant *variant = &variants[i];
-        if (strcmp(variant->name, name) != 0)
+    for (unsigned i = 0; i < entry_count && name[0]; i++) {
+        const struct entry *entry = &entries[i];
+        if (strcmp(entry->name, name) != 0 || entry->since > newest || fault_hides(entry->symbol))
             continue;
         known = true;
-        if (since(variant, twin) > version || variant->since <= best ||
-            (twin && !variant->per_thread))
+        if (!answers(entry, per_thread) || entry->since > version || entry->since <= best)
             continue;
-        best = variant->since;
-        *pointer = twin ? variant->per_thread : variant->legacy;
+        best = entry->since;
+        *pointer = entry->address;
     }
     if (*pointer)
         return CU_GET_PROC_ADDRESS_SUCCESS;

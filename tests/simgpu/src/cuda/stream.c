@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include "api.h"
+#include "capture.h"
+#include "launch.h"
 
 /* A sleep ends some 50 microseconds late (the kernel's timer slack), so the last part of a wait
  * is spent yielding, as the real driver spins. */
@@ -11,7 +13,7 @@
 
 /* Threads are told apart by the address of a thread-local byte: a later thread may get the
  * address, and then finds the earlier one's stream drained or in order. */
-static unsigned long this_thread(void) {
+unsigned long stream_thread(void) {
     static __thread char mark;
     return (unsigned long)(uintptr_t)&mark;
 }
@@ -32,11 +34,11 @@ static struct stream *new_stream(struct context *context, unsigned flags, int pr
 
 static struct stream *thread_stream(struct context *context) {
     for (struct stream *at = context->streams; at; at = at->next)
-        if (at->thread == this_thread())
+        if (at->thread == stream_thread())
             return at;
     struct stream *stream = new_stream(context, 0, 0);
     if (stream)
-        stream->thread = this_thread();
+        stream->thread = stream_thread();
     return stream;
 }
 
@@ -56,7 +58,7 @@ static bool is_legacy(const struct stream *stream) { return stream == &stream->c
 
 /* What must be done before a stream's next work: the legacy stream and the blocking streams of
  * its context wait for each other. */
-static uint64_t front_ns(const struct stream *stream) {
+uint64_t stream_front(const struct stream *stream) {
     const struct context *context = stream->context;
     uint64_t other = 0;
     if (is_legacy(stream))
@@ -80,7 +82,7 @@ uint64_t stream_queue(struct stream *stream, uint64_t duration_ns) {
     sim_lock(driver.state);
     sim_timeline_advance(driver.state, card, sim_now_ns());
     uint64_t end =
-        sim_timeline_queue(driver.state, driver.client, card, front_ns(stream), duration_ns);
+        sim_timeline_queue(driver.state, driver.client, card, stream_front(stream), duration_ns);
     sim_unlock(driver.state);
     stream_after(stream, end);
     return end;
@@ -121,53 +123,64 @@ void context_wait(struct context *context) {
         target = at->tail_ns > target ? at->tail_ns : target;
     pthread_mutex_unlock(&driver.lock);
     card_wait(context->card, target);
+    callback_wait(0, context);
     pthread_mutex_lock(&driver.lock);
     events_settle(context);
     pthread_mutex_unlock(&driver.lock);
 }
 
-/* Finds a stream and the time at which what it holds now is done. */
-static CUresult find(CUstream handle, struct context **context, struct stream **stream,
-                     uint64_t *target) {
-    CUresult rc = context_current(context);
+/* A stream and what it holds now: the time at which it is done, the last host function. */
+struct held {
+    struct context *context;
+    uint64_t target_ns;
+    uint64_t host_call;
+};
+
+static CUresult find(CUstream handle, struct held *held) {
+    CUresult rc = context_current(&held->context);
     if (rc != CUDA_SUCCESS)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    *stream = stream_of_handle(*context, handle);
-    if (*stream) {
-        *context = (*stream)->context;
-        *target = front_ns(*stream);
-    }
+    struct stream *stream = stream_of_handle(held->context, handle);
+    rc = stream ? capture_refuse_wait(stream) : CUDA_ERROR_INVALID_HANDLE;
+    if (rc == CUDA_SUCCESS)
+        *held = (struct held){stream->context, stream_front(stream), stream->host_call};
     pthread_mutex_unlock(&driver.lock);
-    return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return rc;
 }
 
 CUresult stream_drain(CUstream handle) {
-    struct context *context;
-    struct stream *stream;
-    uint64_t target;
-    CUresult rc = find(handle, &context, &stream, &target);
+    struct held held;
+    CUresult rc = find(handle, &held);
     if (rc != CUDA_SUCCESS)
         return rc;
-    card_wait(context->card, target);
+    card_wait(held.context->card, held.target_ns);
+    callback_wait(held.host_call, NULL);
     pthread_mutex_lock(&driver.lock);
-    events_settle(context);
+    events_settle(held.context);
     pthread_mutex_unlock(&driver.lock);
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamSynchronize(CUstream handle) { return stream_drain(handle); }
+CUresult cuStreamSynchronize(CUstream handle) {
+    struct context *context;
+    CUresult rc = stream_drain(handle);
+    if (rc == CUDA_SUCCESS && context_current(&context) == CUDA_SUCCESS)
+        pools_synchronized(context->card);
+    return rc;
+}
 
-CUresult cuStreamSynchronize_ptsz(CUstream handle) { return stream_drain(own_stream(handle)); }
+CUresult cuStreamSynchronize_ptsz(CUstream handle) {
+    return cuStreamSynchronize(own_stream(handle));
+}
 
 CUresult cuStreamQuery(CUstream handle) {
-    struct context *context;
-    struct stream *stream;
-    uint64_t target;
-    CUresult rc = find(handle, &context, &stream, &target);
+    struct held held;
+    CUresult rc = find(handle, &held);
     if (rc != CUDA_SUCCESS)
         return rc;
-    return card_done(context->card, target) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    bool done = card_done(held.context->card, held.target_ns) && callback_done(held.host_call);
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuStreamQuery_ptsz(CUstream handle) { return cuStreamQuery(own_stream(handle)); }
@@ -204,6 +217,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
         for (struct stream **link = &context->streams; *link; link = &(*link)->next)
             if (*link == handle && !(*link)->thread) {
                 *link = handle->next;
+                capture_leave(handle);
                 free(handle);
                 rc = CUDA_SUCCESS;
                 goto found;
@@ -218,6 +232,7 @@ CUresult cuStreamDestroy(CUstream handle) { return cuStreamDestroy_v2(handle); }
 void streams_drop(struct context *context) {
     while (context->streams) {
         struct stream *next = context->streams->next;
+        capture_leave(context->streams);
         free(context->streams);
         context->streams = next;
     }

@@ -52,17 +52,6 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
     return rc;
 }
 
-/* 0: no stream here is ever captured; graphs come with a later version of this driver. */
-CUresult cuStreamIsCapturing(CUstream handle, int *status) {
-    struct stream *stream;
-    CUresult rc = find(handle, &stream);
-    if (rc == CUDA_SUCCESS && !status)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (rc == CUDA_SUCCESS)
-        *status = 0;
-    return rc;
-}
-
 CUresult cuStreamGetPriority_ptsz(CUstream handle, int *priority) {
     return cuStreamGetPriority(own_stream(handle), priority);
 }
@@ -77,8 +66,4 @@ CUresult cuStreamGetId_ptsz(CUstream handle, unsigned long long *id) {
 
 CUresult cuStreamGetCtx_ptsz(CUstream handle, CUcontext *context) {
     return cuStreamGetCtx(own_stream(handle), context);
-}
-
-CUresult cuStreamIsCapturing_ptsz(CUstream handle, int *status) {
-    return cuStreamIsCapturing(own_stream(handle), status);
 }

@@ -17,7 +17,8 @@ static unsigned collect(nvmlDevice_t device, struct process *found) {
             continue;
         int pid = sim_client_pid(state, client);
         if (pid > 0)
-            found[count++] = (struct process){(unsigned)pid, client, use->used_bytes};
+            found[count++] = (struct process){(unsigned)pid, client,
+                                              sim_client_used_bytes(state, client, device->card)};
     }
     return count;
 }
@@ -38,6 +39,7 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, const void *out,
     if (rc != NVML_SUCCESS)
         return rc;
     sim_lock(session.state);
+    sim_clients_reap(session.state); /* what the dead shared counts for those who are left */
     unsigned number = collect(device, found);
     sim_unlock(session.state);
     return answer_size(count, number, out);
@@ -118,7 +120,8 @@ static unsigned sample(nvmlDevice_t device, nvmlProcessUtilizationSample_t *out,
         if (busy_us)
             out[samples++] = (nvmlProcessUtilizationSample_t){
                 .pid = found[i].pid,
-                .timeStamp = (end_ns + state->epoch_ns) / 1000,
+                /* rounded up: asked for what came after it, this sample does not come again */
+                .timeStamp = (end_ns + state->epoch_ns + 999) / 1000,
                 .smUtil = (unsigned)((busy_us * 100 + span_us / 2) / span_us)};
     }
     return samples;

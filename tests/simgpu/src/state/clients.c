@@ -9,6 +9,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "objects.h"
 #include "timeline.h"
 
 #define SIM_LOCK_BASE (1LL << 40) /* past the file's end, where no one reads or writes */
@@ -39,6 +40,7 @@ static void own_name(char *name, size_t size) {
 
 static void release(struct sim_state *state, int client) {
     sim_timeline_forget(state, client);
+    sim_objects_forget(state, client);
     memset(&state->clients[client], 0, offsetof(struct sim_client, segments));
 }
 
@@ -82,26 +84,36 @@ void sim_clients_reap(struct sim_state *state) {
     for (int slot = 0; slot < SIM_CLIENTS_MAX; slot++)
         if (state->clients[slot].in_use && sim_client_pid(state, slot) < 0)
             release(state, slot);
+    sim_objects_reap(state);
 }
 
 uint64_t sim_card_used_bytes(const struct sim_state *state, uint32_t card) {
-    uint64_t used = 0;
+    uint64_t used = sim_objects_bytes(state, card);
     for (int slot = 0; slot < SIM_CLIENTS_MAX; slot++)
         if (state->clients[slot].in_use)
             used += state->clients[slot].use[card].used_bytes;
     return used;
 }
 
-bool sim_memory_take(struct sim_state *state, int client, uint32_t card, uint64_t bytes) {
+uint64_t sim_client_used_bytes(const struct sim_state *state, int client, uint32_t card) {
+    return state->clients[client].use[card].used_bytes + sim_objects_bytes_of(state, client, card);
+}
+
+bool sim_card_has_room(struct sim_state *state, uint32_t card, uint64_t bytes) {
     uint64_t total = state->cards[card].memory_bytes;
-    sim_lock(state);
-    bool fits = false;
-    for (int try = 0; try < 2 && !fits; try++) { /* the second time without the dead */
+    for (int try = 0; try < 2; try++) { /* the second time without the dead */
         if (try == 1)
             sim_clients_reap(state);
         uint64_t used = sim_card_used_bytes(state, card);
-        fits = used <= total && bytes <= total - used;
+        if (used <= total && bytes <= total - used)
+            return true;
     }
+    return false;
+}
+
+bool sim_memory_take(struct sim_state *state, int client, uint32_t card, uint64_t bytes) {
+    sim_lock(state);
+    bool fits = sim_card_has_room(state, card, bytes);
     if (fits)
         state->clients[client].use[card].used_bytes += bytes;
     sim_unlock(state);

@@ -15,8 +15,13 @@ int sim_client_pid(const struct sim_state *state, int client);
 /* Frees what dead clients held. Call with the state's lock held. */
 void sim_clients_reap(struct sim_state *state);
 
-/* Bytes in use on a card by all clients. Call with the state's lock held. */
+/* Bytes in use on a card: by all clients, and by one. A client's are its own and the shared
+ * objects that it made or that only it still holds. Call with the state's lock held. */
 uint64_t sim_card_used_bytes(const struct sim_state *state, uint32_t card);
+uint64_t sim_client_used_bytes(const struct sim_state *state, int client, uint32_t card);
+
+/* Whether so much more fits on the card, if need be after the dead are gone. Lock held. */
+bool sim_card_has_room(struct sim_state *state, uint32_t card, uint64_t bytes);
 
 /* Takes or gives back a client's device memory; false when the card has no room. */
 bool sim_memory_take(struct sim_state *state, int client, uint32_t card, uint64_t bytes);

@@ -13,17 +13,21 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
-#define SIM_LAYOUT 1u
+#define SIM_LAYOUT 2u
 #define SIM_CARDS_MAX 16
 #define SIM_CLIENTS_MAX 256
 #define SIM_XIDS_MAX 64
+#define SIM_FAULTS_MAX 16
+#define SIM_OBJECTS_MAX 4096
 #define SIM_SEGMENTS 1024 /* 4 s of 2 ms slices on two cards: longer than programs look away */
 
 /* Busy time is kept by windows of 1/4 s: NVML samples every 1/6 to 1 s, depending on the card. */
 #define SIM_WINDOWS 16
 #define SIM_WINDOW_NS 250000000ULL
-/* The default time slice of a real card's scheduler ("medium") is about 2 ms. */
+/* Time as cards have it, unless the description says otherwise: README.md, "Time". */
 #define SIM_SLICE_NS 2000000ULL
+#define SIM_EVENT_NS 1000ULL
+#define SIM_EVENT_TICK_NS 500ULL
 
 #define SIM_DEFAULT_STATE "/var/lib/simgpu/state"
 
@@ -41,6 +45,8 @@ struct sim_card {
     uint64_t clock_ns; /* CLOCK_MONOTONIC up to which the time line was worked out */
     int32_t running;   /* client that has the card, -1: none */
     uint64_t slice_left_ns;
+    bool switching; /* between turns of two clients; switch_left_ns of it to come */
+    uint64_t switch_left_ns;
     uint64_t window; /* number of the window that clock_ns lies in */
     uint32_t busy_us[SIM_WINDOWS];
 };
@@ -74,9 +80,35 @@ struct sim_client {
     struct sim_segment segments[SIM_SEGMENTS];
 };
 
+struct sim_timing {
+    uint64_t slice_ns;      /* a turn, while another client wants the card too */
+    uint64_t switch_ns;     /* in which the card does nothing, between turns of two clients */
+    uint64_t event_ns;      /* GPU time that recording an event takes */
+    uint64_t event_tick_ns; /* resolution of events' time stamps */
+};
+
+/* An injected fault: faults.h. */
+struct sim_fault {
+    char symbol[64]; /* a last '*' stands for any end */
+    uint32_t nth, count;
+    int32_t result;
+    uint32_t delay_us;
+    uint32_t missing;
+};
+
 struct sim_xid {
     uint32_t card;
     uint32_t xid;
+};
+
+/* Memory that more than one process may hold: see objects.h. */
+struct sim_object {
+    uint64_t id; /* 0: a free slot; written last */
+    uint64_t bytes;
+    uint64_t inode; /* of its file, by which a descriptor is recognised */
+    uint32_t card;  /* SIM_CARDS_MAX: host memory, takes nothing of a card */
+    int32_t owner;  /* client that made it; -1: that one is gone */
+    uint64_t holders[SIM_CLIENTS_MAX / 64];
 };
 
 struct sim_state {
@@ -91,9 +123,16 @@ struct sim_state {
     uint32_t card_count;
     struct sim_card cards[SIM_CARDS_MAX];
     char links[SIM_CARDS_MAX][SIM_CARDS_MAX][8];
+    struct sim_timing timing;
+    uint64_t fault_change; /* counts the changes of `faults` */
+    uint32_t fault_count;
+    struct sim_fault faults[SIM_FAULTS_MAX];
     uint64_t xid_count; /* all that were ever raised; the last SIM_XIDS_MAX are kept */
     struct sim_xid xids[SIM_XIDS_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
+    uint64_t object_count; /* all that were ever made: numbers are not used twice */
+    uint32_t object_slots; /* no slot from here on is in use, so that nobody looks at all */
+    struct sim_object objects[SIM_OBJECTS_MAX];
 };
 
 /* Maps the state (once per process and library) or returns NULL with errno. The descriptor stays

@@ -26,7 +26,7 @@ static void give_turn(struct sim_state *state, uint32_t card, int client) {
     struct sim_card *line = &state->cards[card];
     bool same = line->running == client;
     line->running = client;
-    line->slice_left_ns = SIM_SLICE_NS;
+    line->slice_left_ns = state->timing.slice_ns;
     if (client < 0 || same)
         return;
     struct sim_client *owner = &state->clients[client];
@@ -64,6 +64,23 @@ static void run(struct sim_state *state, uint32_t card, int client, uint64_t ste
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* Between turns of two clients the card may do nothing for a while; true: it still does. */
+static bool switches(struct sim_state *state, uint32_t card, int next, uint64_t until_ns) {
+    struct sim_card *line = &state->cards[card];
+    if (!line->switching && line->running >= 0 && next >= 0 && next != line->running) {
+        line->switching = true;
+        line->switch_left_ns = state->timing.switch_ns;
+    }
+    if (line->switching && line->switch_left_ns > 0) {
+        uint64_t step = least(until_ns - line->clock_ns, line->switch_left_ns);
+        line->clock_ns += step;
+        line->switch_left_ns -= step;
+        return true;
+    }
+    line->switching = false;
+    return false;
+}
+
 void sim_timeline_advance(struct sim_state *state, uint32_t card, uint64_t now_ns) {
     struct sim_card *line = &state->cards[card];
     while (line->clock_ns < now_ns) {
@@ -75,6 +92,8 @@ void sim_timeline_advance(struct sim_state *state, uint32_t card, uint64_t now_n
         bool runs = line->running >= 0 && has_work(state, line->running, card);
         if (!runs || line->slice_left_ns == 0) {
             int next = next_client(state, card, line->running);
+            if (switches(state, card, next, least(now_ns, window_end)))
+                continue;
             if (!runs)
                 line->running = -1; /* an idle gap: the next turn starts a segment */
             give_turn(state, card, next);

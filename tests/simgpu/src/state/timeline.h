@@ -3,7 +3,7 @@
  * Each client has GPU time of its own on each card (`progress_ns`): it runs while the client has
  * the card. Work is queued by GPU time: a stream's next kernel ends at max(progress, the stream's
  * tail) + its duration, so that streams of one client overlap, as on a card that has room for all
- * of them. Clients with queued work take turns, a slice of SIM_SLICE_NS each; alone, a client
+ * of them. Clients with queued work take turns, a slice each (sim_timing); alone, a client
  * keeps the card. Wall-clock rate: one nanosecond of GPU time takes one nanosecond.
  *
  * All functions want the state's lock held. */

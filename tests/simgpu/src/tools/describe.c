@@ -206,10 +206,34 @@ static bool read_links(const struct json *rows, struct sim_state *state, struct 
     return true;
 }
 
+static bool read_timing(const struct json *object, struct sim_timing *timing,
+                        struct problem *problem) {
+    const struct {
+        const char *key;
+        double low;
+        uint64_t *out;
+    } members[] = {{"slice_ns", 1000, &timing->slice_ns},
+                   {"switch_ns", 0, &timing->switch_ns},
+                   {"event_ns", 0, &timing->event_ns},
+                   {"event_tick_ns", 1, &timing->event_tick_ns}};
+    double number = 0;
+    for (const struct json *at = object->child; at; at = at->next) {
+        size_t i = 0;
+        while (i < sizeof members / sizeof members[0] && strcmp(at->key, members[i].key) != 0)
+            i++;
+        if (i == sizeof members / sizeof members[0])
+            return refuse(problem, "timing.%s: unknown key", at->key);
+        if (!read_number(at, "timing.", members[i].low, 1e9, &number, problem))
+            return false;
+        *members[i].out = (uint64_t)number;
+    }
+    return true;
+}
+
 static bool read_all(const struct json *root, struct sim_state *state, struct problem *problem) {
     if (root->kind != JSON_OBJECT)
         return refuse(problem, "not an object");
-    static const char *const keys[] = {"driver", "cuda", "cards", "links"};
+    static const char *const keys[] = {"driver", "cuda", "cards", "links", "timing"};
     for (const struct json *at = root->child; at; at = at->next) {
         bool known = false;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -219,6 +243,7 @@ static bool read_all(const struct json *root, struct sim_state *state, struct pr
     }
     const struct json *driver = member(root, "driver"), *cuda = member(root, "cuda");
     const struct json *cards = member(root, "cards"), *links = member(root, "links");
+    const struct json *timing = member(root, "timing");
     unsigned major = 0, minor = 0;
     if (driver && !read_text(driver, "", state->driver, sizeof state->driver, problem))
         return false;
@@ -232,7 +257,8 @@ static bool read_all(const struct json *root, struct sim_state *state, struct pr
         if (!read_card(entry, state, problem))
             return false;
     default_links(state);
-    return !links || read_links(links, state, problem);
+    return (!links || read_links(links, state, problem)) &&
+           (!timing || read_timing(timing, &state->timing, problem));
 }
 
 static char *read_file(const char *path) {
@@ -254,6 +280,8 @@ bool describe_cards(const char *path, struct sim_state *state, char *error, size
     struct problem problem = {error, error_size};
     snprintf(state->driver, sizeof state->driver, "%s", SIMGPU_DRIVER);
     state->cuda_version = SIMGPU_CUDA;
+    state->timing = (struct sim_timing){
+        .slice_ns = SIM_SLICE_NS, .event_ns = SIM_EVENT_NS, .event_tick_ns = SIM_EVENT_TICK_NS};
     char *text = read_file(path);
     if (!text && errno != ENOENT)
         return refuse(&problem, "%s", strerror(errno));

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../state/objects.h"
 #include "describe.h"
 
 static bool complain(const char *what) {
@@ -44,7 +45,8 @@ static bool same_machine(const struct sim_state *a, const struct sim_state *b) {
     bool same = a->magic == SIM_MAGIC && a->layout == b->layout && a->size == b->size &&
                 strcmp(a->boot_id, b->boot_id) == 0 && strcmp(a->driver, b->driver) == 0 &&
                 a->cuda_version == b->cuda_version && a->card_count == b->card_count &&
-                memcmp(a->links, b->links, sizeof a->links) == 0;
+                memcmp(a->links, b->links, sizeof a->links) == 0 &&
+                memcmp(&a->timing, &b->timing, sizeof a->timing) == 0;
     for (uint32_t card = 0; same && card < a->card_count; card++)
         same = same_card(&a->cards[card], &b->cards[card]);
     return same;
@@ -114,8 +116,10 @@ static bool write_state(const struct sim_state *wanted, bool force) {
     close(fd); /* this tool holds no client's lock */
     if (at == MAP_FAILED)
         return complain(sim_state_path());
-    if (force || !same_machine(at, wanted))
+    if (force || !same_machine(at, wanted)) {
+        sim_objects_clear();
         renew(at, wanted);
+    }
     munmap(at, sizeof *wanted);
     return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../state/clients.h"
+#include "../state/faults.h"
 #include "../state/timeline.h"
 #include "../state/xids.h"
 #include "init.h"
@@ -48,12 +49,13 @@ static int do_minors(struct sim_state *state, char **args) {
 static void show_client(const struct sim_state *state, int client, uint32_t card) {
     const struct sim_client *entry = &state->clients[client];
     const struct sim_use *use = &entry->use[card];
-    if (!entry->in_use || (!use->contexts && !use->used_bytes))
+    uint64_t bytes = sim_client_used_bytes(state, client, card);
+    if (!entry->in_use || (!use->contexts && !bytes))
         return;
     uint64_t left = use->horizon_ns > use->progress_ns ? use->horizon_ns - use->progress_ns : 0;
     printf("  slot %d pid %d %s: %llu bytes, %u contexts, ran %llu ns, queued %llu ns\n", client,
-           sim_client_pid(state, client), entry->name, (unsigned long long)use->used_bytes,
-           use->contexts, (unsigned long long)use->progress_ns, (unsigned long long)left);
+           sim_client_pid(state, client), entry->name, (unsigned long long)bytes, use->contexts,
+           (unsigned long long)use->progress_ns, (unsigned long long)left);
 }
 
 static int do_show(struct sim_state *state, char **args) {
@@ -106,6 +108,28 @@ static int do_restore(struct sim_state *state, char **args) {
     return 0;
 }
 
+/* `clear`, or one more fault for every process's next calls. */
+static int do_fault(struct sim_state *state, char **args) {
+    struct sim_fault fault;
+    char error[128];
+    bool clear = strcmp(args[0], "clear") == 0;
+    if (!clear && !sim_fault_parse(args[0], &fault, error, sizeof error)) {
+        fprintf(stderr, "simgpu: fault: %s\n", error);
+        return 2;
+    }
+    sim_lock(state);
+    bool room = clear || state->fault_count < SIM_FAULTS_MAX;
+    if (clear)
+        state->fault_count = 0;
+    else if (room)
+        state->faults[state->fault_count++] = fault;
+    __atomic_add_fetch(&state->fault_change, 1, __ATOMIC_RELEASE);
+    sim_unlock(state);
+    if (!room)
+        fprintf(stderr, "simgpu: fault: %d are set already\n", SIM_FAULTS_MAX);
+    return room ? 0 : 1;
+}
+
 static const struct {
     const char *name;
     int args;
@@ -120,6 +144,7 @@ static const struct {
     {"xid", 2, true, do_xid, "xid MINOR XID       raise an XID error"},
     {"lose", 1, true, do_lose, "lose MINOR          the card falls off the bus (XID 79)"},
     {"restore", 1, true, do_restore, "restore MINOR       the card is back"},
+    {"fault", 1, true, do_fault, "fault 'SYMBOL …'    inject a fault (README.md); fault clear"},
 };
 
 int main(int argc, char **argv) {
