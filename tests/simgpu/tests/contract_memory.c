@@ -1,4 +1,5 @@
 /* What a CUDA program may rely on of the driver, devices, contexts and memory. */
+#include <errno.h>
 #include <string.h>
 
 #include "checks.h"
@@ -163,6 +164,18 @@ static void what_does_not_fit_is_out_of_memory(void) {
     EXPECT_RC(cuCtxCreate_v2(&context, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* Ours: what a hook does to errno can be seen beside a driver that leaves it alone. */
+static void calls_for_memory_leave_errno_alone(void) {
+    CUdeviceptr address;
+    new_context(0);
+    errno = 33;
+    size_t before = free_bytes();
+    EXPECT_RC(cuMemAlloc_v2(&address, before + 1), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemAlloc_v2(&address, 1000));
+    OK(cuMemFree_v2(address));
+    EXPECT(errno == 33);
+}
+
 static void bad_requests_for_memory_are_invalid(void) {
     CUdeviceptr address;
     size_t pitch;
@@ -260,6 +273,7 @@ static const struct check checks[] = {
     CHECK(the_context_stack_is_the_threads_own),
     CHECK(memory_is_taken_in_granules),
     CHECK(what_does_not_fit_is_out_of_memory),
+    CHECK(calls_for_memory_leave_errno_alone),
     CHECK(bad_requests_for_memory_are_invalid),
     CHECK(pitched_rows_are_padded),
     CHECK(the_first_interface_has_32_bit_addresses),

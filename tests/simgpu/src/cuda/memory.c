@@ -33,7 +33,7 @@ static CUresult allocate_pitch(uint64_t *out, uint64_t *pitch, uint64_t width, u
     uint64_t bytes;
     if ((element != 4 && element != 8 && element != 16) || width > UINT64_MAX - UNIT_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
-    *pitch = (width + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+    *pitch = round_up(width, UNIT_BYTES);
     if (__builtin_mul_overflow(*pitch, height, &bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return allocate(out, bytes, MEMORY_DEVICE, low);

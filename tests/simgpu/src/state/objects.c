@@ -186,11 +186,14 @@ void sim_objects_forget(struct sim_state *state, int client) {
     }
 }
 
+/* Keeps errno: calls that only look for room leave it alone. */
 void sim_objects_reap(struct sim_state *state) {
+    int saved = errno;
     for (uint32_t slot = 0; slot < state->object_slots; slot++)
         if (state->objects[slot].id)
             remove_unheld(state, &state->objects[slot]);
     remove_file(next_id(state)); /* its maker died before it took a slot */
+    errno = saved;
 }
 
 uint64_t sim_objects_bytes(const struct sim_state *state, uint32_t card) {
