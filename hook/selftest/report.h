@@ -6,7 +6,8 @@
 
 #include "vcuda_layout.h"
 
-enum { MAX_PROBLEMS = 64, PROBLEM_CHARS = 256, MAX_GATED = 256 };
+/* Each gate may be a problem, and there are others. */
+enum { MAX_GATED = 256, MAX_PROBLEMS = MAX_GATED + 64, PROBLEM_CHARS = 256 };
 
 struct card {
     uint8_t uuid[VCUDA_UUID_BYTES];

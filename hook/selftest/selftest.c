@@ -40,6 +40,8 @@ static const char *const nvml_gates[] = {
 #include "symbols.def"
 };
 
+_Static_assert((int)SYMBOL_COUNT <= (int)MAX_GATED, "the report names every gate");
+
 /* Where the hook lies; NULL when this process doesn't have it. */
 static const void *hook_base(const char **path) {
     Dl_info info;

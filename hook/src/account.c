@@ -3,10 +3,8 @@
 #include "paths.h"
 #include "tenant.h"
 
-#define MIB ((uint64_t)1 << 20)
 /* See account.h for the rule and its source. */
-#define PAGE_BYTES (2 * MIB)
-#define SMALL_MAX_BYTES (1 * MIB)
+#define SMALL_MAX_BYTES ((uint64_t)1 << 20)
 #define SMALL_STEP_BYTES ((uint64_t)512)
 
 static uint64_t round_up(uint64_t bytes, uint64_t step) {
@@ -18,46 +16,39 @@ static bool is_small(uint64_t bytes) { return bytes <= SMALL_MAX_BYTES; }
 /* What one more request takes of the card, in a context that holds what it holds. */
 static uint64_t cost_units(const struct context *context, uint64_t bytes) {
     if (!is_small(bytes)) {
-        return units_up(round_up(bytes, PAGE_BYTES));
+        return page_units(bytes);
     }
     uint64_t small = context->small_bytes + round_up(bytes, SMALL_STEP_BYTES);
-    return units_up(round_up(small, PAGE_BYTES) - round_up(context->small_bytes, PAGE_BYTES));
+    return page_units(small) - page_units(context->small_bytes);
+}
+
+/* Takes a request out of what its context holds; the units that this frees. */
+static uint64_t take_out(struct context *context, uint64_t bytes) {
+    if (is_small(bytes)) {
+        context->small_bytes -= round_up(bytes, SMALL_STEP_BYTES);
+    }
+    uint64_t units = cost_units(context, bytes);
+    context->charged_units -= units;
+    return units;
+}
+
+static void put_in(struct context *context, uint64_t bytes, uint64_t units) {
+    context->charged_units += units;
+    if (is_small(bytes)) {
+        context->small_bytes += round_up(bytes, SMALL_STEP_BYTES);
+    }
 }
 
 static void give_back(struct process *process, const struct charge *charge) {
     struct context *context = context_by_number(process, charge->context);
-    if (context == NULL) {
-        return; /* went back with its context */
+    if (context != NULL) { /* else it went back with its context */
+        terms_return(process, context->card, take_out(context, charge->bytes));
     }
-    if (is_small(charge->bytes)) {
-        context->small_bytes -= round_up(charge->bytes, SMALL_STEP_BYTES);
-    }
-    uint64_t units = cost_units(context, charge->bytes);
-    context->charged_units -= units;
-    terms_return(process, context->card, units);
-}
-
-/* The context of `seat`; one that we meet here for the first time was made by a private way, or is
- * a primary one that somebody else retained: it occupies the card already, so its charge isn't a
- * question. */
-static struct context *seen_context(struct process *process, const struct seat *seat,
-                                    const struct terms *terms) {
-    struct context *context = context_of_seat(process, seat);
-    if (context == NULL) {
-        context = context_add(process, seat, terms->card);
-        if (context != NULL) {
-            uint64_t units = units_up(terms->context_bytes);
-            context->primary = true;
-            ledger_add(&process->ledger, terms->card, (int64_t)units, UINT64_MAX);
-            context_charge(process, context, units);
-        }
-    }
-    return context;
 }
 
 static CUresult charge_counted(struct process *process, const struct seat *seat,
                                const struct terms *terms, struct charge *charge) {
-    struct context *context = seen_context(process, seat, terms);
+    struct context *context = context_seen(process, seat, terms);
     if (context == NULL || !records_reserve(&process->records, process->pending + 1)) {
         return terms_on_error(process);
     }
@@ -68,19 +59,16 @@ static CUresult charge_counted(struct process *process, const struct seat *seat,
     uint64_t units = cost_units(context, charge->bytes);
     CUresult result = units == 0 ? CUDA_SUCCESS : terms_charge(process, terms, units);
     if (result == CUDA_SUCCESS) {
-        context->charged_units += units;
-        if (is_small(charge->bytes)) {
-            context->small_bytes += round_up(charge->bytes, SMALL_STEP_BYTES);
-        }
+        put_in(context, charge->bytes, units);
         process->pending++;
         charge->context = context->number;
     }
     return result;
 }
 
-CUresult account_charge(const struct seat *seat, size_t bytes, struct charge *charge) {
+CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge) {
     ERRNO_KEPT;
-    *charge = (struct charge){.bytes = bytes};
+    *charge = (struct charge){.bytes = bytes, .uuid = seat->uuid};
     struct process *process = process_enter();
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
@@ -94,7 +82,49 @@ CUresult account_charge(const struct seat *seat, size_t bytes, struct charge *ch
     return result;
 }
 
-void account_keep(const struct charge *charge, CUdeviceptr pointer) {
+/* Only the difference is asked for: both sizes at once might not fit. */
+static CUresult resize_counted(struct process *process, struct context *context,
+                               const struct terms *terms, uint64_t from, uint64_t to) {
+    uint64_t freed = take_out(context, from);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (to <= terms->share_bytes) { /* also keeps the sums from wrapping */
+        uint64_t needed = cost_units(context, to);
+        if (needed <= freed) {
+            terms_return(process, context->card, freed - needed);
+            result = CUDA_SUCCESS;
+        } else {
+            result = terms_charge(process, terms, needed - freed);
+        }
+        if (result == CUDA_SUCCESS) {
+            put_in(context, to, needed);
+        }
+    }
+    if (result != CUDA_SUCCESS) {
+        put_in(context, from, freed);
+    }
+    return result;
+}
+
+CUresult account_resize(struct charge *charge, uint64_t bytes) {
+    ERRNO_KEPT;
+    struct process *process = charge->context == 0 ? NULL : process_enter();
+    if (process == NULL) {
+        return CUDA_SUCCESS;
+    }
+    struct terms terms;
+    struct context *context = context_by_number(process, charge->context);
+    CUresult result = terms_read(process, &charge->uuid, true, &terms);
+    if (result == CUDA_SUCCESS && terms.counted && context != NULL) {
+        result = resize_counted(process, context, &terms, charge->bytes, bytes);
+    }
+    if (result == CUDA_SUCCESS) {
+        charge->bytes = bytes;
+    }
+    process_leave(process);
+    return result;
+}
+
+void account_keep(const struct charge *charge, enum record_kind kind, uint64_t handle) {
     ERRNO_KEPT;
     struct process *process = charge->context == 0 ? NULL : process_enter();
     if (process == NULL) {
@@ -102,9 +132,10 @@ void account_keep(const struct charge *charge, CUdeviceptr pointer) {
     }
     process->pending--;
     if (context_by_number(process, charge->context) != NULL) {
-        records_put(&process->records, (struct record){.pointer = pointer,
+        records_put(&process->records, (struct record){.kind = kind,
+                                                       .key = handle,
                                                        .bytes = charge->bytes,
-                                                       .context = charge->context});
+                                                       .owner = charge->context});
     }
     process_leave(process);
 }
@@ -120,16 +151,16 @@ void account_cancel(const struct charge *charge) {
     process_leave(process);
 }
 
-struct held account_take(CUdeviceptr pointer) {
+struct held account_take(enum record_kind kind, uint64_t handle) {
     ERRNO_KEPT;
-    struct held held = {.pointer = pointer};
+    struct held held = {.kind = kind, .handle = handle};
     struct process *process = process_enter();
     struct record record;
     if (process == NULL) {
         return held;
     }
-    if (records_take(&process->records, pointer, &record)) {
-        held.charge = (struct charge){.context = record.context, .bytes = record.bytes};
+    if (records_take(&process->records, kind, handle, &record)) {
+        held.charge = (struct charge){.context = record.owner, .bytes = record.bytes};
         process->pending++; /* its place stays free for account_restore */
     }
     process_leave(process);
@@ -138,7 +169,9 @@ struct held account_take(CUdeviceptr pointer) {
 
 void account_return(const struct held *held) { account_cancel(&held->charge); }
 
-void account_restore(const struct held *held) { account_keep(&held->charge, held->pointer); }
+void account_restore(const struct held *held) {
+    account_keep(&held->charge, held->kind, held->handle);
+}
 
 CUresult account_view(const CUuuid *uuid, struct view *view) {
     ERRNO_KEPT;

@@ -19,7 +19,8 @@
 
 #include <stdbool.h>
 
-#include "cuda_abi.h"
+#include "cuda_memory_abi.h"
+#include "records.h"
 
 struct driver;
 
@@ -35,21 +36,26 @@ struct seat {
 struct charge {
     uint32_t context; /* number; 0: nothing was charged (on_error is open) */
     uint64_t bytes;
+    CUuuid uuid; /* the card's */
 };
 
 /* Memory in the context of `seat`: SUCCESS, OUT_OF_MEMORY or NOT_PERMITTED. After SUCCESS exactly
- * one of account_keep and account_cancel. */
-CUresult account_charge(const struct seat *seat, size_t bytes, struct charge *charge);
-void account_keep(const struct charge *charge, CUdeviceptr pointer);
+ * one of account_keep, with the driver's handle, and account_cancel. */
+CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge);
+/* The charge is of `bytes` from now on: SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED and it stays as
+ * it was. */
+CUresult account_resize(struct charge *charge, uint64_t bytes);
+void account_keep(const struct charge *charge, enum record_kind kind, uint64_t handle);
 void account_cancel(const struct charge *charge);
 
-/* A free in three steps, so that a pointer that the driver gives out again at once finds its
+/* A free in three steps, so that a handle that the driver gives out again at once finds its
  * place empty: take before the driver is called, then return the memory or restore the record. */
 struct held {
-    CUdeviceptr pointer;
+    enum record_kind kind;
+    uint64_t handle;
     struct charge charge; /* context 0: not ours, or allocated uncounted */
 };
-struct held account_take(CUdeviceptr pointer);
+struct held account_take(enum record_kind kind, uint64_t handle);
 void account_return(const struct held *held);
 void account_restore(const struct held *held);
 
@@ -61,6 +67,15 @@ CUresult account_charge_context(const struct seat *seat, uint32_t *number);
 void account_context_keep(uint32_t number, CUcontext handle, bool primary);
 /* The number of a known context, else 0; the primary one where the seat's handle is NULL. */
 uint32_t account_context(const struct seat *seat);
+/* A context that is used, and may have been made by a private way: charged if it is new. SUCCESS or
+ * NOT_PERMITTED. */
+CUresult account_context_seen(const struct seat *seat);
+/* The device of a known context; false for another number. */
+bool account_context_device(uint32_t number, CUdevice *device);
+/* The heap of device-side malloc is `bytes` large in the context of `seat`: charged is what exceeds
+ * the default, which is part of a context. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED and nothing
+ * changes. */
+CUresult account_heap(const struct seat *seat, uint64_t bytes);
 /* Its charge and all that was allocated in it go back. */
 void account_context_drop(uint32_t number);
 

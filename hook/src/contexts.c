@@ -44,6 +44,25 @@ void context_charge(struct process *process, struct context *context, uint64_t u
     ledger_count_contexts(&process->ledger, context->card, 1);
 }
 
+/* It was made by a private way, or is a primary one that somebody else retained: it occupies the
+ * card already, so its charge isn't a question. */
+struct context *context_seen(struct process *process, const struct seat *seat,
+                             const struct terms *terms) {
+    struct context *context = context_of_seat(process, seat);
+    struct seat primary = {.driver = seat->driver, .device = seat->device};
+    if (context == NULL) {
+        bool has_primary = context_of_seat(process, &primary) != NULL;
+        context = context_add(process, seat, terms->card);
+        if (context != NULL) {
+            uint64_t units = units_up(terms->context_bytes);
+            context->primary = !has_primary;
+            ledger_add(&process->ledger, terms->card, (int64_t)units, UINT64_MAX);
+            context_charge(process, context, units);
+        }
+    }
+    return context;
+}
+
 void context_remove(struct process *process, struct context *context) {
     terms_return(process, context->card, context->charged_units);
     ledger_count_contexts(&process->ledger, context->card, -1);
@@ -119,4 +138,33 @@ void account_context_drop(uint32_t number) {
         context_remove(process, context);
     }
     process_leave(process);
+}
+
+CUresult account_context_seen(const struct seat *seat) {
+    ERRNO_KEPT;
+    struct process *process = process_enter();
+    if (process == NULL) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    struct terms terms;
+    CUresult result = terms_read(process, &seat->uuid, true, &terms);
+    if (result == CUDA_SUCCESS && terms.counted && context_seen(process, seat, &terms) == NULL) {
+        result = terms_on_error(process);
+    }
+    process_leave(process);
+    return result;
+}
+
+bool account_context_device(uint32_t number, CUdevice *device) {
+    ERRNO_KEPT;
+    struct process *process = number == 0 ? NULL : process_enter();
+    if (process == NULL) {
+        return false;
+    }
+    const struct context *context = context_by_number(process, number);
+    if (context != NULL) {
+        *device = context->device;
+    }
+    process_leave(process);
+    return context != NULL;
 }

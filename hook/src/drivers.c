@@ -135,3 +135,39 @@ bool drivers_own(const void *address) {
     }
     return false;
 }
+
+struct stray {
+    const void *address;
+    bool found;
+};
+
+static bool is_known(const struct object *object) {
+    for (unsigned kind = 0; kind < DRIVER_KINDS; kind++) {
+        for (unsigned number = 0; number < DRIVER_COPIES; number++) {
+            if (atomic_load(&registry.drivers[kind][number].base) == object->base) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int visit_stray(struct dl_phdr_info *info, size_t size, void *argument) {
+    (void)size;
+    struct stray *stray = argument;
+    struct object object;
+    if (!object_open(&object, info) || !object_contains(&object, stray->address)) {
+        return 0;
+    }
+    bool is_driver = object_is_named(&object, CUDA_SONAME) || object_is_named(&object, NVML_SONAME);
+    stray->found = is_driver && !is_known(&object);
+    return 1;
+}
+
+bool drivers_is_stray(const void *address) {
+    struct stray stray = {.address = address};
+    if (address != NULL) {
+        dl_iterate_phdr(visit_stray, &stray);
+    }
+    return stray.found;
+}

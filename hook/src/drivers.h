@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cuda_abi.h"
+#include "cuda_launch_abi.h"
 
 #define CUDA_SONAME "libcuda.so.1"
 #define NVML_SONAME "libnvidia-ml.so.1"
@@ -46,6 +46,10 @@ struct driver {
 #define CUDA_GATE(name, args, ...)                                                                 \
     typedef CUresult name##_fn(__VA_ARGS__);                                                       \
     CUresult gate_##name(struct driver *driver, __VA_ARGS__);
+#undef CUDA_GATE_0
+#define CUDA_GATE_0(name)                                                                          \
+    typedef CUresult name##_fn(void);                                                              \
+    CUresult gate_##name(struct driver *driver);
 #define NVML_GATE(name, args, ...)                                                                 \
     typedef nvmlReturn_t name##_fn(__VA_ARGS__);                                                   \
     nvmlReturn_t gate_##name(struct driver *driver, __VA_ARGS__);
@@ -54,6 +58,7 @@ struct driver {
 #include "symbols.def"
 #undef LOADER_GATE
 #undef CUDA_GATE
+#undef CUDA_GATE_0
 #undef NVML_GATE
 #undef CUDA_REAL
 #undef NVML_REAL
@@ -70,6 +75,8 @@ void *drivers_route(void *address);
 /* Looks again which copies are loaded. */
 void drivers_scan(void);
 bool drivers_own(const void *address); /* whether it is an exported gate of ours */
+/* Whether it lies in a copy beyond those that are told apart. */
+bool drivers_is_stray(const void *address);
 
 /* The gate of copy `number` for `symbol`; NULL for a symbol that isn't gated. */
 void *gate_address(enum symbol symbol, unsigned number);

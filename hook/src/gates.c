@@ -7,6 +7,12 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
+#define ENTRY_0(storage, entry, number, name)                                                      \
+    storage CUresult entry(void) {                                                                 \
+        struct driver *driver = driver_with(DRIVER_CUDA, number, SYMBOL_##name);                   \
+        return driver == NULL ? CUDA_ERROR_NOT_FOUND : gate_##name(driver);                        \
+    }
+
 #define ENTRY(storage, entry, number, kind, type, missing, name, args, ...)                        \
     storage type entry(__VA_ARGS__) {                                                              \
         struct driver *driver = driver_with(kind, number, SYMBOL_##name);                          \
@@ -23,12 +29,19 @@
 #define LOADER_GATE(name)
 #define CUDA_GATE(name, args, ...)                                                                 \
     ENTRIES(DRIVER_CUDA, CUresult, CUDA_ERROR_NOT_FOUND, name, args, __VA_ARGS__)
+#define CUDA_GATE_0(name)                                                                          \
+    EXPORTED CUresult name(void);                                                                  \
+    ENTRY_0(EXPORTED, name, 0, name)                                                               \
+    ENTRY_0(static, name##_copy1, 1, name)                                                         \
+    ENTRY_0(static, name##_copy2, 2, name)                                                         \
+    ENTRY_0(static, name##_copy3, 3, name)
 #define NVML_GATE(name, args, ...)                                                                 \
     ENTRIES(DRIVER_NVML, nvmlReturn_t, NVML_ERROR_FUNCTION_NOT_FOUND, name, args, __VA_ARGS__)
 #define CUDA_REAL(name, ...)
 #define NVML_REAL(name, ...)
 #include "symbols.def"
 #undef CUDA_GATE
+#undef CUDA_GATE_0
 #undef NVML_GATE
 
 #define ROW(name) {(void *)name, (void *)name##_copy1, (void *)name##_copy2, (void *)name##_copy3}

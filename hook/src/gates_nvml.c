@@ -38,16 +38,28 @@ static bool parse_uuid(const char *text, CUuuid *uuid) {
     return digits == 2 * sizeof uuid->bytes;
 }
 
-static bool uuid_of(struct driver *driver, nvmlDevice_t device, CUuuid *uuid) {
+/* The driver's own refusal where it has one: not initialised, no such device. */
+static nvmlReturn_t uuid_of(struct driver *driver, nvmlDevice_t device, CUuuid *uuid) {
     nvmlDeviceGetUUID_fn *get = REAL(driver, nvmlDeviceGetUUID);
     char text[NVML_UUID_CHARS];
-    return get != NULL && get(device, text, sizeof text) == NVML_SUCCESS && parse_uuid(text, uuid);
+    if (get == NULL) {
+        return NVML_ERROR_NO_PERMISSION;
+    }
+    nvmlReturn_t result = get(device, text, sizeof text);
+    if (result == NVML_SUCCESS && !parse_uuid(text, uuid)) {
+        return NVML_ERROR_NO_PERMISSION;
+    }
+    return result;
 }
 
 static nvmlReturn_t view_of(struct driver *driver, nvmlDevice_t device, uint64_t card_bytes,
                             struct view *view) {
     CUuuid uuid;
-    if (!uuid_of(driver, device, &uuid) || account_view(&uuid, view) != CUDA_SUCCESS) {
+    nvmlReturn_t result = uuid_of(driver, device, &uuid);
+    if (result != NVML_SUCCESS) {
+        return result;
+    }
+    if (account_view(&uuid, view) != CUDA_SUCCESS) {
         return NVML_ERROR_NO_PERMISSION;
     }
     if (view->share_bytes > card_bytes) {
@@ -95,10 +107,14 @@ static nvmlReturn_t occupants_of(struct driver *driver, nvmlDevice_t device, uns
                                  const void *room, struct occupant *list) {
     CUuuid uuid;
     unsigned found;
+    nvmlReturn_t result = uuid_of(driver, device, &uuid); /* before a look at the arguments */
+    if (result != NVML_SUCCESS) {
+        return result;
+    }
     if (count == NULL || (*count != 0 && room == NULL)) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
-    if (!uuid_of(driver, device, &uuid) || account_occupants(&uuid, list, &found) != CUDA_SUCCESS) {
+    if (account_occupants(&uuid, list, &found) != CUDA_SUCCESS) {
         return NVML_ERROR_NO_PERMISSION;
     }
     bool fits = found <= *count;

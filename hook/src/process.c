@@ -8,34 +8,40 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-static struct process *make(void) {
-    void *memory = mmap(NULL, sizeof(struct process), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static void *make(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return NULL;
     }
-    if (madvise(memory, sizeof(struct process), MADV_WIPEONFORK) != 0) {
-        munmap(memory, sizeof(struct process));
+    if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
+        munmap(memory, bytes);
         return NULL;
     }
     return memory;
 }
 
-struct process *process_enter(void) {
-    static struct process *_Atomic only;
-    struct process *process = atomic_load(&only);
-    if (process == NULL) {
-        struct process *made = make();
+void *process_memory(void *_Atomic *only, size_t bytes) {
+    void *memory = atomic_load(only);
+    if (memory == NULL) {
+        void *made = make(bytes);
         if (made == NULL) {
             return NULL;
         }
-        if (atomic_compare_exchange_strong(&only, &process, made)) {
-            process = made;
+        if (atomic_compare_exchange_strong(only, &memory, made)) {
+            memory = made;
         } else {
-            munmap(made, sizeof *made); /* another thread was first */
+            munmap(made, bytes); /* another thread was first */
         }
     }
-    lock_take(&process->lock);
+    return memory;
+}
+
+struct process *process_enter(void) {
+    static void *_Atomic only;
+    struct process *process = process_memory(&only, sizeof *process);
+    if (process != NULL) {
+        lock_take(&process->lock);
+    }
     return process;
 }
 

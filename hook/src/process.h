@@ -10,6 +10,7 @@
 #include "ledger.h"
 #include "page.h"
 #include "records.h"
+#include "reserve.h"
 #include "sys.h"
 
 /* Contexts of one process. Programs have one a card; a few libraries make their own. */
@@ -24,6 +25,20 @@ struct context {
     bool primary;
     uint64_t charged_units; /* all of it: context, pages of its own, shared pages */
     uint64_t small_bytes;   /* in shared pages */
+    uint64_t heap_units;    /* of it: the heap of device-side malloc */
+};
+
+/* See reserve.h. */
+struct reserve {
+    uint32_t number; /* 0: free place */
+    int card;        /* in the ledger */
+    CUuuid uuid;
+    struct reserve_name name;
+    uint64_t charged_units;
+    uint64_t pending_units; /* of it: requests under way */
+    uint64_t epoch;
+    size_t under_way, given; /* requests; allocations that aren't freed */
+    bool destroyed;
 };
 
 struct process {
@@ -34,7 +49,13 @@ struct process {
     size_t pending; /* charges whose record isn't put yet */
     uint32_t last_number;
     struct context contexts[MAX_CONTEXTS];
+    unsigned reserve_count; /* places ever used */
+    struct reserve reserves[MAX_RESERVES];
 };
+
+/* Memory of one process that a child finds wiped, made at the first call with this `only`, all
+ * zero. NULL where the system gives no such memory. */
+void *process_memory(void *_Atomic *only, size_t bytes);
 
 /* Takes the lock. NULL where the system gives no such memory. */
 struct process *process_enter(void);

@@ -6,14 +6,18 @@
 
 enum { FIRST_CAPACITY = 1024 };
 
-static size_t place_of(const struct records *records, uint64_t pointer) {
-    /* Device pointers differ in their upper bits only; Fibonacci hashing spreads them. */
-    return (size_t)((pointer * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (records->capacity - 1);
+static size_t place_of(const struct records *records, enum record_kind kind, uint64_t key) {
+    /* Handles and pointers differ in a few bits only; Fibonacci hashing spreads them. */
+    uint64_t mixed = (key ^ (uint64_t)kind << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(mixed >> 32) & (records->capacity - 1);
 }
 
-static struct record *find(const struct records *records, uint64_t pointer) {
-    size_t place = place_of(records, pointer);
-    while (records->places[place].pointer != 0 && records->places[place].pointer != pointer) {
+/* The record's place, or the free one where it would stand. */
+static struct record *look_up(const struct records *records, enum record_kind kind, uint64_t key) {
+    size_t place = place_of(records, kind, key);
+    const struct record *places = records->places;
+    while (places[place].kind != RECORD_NONE &&
+           (places[place].kind != kind || places[place].key != key)) {
         place = (place + 1) & (records->capacity - 1);
     }
     return &records->places[place];
@@ -28,7 +32,7 @@ static bool grow(struct records *records, size_t capacity) {
     madvise(memory, size, MADV_DONTFORK); /* a child would only carry it along */
     struct records grown = {.places = memory, .capacity = capacity};
     for (size_t i = 0; i < records->capacity; i++) {
-        if (records->places[i].pointer != 0) {
+        if (records->places[i].kind != RECORD_NONE) {
             records_put(&grown, records->places[i]);
         }
     }
@@ -48,32 +52,36 @@ bool records_reserve(struct records *records, size_t extra) {
 }
 
 void records_put(struct records *records, struct record record) {
-    struct record *place = find(records, record.pointer);
-    records->count += place->pointer == 0;
+    struct record *place = look_up(records, record.kind, record.key);
+    records->count += place->kind == RECORD_NONE;
     *place = record;
+}
+
+struct record *records_find(const struct records *records, enum record_kind kind, uint64_t key) {
+    struct record *place = records->count == 0 ? NULL : look_up(records, kind, key);
+    return place == NULL || place->kind == RECORD_NONE ? NULL : place;
 }
 
 /* Closes the gap at `place`: moves up each later record that probing would now no longer reach. */
 static void close_gap(struct records *records, size_t place) {
     size_t mask = records->capacity - 1;
-    for (size_t next = (place + 1) & mask; records->places[next].pointer != 0;
+    for (size_t next = (place + 1) & mask; records->places[next].kind != RECORD_NONE;
          next = (next + 1) & mask) {
-        size_t home = place_of(records, records->places[next].pointer);
+        const struct record *record = &records->places[next];
+        size_t home = place_of(records, record->kind, record->key);
         if (((next - home) & mask) >= ((next - place) & mask)) {
-            records->places[place] = records->places[next];
+            records->places[place] = *record;
             place = next;
         }
     }
-    records->places[place].pointer = 0;
+    records->places[place].kind = RECORD_NONE;
     records->count--;
 }
 
-bool records_take(struct records *records, uint64_t pointer, struct record *record) {
-    if (records->count == 0 || pointer == 0) {
-        return false;
-    }
-    struct record *place = find(records, pointer);
-    if (place->pointer == 0) {
+bool records_take(struct records *records, enum record_kind kind, uint64_t key,
+                  struct record *record) {
+    struct record *place = records_find(records, kind, key);
+    if (place == NULL) {
         return false;
     }
     *record = *place;
@@ -84,7 +92,8 @@ bool records_take(struct records *records, uint64_t pointer, struct record *reco
 void records_drop_context(struct records *records, uint32_t context) {
     for (size_t i = 0; i < records->capacity;) {
         struct record *place = &records->places[i];
-        if (place->pointer != 0 && place->context == context) {
+        if (place->kind != RECORD_NONE && place->kind <= RECORD_LAST_OF_CONTEXT &&
+            place->owner == context) {
             close_gap(records, i); /* another one may stand here now */
         } else {
             i++;

@@ -91,7 +91,7 @@ static void *search_without_us(void *handle, const char *name, const char *versi
         objects_position(found) <= objects_position(caller)) {
         found = NULL;
     }
-    if (found == NULL && handle == RTLD_DEFAULT) {
+    if (found == NULL && (handle == RTLD_DEFAULT || handle == RTLD_NEXT)) {
         const char *soname = begins(name, "nvml") ? NVML_SONAME : CUDA_SONAME;
         found = objects_find_needed(caller, soname, name);
         if (found != NULL) {
@@ -118,7 +118,8 @@ static void *answer_gated(void *handle, const char *name, const char *version, v
         found = search_without_us(handle, name, version, caller);
     }
     drivers_scan();
-    return drivers_route(found);
+    void *routed = drivers_route(found);
+    return routed == found && drivers_is_stray(found) ? NULL : routed;
 }
 
 struct dlsym_answer hook_dlsym_answer(void *handle, const char *name, const char *version,

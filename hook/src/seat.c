@@ -8,6 +8,12 @@ bool seat_device(struct driver *driver, CUdevice device, struct seat *seat) {
     return get != NULL && get(&seat->uuid, device) == CUDA_SUCCESS;
 }
 
+bool seat_possible(struct driver *driver) {
+    cuCtxGetCurrent_fn *get_context = REAL(driver, cuCtxGetCurrent);
+    CUcontext handle;
+    return get_context != NULL && get_context(&handle) == CUDA_SUCCESS;
+}
+
 CUresult seat_current(struct driver *driver, struct seat *seat) {
     cuCtxGetCurrent_fn *get_context = REAL(driver, cuCtxGetCurrent);
     cuCtxGetDevice_fn *get_device = REAL(driver, cuCtxGetDevice);
@@ -20,7 +26,11 @@ CUresult seat_current(struct driver *driver, struct seat *seat) {
     if (get_context(&handle) != CUDA_SUCCESS || handle == NULL) {
         return CUDA_SUCCESS;
     }
-    if (get_device(&device) != CUDA_SUCCESS || !seat_device(driver, device, seat)) {
+    CUresult result = get_device(&device);
+    if (result != CUDA_SUCCESS) {
+        return result; /* a destroyed context may still be current: what every call says then */
+    }
+    if (!seat_device(driver, device, seat)) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     seat->handle = handle;

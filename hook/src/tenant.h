@@ -15,6 +15,9 @@ struct terms {
 /* Reads limits, activity and ledger again where they changed. SUCCESS or NOT_PERMITTED. `own` asks
  * for a slot of the ledger, which whoever charges needs. */
 CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struct terms *terms);
+/* What the pages that were read last say of a card; NULL: nothing. */
+const struct vcuda_device_limit *terms_limit(const struct process *process, const CUuuid *uuid);
+const struct vcuda_card_activity *terms_activity(const struct process *process, const CUuuid *uuid);
 /* Where something else than the ledger makes accounting impossible. */
 CUresult terms_on_error(const struct process *process);
 
@@ -23,12 +26,17 @@ CUresult terms_charge(struct process *process, const struct terms *terms, uint64
 void terms_return(struct process *process, int card, uint64_t units);
 
 uint64_t units_up(uint64_t bytes);
+/* Of whole pages of 2 MiB, the granularity of a card's memory (cuMemGetAllocationGranularity). */
+uint64_t page_units(uint64_t bytes);
 
 struct context *context_by_number(struct process *process, uint32_t number);
 struct context *context_of_seat(struct process *process, const struct seat *seat);
 /* A free place with a new number; NULL when all are taken. Nothing is charged. */
 struct context *context_add(struct process *process, const struct seat *seat, int card);
 void context_charge(struct process *process, struct context *context, uint64_t units);
+/* The context of `seat`; one that is met for the first time is charged. NULL: there is no place. */
+struct context *context_seen(struct process *process, const struct seat *seat,
+                             const struct terms *terms);
 void context_remove(struct process *process, struct context *context);
 
 #endif

@@ -3,12 +3,18 @@
 #include "paths.h"
 #include "tenant.h"
 
+#define PAGE_BYTES ((uint64_t)2 << 20)
+
 uint64_t units_up(uint64_t bytes) {
     return bytes / VCUDA_UNIT_BYTES + (bytes % VCUDA_UNIT_BYTES != 0);
 }
 
-static const struct vcuda_device_limit *find_limit(const struct page *limits, const CUuuid *uuid) {
-    const struct vcuda_limits_body *body = &limits->body.limits;
+uint64_t page_units(uint64_t bytes) {
+    return (bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0)) * (PAGE_BYTES / VCUDA_UNIT_BYTES);
+}
+
+const struct vcuda_device_limit *terms_limit(const struct process *process, const CUuuid *uuid) {
+    const struct vcuda_limits_body *body = &process->limits.body.limits;
     for (uint32_t i = 0; i < body->device_count && i < VCUDA_MAX_CARDS; i++) {
         if (memcmp(body->devices[i].uuid, uuid->bytes, VCUDA_UUID_BYTES) == 0) {
             return &body->devices[i];
@@ -17,15 +23,22 @@ static const struct vcuda_device_limit *find_limit(const struct page *limits, co
     return NULL;
 }
 
-/* The last valid page's word stands however old it is: memory doesn't vanish with its witness. */
-static uint64_t find_unaccounted(const struct page *activity, const CUuuid *uuid) {
-    const struct vcuda_activity_body *body = &activity->body.activity;
-    for (uint32_t i = 0; activity->valid && i < body->card_count && i < VCUDA_MAX_CARDS; i++) {
+const struct vcuda_card_activity *terms_activity(const struct process *process,
+                                                 const CUuuid *uuid) {
+    const struct vcuda_activity_body *body = &process->activity.body.activity;
+    uint32_t count = process->activity.valid ? body->card_count : 0;
+    for (uint32_t i = 0; i < count && i < VCUDA_MAX_CARDS; i++) {
         if (memcmp(body->cards[i].uuid, uuid->bytes, VCUDA_UUID_BYTES) == 0) {
-            return body->cards[i].unaccounted_bytes;
+            return &body->cards[i];
         }
     }
-    return 0;
+    return NULL;
+}
+
+/* The last valid page's word stands however old it is: memory doesn't vanish with its witness. */
+static uint64_t find_unaccounted(const struct process *process, const CUuuid *uuid) {
+    const struct vcuda_card_activity *activity = terms_activity(process, uuid);
+    return activity == NULL ? 0 : activity->unaccounted_bytes;
 }
 
 CUresult terms_on_error(const struct process *process) {
@@ -38,14 +51,14 @@ CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struc
     if (!page_refresh(&process->limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    const struct vcuda_device_limit *limit = find_limit(&process->limits, uuid);
+    const struct vcuda_device_limit *limit = terms_limit(process, uuid);
     if (limit == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     page_refresh(&process->activity, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
     terms->share_bytes = limit->memory_bytes;
     terms->context_bytes = limit->context_bytes;
-    terms->unaccounted_bytes = find_unaccounted(&process->activity, uuid);
+    terms->unaccounted_bytes = find_unaccounted(process, uuid);
     if (ledger_open(&process->ledger, HOOK_LEDGER_PATH, own)) {
         terms->card = ledger_card(&process->ledger, uuid->bytes);
     }

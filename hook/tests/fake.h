@@ -2,7 +2,7 @@
 #ifndef FAKE_H
 #define FAKE_H
 
-#include "cuda_abi.h"
+#include "cuda_memory_abi.h"
 
 enum { FAKE_CARDS = 2 };
 #define FAKE_CARD_BYTES (UINT64_C(4) << 30)
@@ -22,6 +22,24 @@ unsigned long long fake_in_use(void);    /* bytes allocated in this process */
 void fake_set_errno_on_calls(int value); /* a driver may leave errno as it likes; 0: leaves it */
 /* Makes the primary context current as cudart does, through no function that has a name. */
 CUcontext fake_context_made_privately(int device);
+
+/* Pools reserve whole chunks (2 MiB unless told), and give back what exceeds their threshold when
+ * something synchronises. */
+void fake_set_pool_chunk(unsigned long long bytes);
+/* cuArrayGetMemoryRequirements answers so many bytes for each array; 0: it refuses. */
+void fake_set_array_bytes(unsigned long long bytes);
+CUstream fake_stream_of(CUcontext context);
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);
+CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle, int type,
+                                      cuuint64_t flags);
+CUresult cuGraphCreate(CUgraph *graph, unsigned int flags);
+CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *parameters);
+CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                               size_t count, CUdeviceptr pointer);
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                  size_t count, CUgraph child);
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
 

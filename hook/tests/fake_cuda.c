@@ -5,17 +5,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
 
-#include "drivers.h"
-#include "fake.h"
+#include "fake_driver.h"
 
-struct CUctx_st {
-    CUdevice device;
-    bool alive;
-};
-
-enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_INVALID_CONTEXT = 201 };
 enum { MAX_BLOCKS = 1 << 16, MAX_MADE = 256 };
 
 static struct {
@@ -45,6 +37,16 @@ unsigned long long fake_in_use(void) { return fake.in_use; }
 
 void fake_set_errno_on_calls(int value) { fake.errno_value = value; }
 
+void fake_lock(void) { pthread_mutex_lock(&fake.lock); }
+
+void fake_unlock(void) { pthread_mutex_unlock(&fake.lock); }
+
+CUcontext fake_current(void) { return current; }
+
+void fake_use(unsigned long long bytes) { fake.in_use += bytes; }
+
+void fake_unuse(unsigned long long bytes) { fake.in_use -= bytes; }
+
 static CUresult begin_call(void) {
     if (fake.errno_value != 0) {
         errno = fake.errno_value;
@@ -54,10 +56,14 @@ static CUresult begin_call(void) {
     return failure;
 }
 
+CUresult fake_allocate_call(void) {
+    fake.allocations++;
+    return begin_call();
+}
+
 static CUresult allocate(CUdeviceptr *pointer, size_t bytes) {
     pthread_mutex_lock(&fake.lock);
-    fake.allocations++;
-    CUresult result = begin_call();
+    CUresult result = fake_allocate_call();
     if (result == CUDA_SUCCESS && current == NULL) {
         result = CUDA_ERROR_INVALID_CONTEXT;
     }
@@ -79,9 +85,8 @@ static CUresult allocate(CUdeviceptr *pointer, size_t bytes) {
     return result;
 }
 
-static CUresult release(CUdeviceptr pointer) {
+CUresult fake_release(CUdeviceptr pointer) {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&fake.lock);
     for (unsigned i = 0; i < MAX_BLOCKS; i++) {
         if (fake.blocks[i].bytes != 0 && fake.blocks[i].pointer == pointer) {
             fake.in_use -= fake.blocks[i].bytes;
@@ -89,6 +94,12 @@ static CUresult release(CUdeviceptr pointer) {
             result = CUDA_SUCCESS;
         }
     }
+    return result;
+}
+
+static CUresult release(CUdeviceptr pointer) {
+    pthread_mutex_lock(&fake.lock);
+    CUresult result = fake_pools_release(pointer) ? CUDA_SUCCESS : fake_release(pointer);
     pthread_mutex_unlock(&fake.lock);
     return result;
 }
@@ -100,6 +111,7 @@ static void drop(CUcontext context) {
             fake.blocks[i].bytes = 0;
         }
     }
+    fake_arrays_drop(context);
     context->alive = false;
 }
 
@@ -133,6 +145,20 @@ CUresult cuCtxGetCurrent(CUcontext *context) {
 CUresult cuCtxSetCurrent(CUcontext context) {
     current = context;
     return CUDA_SUCCESS;
+}
+
+/* A stack of two is enough: what was current, and what was pushed. */
+static __thread CUcontext below;
+cuCtxPushCurrent_v2_fn cuCtxPushCurrent_v2;
+CUresult cuCtxPushCurrent_v2(CUcontext context) {
+    below = current;
+    return cuCtxSetCurrent(context);
+}
+
+cuCtxPopCurrent_v2_fn cuCtxPopCurrent_v2;
+CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+    *context = current;
+    return cuCtxSetCurrent(below);
 }
 
 CUresult cuCtxGetDevice(CUdevice *device) {
@@ -182,6 +208,7 @@ cuDevicePrimaryCtxReset_v2_fn cuDevicePrimaryCtxReset_v2;
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
     fake.retained[device] = 0;
     drop(&fake.primary[device]);
+    fake_pools_reset(device);
     return CUDA_SUCCESS;
 }
 
@@ -231,27 +258,11 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, s
     return allocate(pointer, *pitch * height);
 }
 
-cuMemAllocAsync_fn cuMemAllocAsync, cuMemAllocAsync_ptsz;
-CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
-    (void)stream;
-    return allocate(pointer, bytes);
-}
-
-CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
-    return cuMemAllocAsync(pointer, bytes, stream);
-}
-
 cuMemFree_fn cuMemFree;
 CUresult cuMemFree(CUdeviceptr_v1 pointer) { return release(pointer); }
 
 cuMemFree_v2_fn cuMemFree_v2;
 CUresult cuMemFree_v2(CUdeviceptr pointer) { return release(pointer); }
-
-cuMemFreeAsync_fn cuMemFreeAsync;
-CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-    (void)stream;
-    return release(pointer);
-}
 
 cuMemGetInfo_v2_fn cuMemGetInfo_v2;
 CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
@@ -271,50 +282,5 @@ cuDeviceTotalMem_v2_fn cuDeviceTotalMem_v2;
 CUresult cuDeviceTotalMem_v2(size_t *total, CUdevice device) {
     (void)device;
     *total = FAKE_CARD_BYTES;
-    return CUDA_SUCCESS;
-}
-
-/* Names and versions as the real driver answers them: reference of each in symbols.def's source. */
-cuGetProcAddress_v2_fn cuGetProcAddress_v2;
-cuGetProcAddress_fn cuGetProcAddress;
-static void *by_name(const char *name, int version, cuuint64_t flags) {
-    const struct {
-        const char *name;
-        int since;
-        cuuint64_t flags; /* 2: per-thread default stream */
-        void *function;
-    } known[] = {
-        {"cuMemAlloc", 3020, 0, (void *)cuMemAlloc_v2},
-        {"cuMemAlloc", 2000, 0, (void *)cuMemAlloc},
-        {"cuMemFree", 3020, 0, (void *)cuMemFree_v2},
-        {"cuMemAllocAsync", 11020, 2, (void *)cuMemAllocAsync_ptsz},
-        {"cuMemAllocAsync", 11020, 0, (void *)cuMemAllocAsync},
-        {"cuGetProcAddress", 12000, 0, (void *)cuGetProcAddress_v2},
-        {"cuGetProcAddress", 11030, 0, (void *)cuGetProcAddress},
-        {"cuInit", 2000, 0, (void *)cuInit},
-    };
-    for (unsigned i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(name, known[i].name) == 0 && version >= known[i].since &&
-            (known[i].flags == 0 || known[i].flags == flags)) {
-            return known[i].function;
-        }
-    }
-    return NULL;
-}
-
-CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
-    void *found = by_name(name, version, flags);
-    if (found != NULL) {
-        *function = found;
-    }
-    return found == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
-}
-
-CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
-                             int *status) {
-    *function = by_name(name, version, flags);
-    if (status != NULL) {
-        *status = *function == NULL;
-    }
     return CUDA_SUCCESS;
 }

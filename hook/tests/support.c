@@ -70,11 +70,15 @@ void limits_write(const struct vcuda_limits_body *body) {
 
 void limits_publish(const struct vcuda_limits_body *body) { page_publish("limits", body); }
 
+void activity_publish_body(const struct vcuda_activity_body *body) {
+    page_publish("activity", body);
+}
+
 void activity_publish(uint64_t unaccounted_bytes) {
     struct vcuda_activity_body body = {.sampled_ns = 1, .card_count = 1};
     body.cards[0].uuid[15] = FAKE_FIRST_UUID_BYTE;
     body.cards[0].unaccounted_bytes = unaccounted_bytes;
-    page_publish("activity", &body);
+    activity_publish_body(&body);
 }
 
 void files_make(void) {
@@ -96,6 +100,12 @@ void files_make(void) {
 
 static uint64_t bytes_of(uint64_t word) {
     return (word & ((UINT64_C(1) << VCUDA_UNITS_BITS) - 1)) * VCUDA_UNIT_BYTES;
+}
+
+struct vcuda_ledger_file *ledger_map(void) {
+    static struct vcuda_ledger_file *file;
+    file = file == NULL ? map_file("ledger", sizeof *file) : file;
+    return file;
 }
 
 uint64_t ledger_sum_bytes(void) {

@@ -29,6 +29,8 @@ void limits_write(const struct vcuda_limits_body *body); /* a new file */
 void limits_publish(const struct vcuda_limits_body *body);
 void activity_publish(uint64_t unaccounted_bytes); /* of card 0 */
 struct vcuda_limits_body limits_default(void);
+void activity_publish_body(const struct vcuda_activity_body *body);
+struct vcuda_ledger_file *ledger_map(void); /* for the life of the program */
 /* Bytes charged on card 0, as the sum says and as the slots say. */
 uint64_t ledger_sum_bytes(void);
 uint64_t ledger_slots_bytes(void);

@@ -53,7 +53,7 @@ int main(void) {
     void *gate = dlsym(library, "cuMemAlloc_v2");
     expect_in(gate, "libvcuda.so");
     expect_in(dlsym(library, "cuInit"), "libcuda.so.1");
-    CHECK(dlsym(library, "cuMemAllocFromPoolAsync") == NULL); /* not in this driver */
+    CHECK(dlsym(library, "cuMemGetMemPool") == NULL); /* not in this driver */
     ask_the_driver(library);
 
     void *(*libc_dlsym)(void *, const char *) =

@@ -31,5 +31,9 @@ int main(void) {
     CHECK(ask("cuMemAlloc_v2") == cuda_function("cuMemAlloc_v2")); /* but in the plug-in's */
     CHECK(dlerror() == NULL);
     CHECK(ask("cuInit") == cuda_function("cuInit"));
+    ask = (void *(*)(const char *))dlsym(plugin, "plugin_ask_next");
+    CHECK(ask("cuMemAlloc_v2") == cuda_function("cuMemAlloc_v2"));
+    CHECK(ask("cuInit") == cuda_function("cuInit"));
+    CHECK(ask("dlsym") == (void *)dlsym);
     return 0;
 }

@@ -1,0 +1,19 @@
+/*
+ * Time and waiting, the only places where the limiter touches either: the simulation links another
+ * clock.c, whose time is virtual.
+ */
+#ifndef HOOK_CLOCK_H
+#define HOOK_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S UINT64_C(1000000000)
+
+uint64_t clock_now(void);        /* CLOCK_MONOTONIC, ns */
+uint64_t clock_now_coarse(void); /* the same up to a timer tick behind, at a quarter of the cost */
+/* May return early, by a signal. Changes errno; is no cancellation point. */
+void clock_sleep_until(uint64_t ns);
+
+#endif

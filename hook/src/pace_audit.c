@@ -1,0 +1,83 @@
+/*
+ * Beside neighbours, their slices make long kernels look longer than they are. The agent knows what
+ * the card was busy with for the container (NVML's process utilisation); the ledgers say what was
+ * charged for it. Two things follow second by second:
+ *
+ * - the factor between the two, over the last seconds, applies to what is measured from now on;
+ * - the rest that stays is settled with the next launches, each process its part. It shows in the
+ *   ledgers when it is, so nothing is settled twice, and no error stays.
+ *
+ * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
+ * twice at most, and an agent whose count stands still isn't asked.
+ */
+#include "clock.h"
+#include "pace_card.h"
+
+#define AUDIT_NS (1 * NS_PER_S)
+#define SILENT_NS (4 * NS_PER_S)
+#define FACTOR_MAX 8.0
+#define PRIOR_NS 3e8 /* what the first second is weighed against */
+#define GAIN 1.0
+#define LUMP_PART                                                                                  \
+    4            /* a kernel is counted by the agent while it runs, and by us when it is over      \
+                  */
+#define KEPT 0.9 /* of a sum, from second to second */
+
+static void begin(struct pace_audit *audit, const struct pace_terms *terms, uint64_t now) {
+    *audit = (struct pace_audit){.begun = true,
+                                 .at = now,
+                                 .agent_ns = terms->agent_busy_ns,
+                                 .ledger_ns = terms->ledger_busy_ns,
+                                 .agent_sum = PRIOR_NS,
+                                 .ledger_sum = PRIOR_NS,
+                                 .own_sum = PRIOR_NS,
+                                 .own_raw_sum = PRIOR_NS,
+                                 .factor = 1};
+}
+
+static double within(double value, double least, double most) {
+    return value < least ? least : value > most ? most : value;
+}
+
+static void account(struct pace_audit *audit, const struct pace_terms *terms, uint64_t longest_ns,
+                    uint64_t now) {
+    double agent = (double)(terms->agent_busy_ns - audit->agent_ns);
+    double ledger = (double)(terms->ledger_busy_ns - audit->ledger_ns);
+    audit->agent_sum = audit->agent_sum * KEPT + agent;
+    audit->ledger_sum = audit->ledger_sum * KEPT + ledger;
+    audit->own_sum = audit->own_sum * KEPT + (double)audit->own_ns;
+    audit->own_raw_sum = audit->own_raw_sum * KEPT + (double)audit->own_raw_ns;
+    audit->at = now;
+    audit->agent_ns = terms->agent_busy_ns;
+    audit->ledger_ns = terms->ledger_busy_ns;
+    audit->own_ns = 0;
+    audit->own_raw_ns = 0;
+    audit->rest_ns += (int64_t)(agent - ledger);
+    if (audit->ledger_sum > 0 && audit->own_raw_sum > 0) {
+        double part = within(audit->own_sum / audit->ledger_sum, 0, 1);
+        double rest = (double)audit->rest_ns * part, lump = (double)longest_ns / LUMP_PART;
+        audit->owed_ns = (int64_t)((rest - within(rest, -lump, lump)) * GAIN);
+        audit->factor =
+            within(audit->agent_sum * part / audit->own_raw_sum, 1 / FACTOR_MAX, FACTOR_MAX);
+    }
+}
+
+void pace_audit(struct pace_audit *audit, const struct pace_terms *terms, uint32_t others,
+                uint64_t longest_ns, uint64_t now) {
+    bool undone =
+        terms->agent_busy_ns < audit->agent_ns || terms->ledger_busy_ns < audit->ledger_ns;
+    bool silent = terms->agent_busy_ns == audit->agent_ns && now - audit->at > SILENT_NS;
+    if (others == 0 || !audit->begun || undone || silent) {
+        begin(audit, terms, now);
+        audit->begun = others != 0;
+    } else if (terms->agent_busy_ns != audit->agent_ns &&
+               terms->ledger_busy_ns != audit->ledger_ns && now - audit->at >= AUDIT_NS / 2) {
+        account(audit, terms, longest_ns, now);
+    }
+}
+
+int64_t pace_audit_take(struct pace_audit *audit, int64_t ns) {
+    int64_t taken = (int64_t)within((double)audit->owed_ns, -(double)(ns - ns / 8), (double)ns);
+    audit->owed_ns -= taken;
+    return taken;
+}

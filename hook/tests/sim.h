@@ -1,0 +1,129 @@
+/*
+ * A card, the agent and programs in virtual time. Each program is a coroutine that launches through
+ * the real limiter (pace, meter, bucket); clock.c, pace_books.c and the driver are replaced.
+ *
+ * The card gives its processes turns of 2 ms. Within one, the streams of a process run at the same
+ * time. Events resolve half a microsecond and take the card as long; each driver call takes the
+ * program time. Sources: CUDA C++ Programming Guide (event resolution, time-slicing between
+ * processes without MPS); call times are those that GPU-Virt-Bench measured (vcuda-hook.md 4.5).
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <ucontext.h>
+
+#include "clock.h"
+#include "drivers.h"
+#include "pace.h"
+
+enum { SIM_TENANTS = 8, SIM_PROCESSES = 16, SIM_STREAMS = 4, SIM_QUEUE = 1024 };
+
+enum sim_loop { SIM_FLOOD, SIM_SYNCHRONISE };
+
+/* What a program launches, one after the other. */
+struct sim_work {
+    const char *name;
+    enum sim_loop loop;
+    unsigned streams; /* it goes round */
+    unsigned kinds;   /* of kernels, by turns of chance, each with the same part of time */
+    uint64_t lengths_ns[6];
+    bool one_function;       /* whose length depends on its data */
+    uint64_t host_ns;        /* between two launches */
+    uint64_t from_ns, to_ns; /* when it wants the card */
+};
+
+struct sim_tenant {
+    uint32_t percent, burst_percent;
+    unsigned processes;
+    struct sim_work work;
+    uint64_t busy_ns; /* what it had of the card: the truth */
+    uint64_t launches;
+};
+
+/* What the limiter under test is. */
+enum sim_limiter { SIM_OURS, SIM_NONE, SIM_ORIGINAL, SIM_PLAIN };
+
+struct sim_run {
+    enum sim_limiter limiter;
+    bool agent; /* there is one */
+    uint64_t length_ns;
+    unsigned tenants;
+    struct sim_tenant tenant[SIM_TENANTS];
+    /* Called at each `mark_ns`, with the busy times so far. */
+    uint64_t mark_ns;
+    void (*mark)(const struct sim_run *run, uint64_t now);
+};
+
+void sim_play(struct sim_run *run);
+
+/* ---- between the parts of the simulation ---- */
+
+struct sim_item {
+    uint64_t queued_at;
+    uint64_t left_ns;
+    bool kernel;
+    struct CUevent_st *event;
+};
+
+struct CUstream_st {
+    struct sim_process *process;
+    struct sim_item items[SIM_QUEUE];
+    uint64_t first, last; /* counts; what is queued lies between */
+};
+
+struct CUevent_st {
+    bool passed;
+    uint64_t at_ns;
+};
+
+struct sim_process {
+    unsigned tenant;
+    struct pace *pace;
+    struct pace_lane *lane;
+    struct CUstream_st streams[SIM_STREAMS];
+    struct CUstream_st *awaited;
+    uint64_t now; /* its own clock, which may be ahead of the others' */
+    bool ended;
+    ucontext_t context;
+    char *stack;
+    uint64_t random;
+    /* its slot of the ledger */
+    uint64_t busy_ns, last_want_ns, throttled_ns;
+};
+
+struct sim_container {
+    _Atomic uint64_t paid_until;
+    uint32_t tenants_wanting;
+    bool burst_allowed;
+    uint64_t agent_busy_ns, sampled_ns;
+};
+
+extern struct sim_world {
+    struct sim_run *run;
+    struct sim_process processes[SIM_PROCESSES];
+    unsigned count;
+    struct sim_container containers[SIM_TENANTS];
+    struct sim_process *current;
+    ucontext_t scheduler;
+    uint64_t next_other; /* the earliest clock of anybody else */
+    uint64_t card_now, turn_ends;
+    unsigned turn;
+} world;
+
+struct driver *sim_driver(void);
+void sim_spend(uint64_t ns);
+/* Until nobody else is behind, so that what the card has done is known. */
+void sim_meet(void);
+void sim_launch(struct CUstream_st *stream, uint64_t ns);
+void sim_await(struct CUstream_st *stream);
+/* Lets the card work up to `until`, or to the moment that somebody waits for. */
+void sim_card_advance(uint64_t until);
+void sim_agent(uint64_t now);
+/* Other limiters. */
+void sim_rivals_reset(void);
+void sim_rivals_look(uint64_t now);
+void sim_rivals_wait(const struct sim_process *process, uint64_t length_ns);
+uint64_t sim_random(struct sim_process *process);
+
+#endif
