@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import platform
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -16,6 +18,7 @@ from tests.hook.container import (
     Container,
     make,
 )
+from tests.hook.root import Root, compiled
 
 
 @pytest.fixture(scope="session")
@@ -66,3 +69,24 @@ def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     yield layers["merged"]
     # Lazily: a program that failed may have left a child behind.
     subprocess.run(["umount", "--lazy", str(layers["merged"])], check=True)
+
+
+@pytest.fixture(scope="session")
+def gated(build: pathlib.Path) -> frozenset[str]:
+    """The gated names: what the linker's script, made from symbols.def, exports."""
+    text = (build / "exports.map").read_text()
+    return frozenset(re.findall(r"^(\w+);$", text, re.MULTILINE))
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, build: pathlib.Path, driver: pathlib.Path) -> Root:
+    """A container's root, with /bin/client in it."""
+    if os.geteuid() != 0:
+        pytest.skip("chroot needs root")
+    if platform.machine() != "x86_64":
+        pytest.skip("the root is made for x86-64")
+    made = Root(tmp_path / "root", build, driver)
+    tmp_path.chmod(0o755)
+    client = made.add(compiled(tmp_path, "client.c", "client"))
+    made.add_needed(client)
+    return made

@@ -17,6 +17,7 @@ def test_program(build: pathlib.Path, program: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_program_on_overlayfs(build: pathlib.Path, overlay: pathlib.Path, program: str) -> None:
     command = [str(HOOK / "tests" / "run.sh"), str(build / "test"), program]

@@ -1,0 +1,1 @@
+"""Programs that the tests run in a process of their own, with the hook preloaded and without."""

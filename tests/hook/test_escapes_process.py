@@ -1,0 +1,106 @@
+"""Ways past the gates inside a hooked process: closed, or counted against the share."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from tests.hook.container import CONTEXT_BYTES, MIB
+from tests.hook.root import LIBRARIES, Root, compiled
+from tests.hook.ways_out import Outcome, escape, reports_of, unaccounted_bytes
+
+pytestmark = pytest.mark.long
+HELD = "2048 2"
+FREE = "8192 0"
+COUNTED = "what the driver sees and no ledger explains (unaccounted) counts against the share"
+
+
+def assert_counted(root: Root, client: "subprocess.Popen[str]") -> None:
+    """A client that holds 3 GiB past the gates: the agent finds every byte of it."""
+    with client:
+        assert client.stdout is not None
+        assert client.stdout.readline().strip() == FREE
+        assert reports_of(root, client.pid) == []  # it does map the hook
+        assert unaccounted_bytes(root, client.pid) == CONTEXT_BYTES + 3000 * MIB
+        client.communicate("\n", timeout=30)
+
+
+@escape("A plug-in opened with RTLD_DEEPBIND, whose dlsym is libc's", Outcome.REPORTED, COUNTED)
+def test_deepbound_plugins_are_counted(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "plugin.c", "plugin.so", "-shared", "-fPIC"))
+    assert_counted(root, root.start("/bin/client", "plugin:/bin/plugin.so", "3000", "hold"))
+
+
+@escape("Walking the library's symbol table by hand", Outcome.REPORTED, COUNTED)
+def test_walks_are_counted(root: Root) -> None:
+    assert_counted(root, root.start("/bin/client", "walk", "3000", "hold"))
+
+
+@escape(
+    "dlmopen: the driver in a namespace of its own",
+    Outcome.REPORTED,
+    COUNTED,
+)
+def test_other_namespaces_are_counted(root: Root) -> None:
+    assert_counted(root, root.start("/bin/client", "namespace", "3000", "hold"))
+
+
+@escape(
+    "A copy of libcuda.so.1 under another name",
+    Outcome.CLOSED,
+    "the SONAME inside the file decides",
+)
+def test_a_copied_driver_is_gated(root: Root) -> None:
+    copy = root.folder / "tmp/libmine.so"
+    copy.write_bytes((root.folder / LIBRARIES / "libcuda.so.1").read_bytes())
+    assert root.run("/bin/client", "path:/tmp/libmine.so", "3000") == HELD
+
+
+@escape("A copy of libcuda.so.1 whose SONAME is patched", Outcome.REPORTED, COUNTED)
+def test_a_renamed_driver_is_counted(root: Root) -> None:
+    real = (root.folder / LIBRARIES / "libcuda.so.1").read_bytes()
+    (root.folder / "tmp/libmine.so").write_bytes(real.replace(b"libcuda.so.1\0", b"libmine.so.1\0"))
+    assert_counted(root, root.start("/bin/client", "path:/tmp/libmine.so", "3000", "hold"))
+
+
+@escape(
+    "More copies of the driver than the hook tells apart",
+    Outcome.CLOSED,
+    "the fifth and later copies don't have the gated functions",
+)
+def test_a_crowd_of_drivers_is_gated(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "crowd.c", "crowd"))
+    copies = [f"/tmp/{number}/libcuda.so.1" for number in range(6)]
+    for copy in copies:
+        root.add(root.folder / LIBRARIES / "libcuda.so.1", into=str(pathlib.Path(copy[1:]).parent))
+    assert root.run("/bin/crowd", *copies).split() == [*["2"] * 4, *["none"] * 2]
+
+
+@escape(
+    "CUDA graphs: allocation nodes and launches",
+    Outcome.CLOSED,
+    "graphs are charged when they are instantiated, uploaded and launched",
+)
+def test_graphs_are_gated(gated: frozenset[str]) -> None:
+    assert {"cuGraphLaunch", "cuGraphLaunch_ptsz", "cuGraphInstantiateWithFlags"} <= gated
+
+
+@escape(
+    "Memory by handles: virtual memory, IPC, memory of another API",
+    Outcome.CLOSED,
+    "who makes it is charged, who imports it is not charged a second time; what outlives its"
+    " maker, or is kept by an exported descriptor alone, is counted as unaccounted",
+)
+def test_who_makes_memory_pays_and_who_imports_it_does_not(gated: frozenset[str]) -> None:
+    assert {"cuMemCreate", "cuMemPoolCreate", "cuMemAlloc_v2"} <= gated
+    assert not {"cuIpcOpenMemHandle_v2", "cuImportExternalMemory"} & gated
+
+
+@escape(
+    "Private entries of the driver by cuGetExportTable",
+    Outcome.OUT_OF_SCOPE,
+    "the tables have no names and differ between drivers; CUDA's own runtime needs them."
+    " Memory taken so is counted as unaccounted",
+)
+def test_export_tables_are_left_alone(gated: frozenset[str]) -> None:
+    assert "cuGetExportTable" not in gated

@@ -1,0 +1,143 @@
+"""Every family that takes device memory: the ledger says what the simulated card lost."""
+
+import pytest
+
+from tests.hook.container import CONTEXT_BYTES, MIB, SHARE_BYTES, Container
+from tests.hook.families import FAMILIES, lost
+
+STEPS = {
+    "arrays": """
+        one = array(1024, 1024, 0, 0x20, 4)
+        stop("an array")
+        many = array(256, 256, 16, 1, 4, flags=1, levels=4)
+        stop("a mipmapped one")
+        array(4096, 1024, 0, 1, 1)
+        call("cuArrayDestroy", one)
+        stop("one less")
+        call("cuMipmappedArrayDestroy", many)
+        stop("another less")
+    """,
+    "physical": """
+        address, again = u64(), u64()
+        call("cuMemAddressReserve", byref(address), size(64 * MIB), size(0), u64(0), u64(0))
+        first, second = created(16 * MIB), created(8 * MIB)
+        stop("made")
+        call("cuMemMap", address, size(16 * MIB), size(0), first, u64(0))
+        call("cuMemMap", u64(address.value + 16 * MIB), size(8 * MIB), size(0), second, u64(0))
+        call("cuMemRelease", first)
+        call("cuMemRelease", second)
+        stop("mapped")
+        call("cuMemRetainAllocationHandle", byref(again), address)
+        call("cuMemUnmap", address, size(24 * MIB))
+        stop("unmapped, one retained")
+        call("cuMemRelease", again)
+        stop("released")
+    """,
+    "pools": """
+        first, second = given(40 * MIB), given(3)
+        stop("given")
+        call("cuMemFreeAsync", first, None)
+        stop("freed")
+        third = given(30 * MIB)
+        stop("given again")
+        call("cuMemFreeAsync", second, None)
+        call("cuMemFreeAsync", third, None)
+        call("cuCtxSynchronize")
+        stop("synchronised")
+        pool, threshold = handle(), u64(1 << 60)
+        call("cuMemPoolCreate", byref(pool), POOL)
+        call("cuMemPoolSetAttribute", pool, 4, byref(threshold))
+        own = u64()
+        call("cuMemAllocFromPoolAsync", byref(own), size(50 * MIB), pool, None)
+        call("cuMemFreeAsync", own, None)
+        call("cuCtxSynchronize")
+        stop("kept by its threshold")
+        call("cuMemPoolTrimTo", pool, size(0))
+        stop("trimmed")
+        call("cuMemAllocFromPoolAsync", byref(own), size(50 * MIB), pool, None)
+        call("cuMemPoolDestroy", pool)
+        stop("destroyed, not empty")
+        call("cuMemFreeAsync", own, None)
+        call("cuCtxSynchronize")
+        stop("empty")
+    """,
+    "graphs": """
+        exec = graph_of(100 * MIB, 30 * MIB)
+        stop("instantiated")
+        call("cuGraphLaunch", exec, None)
+        call("cuCtxSynchronize")
+        stop("launched")
+        call("cuGraphLaunch", exec, None)
+        call("cuCtxSynchronize")
+        stop("launched again")
+        call("cuDeviceGraphMemTrim", 0)
+        stop("trimmed")
+    """,
+    "shared physical memory": """
+        made, again, descriptor = created(16 * MIB), u64(), ctypes.c_int()
+        call("cuMemExportToShareableHandle", byref(descriptor), made, 1, u64(0))
+        call("cuMemImportFromShareableHandle", byref(again), handle(descriptor.value), 1)
+        stop("imported where it was made")
+        call("cuMemRelease", made)
+        stop("the import keeps it")
+        call("cuMemRelease", again)
+        os.close(descriptor.value)
+        stop("released")
+    """,
+    "contexts": """
+        other = handle()
+        call("cuCtxCreate_v2", byref(other), 0, 0)
+        array(1024, 1024, 0, 0x20, 4)
+        given(20 * MIB)
+        call("cuCtxSynchronize")
+        stop("another context, and what lies in it")
+        call("cuCtxDestroy_v2", other)
+        stop("destroyed")
+        kept = created(8 * MIB)
+        call("cuDevicePrimaryCtxReset_v2", 0)
+        stop("reset")
+    """,
+}
+
+
+@pytest.mark.parametrize("family", STEPS)
+def test_the_ledger_says_what_the_card_lost(container: Container, family: str) -> None:
+    with container.start(FAMILIES + "\n".join(
+        line.strip() for line in STEPS[family].splitlines()
+    )) as client:  # fmt: skip
+        assert client.stdin is not None
+        assert client.stdout is not None
+        steps = 0
+        for what in client.stdout:
+            steps += 1
+            assert (what, container.use().used_bytes) == (what, lost(container))
+            client.stdin.write("\n")
+            client.stdin.flush()
+        assert client.wait(timeout=30) == 0
+        assert steps == STEPS[family].count("stop(")
+
+
+def test_what_is_imported_is_charged_to_its_exporter(container: Container) -> None:
+    export = """
+        enter()
+        pointer, handle = allocate(64 << 20)[1], ctypes.create_string_buffer(64)
+        check(cuda.cuIpcGetMemHandle(handle, pointer))
+        print(handle.raw.hex(), flush=True)
+        input()
+        """
+    with container.start(export) as exporter:
+        assert exporter.stdout is not None
+        output = container.client(f"""
+            class Handle(ctypes.Structure):
+                _fields_ = [("bytes", ctypes.c_char * 64)]
+            enter()
+            handle = Handle.from_buffer_copy(bytes.fromhex("{exporter.stdout.readline().strip()}"))
+            pointer, before = ctypes.c_uint64(), info()
+            check(cuda.cuIpcOpenMemHandle_v2(ctypes.byref(pointer), handle, 1))
+            print(info() == before)
+            check(cuda.cuIpcCloseMemHandle(pointer))
+            print(info() == before, before[0] >> 20)
+            """)
+        left = (SHARE_BYTES - 2 * CONTEXT_BYTES) // MIB - 64
+        assert output.splitlines() == ["True", f"True {left}"]
+        exporter.communicate("\n", timeout=30)

@@ -1,0 +1,87 @@
+"""Ways out of a share: what a test says of the one that it tries, and what shows them to the host.
+
+`docs/isolation.md` is made of these words by `python -m tests.hook.isolation`.
+Ways that no test here can try are named in that module, with the reason.
+"""
+
+import dataclasses
+import enum
+import pathlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from gpustack.adapters.kube import ObjectEvent
+from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.activity.unaccounted import Unaccounted
+from tests.hook.container import CARD
+from tests.hook.root import HOOK_PATH, Root
+
+
+class Outcome(enum.Enum):
+    """What becomes of a way out."""
+
+    CLOSED = "closed"
+    REPORTED = "reported"
+    OUT_OF_SCOPE = "out of scope"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Escape:
+    """One row of the table.
+
+    Attributes:
+        way: what a tenant does.
+        outcome: what becomes of it.
+        why: how that is, in words for an operator.
+        test: the function that shows it.
+    """
+
+    way: str
+    outcome: Outcome
+    why: str
+    test: str
+
+
+FOUND: list[Escape] = []
+
+
+_Test = TypeVar("_Test", bound=Callable[..., object])
+
+
+def escape(way: str, outcome: Outcome, why: str) -> Callable[[_Test], _Test]:
+    """Mark a test as the one that tries a way out."""
+
+    def mark(function: _Test) -> _Test:
+        module = function.__module__.rpartition(".")[2]
+        test = f"{module}.py::{function.__name__}"
+        FOUND.append(Escape(way=way, outcome=outcome, why=why, test=test))
+        return function
+
+    return mark
+
+
+SHARE = Share(
+    owner=("uid", "main"),
+    namespace="team",
+    pod="train",
+    uuids=(CARD,),
+    elastic=frozenset(),
+    folder=pathlib.Path("/"),
+)
+
+
+def reports_of(root: Root, *pids: int) -> list[str]:
+    """Return the reasons of the events that the agent sends for processes on a card."""
+    events: list[ObjectEvent] = []
+    Escapes(events.append, hooks=(root.folder / HOOK_PATH).parents[1]).look_at(SHARE, pids)
+    return [event.reason for event in events]
+
+
+def unaccounted_bytes(root: Root, pid: int) -> int:
+    """Return what the agent finds of a process that its container's ledger doesn't explain."""
+    samples = Unaccounted()
+    seen, charged = root.seen_bytes(pid), root.use().used_bytes
+    for _ in range(3):
+        found = samples.add(SHARE.owner, CARD, seen_bytes=seen, charged_bytes=charged)
+    return found
