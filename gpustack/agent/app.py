@@ -3,13 +3,14 @@
 import logging
 import pathlib
 
-from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.deviceplugin import PluginServer
-from gpustack.adapters.kube import KubeClient
+from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
 from gpustack.adapters.systemd import Notifier, watchdog_seconds
+from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import Pod, PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.adoption import Adoption
@@ -18,16 +19,18 @@ from gpustack.agent.containers.confirmation import Confirmation
 from gpustack.agent.containers.decisions import Decisions
 from gpustack.agent.containers.finder import Finder
 from gpustack.agent.containers.folders import ContainerFolders
+from gpustack.agent.containers.owners import Owners
 from gpustack.agent.containers.pairing import Pairing
-from gpustack.agent.containers.records import CHECKPOINT_VERSION, Records
+from gpustack.agent.containers.records import open_records
 from gpustack.agent.containers.recovery import Recovery
+from gpustack.agent.containers.rejection import Rejection
 from gpustack.agent.containers.runtime import KubeletView, RuntimeView
 from gpustack.agent.instance import OnlyInstance
 from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
 from gpustack.agent.kubelet.plugin import ResourcePlugin
 from gpustack.agent.kubelet.registrar import Registrar
-from gpustack.agent.node import driver_files, driver_volume
-from gpustack.agent.node.host_files import HostFiles
+from gpustack.agent.node import host_files
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.node.publisher import NodePublisher
 from gpustack.agent.settings import Settings
@@ -82,10 +85,11 @@ class Agent:
         self.client = KubeClient.from_kubeconfig(settings.kubeconfig)
         self.cri = CriClient(settings.cri_endpoint)
         self.pod_resources = PodResourcesClient(settings.pod_resources_socket)
-        self.records = _open_records(settings.state_dir)
+        self.records = open_records(settings.state_dir)
         self._build_views()
         self._build_allocator(device_dir, linker_cache)
         self._build_kubelet()
+        self._build_activity()
         self._build_web()
 
     def _build_views(self) -> None:
@@ -95,7 +99,9 @@ class Agent:
         )
         self.writes = PodWrites(client=self.client)
         self.confirmation = Confirmation(keys=keys, writes=self.writes)
-        self.kubelet = KubeletView(self.pod_resources)
+        self.kubelet = KubeletView(
+            self.pod_resources, KubeletCheckpoint(settings.kubelet_checkpoint)
+        )
         self.runtime = RuntimeView(self.cri)
         self.folders = ContainerFolders(
             settings.state_dir / "containers", context_bytes=settings.context_bytes
@@ -118,7 +124,15 @@ class Agent:
 
     def _build_allocator(self, device_dir: pathlib.Path, linker_cache: str | None) -> None:
         keys = self.keys
-        self.pairing = Pairing(keys=keys, records=self.records, kubelet=self.kubelet)
+        self.pairing = Pairing(
+            keys=keys,
+            pods=self.pods,
+            records=self.records,
+            kubelet=self.kubelet,
+            folders=self.folders,
+            rejection=Rejection(keys=keys, writes=self.writes),
+            may_come=self.recovery.may_take_up,
+        )
         self.finder = Finder(
             keys=keys,
             pods=self.pods,
@@ -142,24 +156,12 @@ class Agent:
             pairing=self.pairing,
             folders=self.folders,
             confirmation=self.confirmation,
-            host_files=self._host_files(device_dir, linker_cache),
-        )
-
-    def _host_files(self, device_dir: pathlib.Path, linker_cache: str | None) -> HostFiles:
-        settings, version = self._settings, self.inventory.node.driver
-        cache = driver_files.linker_cache() if linker_cache is None else linker_cache
-        volume = driver_volume.build(
-            root=settings.state_dir / "driver",
-            version=version,
-            libraries=driver_files.find_libraries(version, cache),
-            binaries=driver_files.find_binaries(),
-        )
-        return HostFiles(
-            driver_volume=volume,
-            hooks=settings.state_dir / "hooks",
-            hook_version=settings.hook_version,
-            extra_devices=settings.extra_devices,
-            device_dir=device_dir,
+            host_files=host_files.find(
+                self._settings,
+                self.inventory.node.driver,
+                device_dir=device_dir,
+                linker_cache=linker_cache,
+            ),
         )
 
     def _build_kubelet(self) -> None:
@@ -187,12 +189,24 @@ class Agent:
         )
         self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
 
+    def _build_activity(self) -> None:
+        self.events = EventRecorder(self.client, component="gpustack-agent")
+        self.owners = Owners(self.runtime)
+        self.escapes = Escapes(self.events.record, hooks=self._settings.state_dir / "hooks")
+        self.activity = ActivitySampler(
+            records=self.records,
+            folders=self.folders,
+            nvml=self.nvml,
+            owners=self.owners,
+            escapes=self.escapes,
+        )
+
     def _build_web(self) -> None:
         usage = UsageReader(
             nvml=self.nvml,
             inventory=self.inventory,
             records=self.records,
-            runtime=self.runtime,
+            owners=self.owners,
         )
         metrics = registry(
             inventory=self.inventory,
@@ -204,9 +218,14 @@ class Agent:
                 kubelet=self.kubelet,
                 runtime=self.runtime,
                 writes=self.writes,
+                escapes=self.escapes,
+                events=self.events,
             ),
             gauges=numbers.gauges(
-                registrar=self.registrar, writes=self.writes, records=self.records
+                registrar=self.registrar,
+                writes=self.writes,
+                records=self.records,
+                activity=self.activity,
             ),
         )
         self.web = WebServer(
@@ -246,6 +265,8 @@ class Agent:
         self.recovery.restore()
         self.recovery.free_ended()
         tasks.start("recovery", self.recovery.run)
+        tasks.start("activity", self.activity.run)
+        self.events.start()
         tasks.start("registrar", self.registrar.run)
 
     def serve(self, notifier: Notifier) -> int:
@@ -266,6 +287,7 @@ class Agent:
         """End every thread and connection."""
         self.tasks.stop.set()
         self.pods.stop()
+        self.events.stop()
         self.tasks.join()
         self.pod_resources.close()
         self.cri.close()
@@ -274,15 +296,3 @@ class Agent:
 
     def _pod_changed(self, pod: Pod) -> None:
         self.allocator.refresh_limits(pod)
-
-
-def _open_records(state_dir: pathlib.Path) -> Records:
-    """Open the checkpoint; a broken one is set aside, and recovery finds what it held."""
-    state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    checkpoint = CheckpointFile(state_dir / "checkpoint.json", version=CHECKPOINT_VERSION)
-    try:
-        return Records(checkpoint)
-    except CheckpointError as error:
-        aside = checkpoint.set_aside()
-        logger.error("checkpoint can't be used, kept as %s: %s", aside, error)
-        return Records(checkpoint)

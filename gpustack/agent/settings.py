@@ -34,6 +34,11 @@ class Settings:
         return self.kubelet_root / "device-plugins"
 
     @property
+    def kubelet_checkpoint(self) -> pathlib.Path:
+        """Where the kubelet writes down which devices it gave to whom."""
+        return self.plugin_dir / "kubelet_internal_checkpoint"
+
+    @property
     def pod_resources_socket(self) -> pathlib.Path:
         """Where the kubelet says which devices it gave to whom."""
         return self.kubelet_root / "pod-resources" / "kubelet.sock"

@@ -54,24 +54,8 @@ def start(site: Site) -> dict[str, str]:
     return running(site)
 
 
-def healed(site: Site) -> bool:
-    """Whether every replica runs; pods that the agent refused are deleted, as their owner would.
-
-    A kubelet that restarts while pods are admitted can leave the agent with a pairing that it finds
-    wrong before the start. It refuses the container then, and the kubelet asks for ever (known,
-    CHANGELOG.md): nothing is lost or given twice, but somebody has to delete the pod.
-    """
-    for pod in site.kubectl.items("pods", SELECTOR):
-        for status in pod["status"].get("containerStatuses") or []:
-            message = ((status.get("state") or {}).get("waiting") or {}).get("message", "")
-            if "PairingMismatch" in message or "NotAllocated" in message:
-                print(f"deleted, because it was refused: {message}")
-                site.kubectl.delete("pod", pod["metadata"]["name"])
-    return len(running(site)) == AFTER
-
-
 def assert_nothing_lost(site: Site, before: dict[str, str]) -> None:
-    wait_for(f"{AFTER} replicas", lambda: healed(site), seconds=180)
+    wait_for(f"{AFTER} replicas", lambda: len(running(site)) == AFTER, seconds=180)
     now = running(site)
     assert {name: now.get(name) for name in before} == before, "a running container was lost"
     wait_for(

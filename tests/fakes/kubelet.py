@@ -2,13 +2,14 @@
 
 It admits pods as the kubelet does: one at a time, init containers first, each container's resources
 in any order, reusing an init container's devices for the containers after it. Its answers of
-PodResources lack what the kubelet's lack: ordinary init containers and the UID.
+PodResources lack what the kubelet's lack: ordinary init containers and the UID. What it has given a
+container it writes down, and that is all that is left of it after `crash`.
 """
 
-import dataclasses
+import copy
 import pathlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -17,19 +18,17 @@ import grpc
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
 from gpustack.adapters.podresources import podresources_pb2 as resources_pb
 from tests.fakes.kubelet_plugin import AdmissionError, Plugin
+from tests.fakes.kubelet_state import (
+    Known,
+    Pod,
+    checkpoint,
+    containers_in_order,
+    pod_resources,
+    reusable_devices,
+)
 from tests.fakes.sockets import serve
 
-Pod = Mapping[str, Any]
-
 _SECONDS = 15.0  # how long anything may take before a test counts as hung
-
-
-@dataclasses.dataclass(slots=True)
-class _Known:
-    """A pod in the kubelet's hands: container, resource, IDs."""
-
-    pod: Pod
-    devices: dict[str, dict[str, list[str]]] = dataclasses.field(default_factory=dict)
 
 
 class FakeKubelet:
@@ -41,10 +40,13 @@ class FakeKubelet:
         self.plugins: dict[str, Plugin] = {}
         self.registrations = 0
         self.lists = 0  # answers of PodResources List
+        self.allocations = 0  # calls of Allocate
         self.has_get = True
+        self.lists_active = True  # as since 1.34: List leaves out the pods that were rejected
         self.answers = True
         self.limited = 0  # so many calls of PodResources are still refused by its rate limit
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
+        self._written: dict[str, Known] = {}  # what stands in the checkpoint
         self._servers: list[grpc.Server] = []
         for folder in ("device-plugins", "pod-resources"):
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -108,9 +110,19 @@ class FakeKubelet:
         self.stop()
         self.start()
 
+    def crash(self) -> None:
+        """Die: no pod is known any more, and what isn't in the checkpoint is lost. See `start`."""
+        self.stop()
+        self._known.clear()
+
     def forget(self, pod: Pod) -> None:
         """Lose what a pod was given: the kubelet died before it could write it down."""
         self._known.pop(pod["metadata"]["uid"], None)
+        self._written.pop(pod["metadata"]["uid"], None)
+
+    def reject(self, pod: Pod) -> None:
+        """Fail a pod at its admission; the API server isn't told here."""
+        self._known[pod["metadata"]["uid"]] = Known(pod=pod, rejected=True)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         with self.changed:
@@ -124,7 +136,9 @@ class FakeKubelet:
 
     def know(self, pod: Pod) -> None:
         """Take note of a pod, before anything is allocated for it."""
-        self._known.setdefault(pod["metadata"]["uid"], _Known(pod=pod))
+        uid = pod["metadata"]["uid"]
+        if uid not in self._known:
+            self._known[uid] = copy.deepcopy(self._written.get(uid) or Known(pod=pod))
 
     def give(self, pod: Pod, container: str, resource: str, ids: list[str]) -> None:
         """Let a container hold devices without asking any plugin."""
@@ -147,13 +161,23 @@ class FakeKubelet:
     def allocate(
         self, pod: Pod, container: Mapping[str, Any], *, memory_first: bool = False
     ) -> plugin_pb.ContainerAllocateResponse:
-        """Allocate one container's resources; return all responses merged."""
+        """Allocate what one container lacks, and write it down; return all its answers merged."""
+        self.know(pod)
+        known = self._known[pod["metadata"]["uid"]]
         limits = container.get("resources", {}).get("limits", {})
-        merged = plugin_pb.ContainerAllocateResponse()
         for resource in sorted(limits, reverse=memory_first):
-            if resource in self.plugins:
-                merged.MergeFrom(self.allocate_resource(pod, container["name"], resource))
-        return merged
+            held = known.devices.get(container["name"], {})
+            if resource in self.plugins and resource not in held:
+                self.allocate_resource(pod, container["name"], resource)
+        self.write_checkpoint(pod)
+        return known.answers.get(container["name"], plugin_pb.ContainerAllocateResponse())
+
+    def write_checkpoint(self, pod: Pod) -> None:
+        """Write down what a pod holds, and all that was written before."""
+        uid = pod["metadata"]["uid"]
+        self._written[uid] = copy.deepcopy(self._known[uid])
+        file = self.root / "device-plugins" / "kubelet_internal_checkpoint"
+        file.write_text(checkpoint(self._written))
 
     def allocate_resource(
         self, pod: Pod, container: str, resource: str
@@ -164,13 +188,17 @@ class FakeKubelet:
         ids = self._choose(known, container, resource)
         request = plugin_pb.AllocateRequest()
         request.container_requests.add(devices_ids=ids)
+        self.allocations += 1
         response = self.plugins[resource].call("Allocate", request, plugin_pb.AllocateResponse)
         known.devices.setdefault(container, {})[resource] = ids
         answer: plugin_pb.ContainerAllocateResponse = response.container_responses[0]
+        known.answers.setdefault(container, plugin_pb.ContainerAllocateResponse()).MergeFrom(answer)
         return answer
 
-    def start_container(self, pod: Pod, container: str, resource: str) -> None:
-        """Call PreStartContainer with the container's devices.
+    def start_container(
+        self, pod: Pod, container: str, resource: str
+    ) -> plugin_pb.ContainerAllocateResponse:
+        """Call PreStartContainer with the container's devices; return what it starts with.
 
         Raises:
             AdmissionError: the plugin doesn't want it to start.
@@ -180,6 +208,7 @@ class FakeKubelet:
         ids = self.ids(pod, container, resource)
         request = plugin_pb.PreStartContainerRequest(devices_ids=ids)
         plugin.call("PreStartContainer", request, plugin_pb.PreStartContainerResponse)
+        return self._known[pod["metadata"]["uid"]].answers[container]
 
     def ids(self, pod: Pod, container: str, resource: str) -> list[str]:
         return self._known[pod["metadata"]["uid"]].devices[container][resource]
@@ -188,22 +217,14 @@ class FakeKubelet:
         """Exchange what two pods were given: an inference of the plugin was wrong."""
         first, second = (self._known[pod["metadata"]["uid"]] for pod in (one, other))
         first.devices, second.devices = second.devices, first.devices
+        first.answers, second.answers = second.answers, first.answers
+        for pod in (one, other):
+            self.write_checkpoint(pod)
 
-    def _choose(self, known: _Known, container: str, resource: str) -> list[str]:
+    def _choose(self, known: Known, container: str, resource: str) -> list[str]:
         spec = {each["name"]: each for each in containers_in_order(known.pod)}[container]
         size = int(spec["resources"]["limits"][resource])
-        order = [each["name"] for each in containers_in_order(known.pod)]
-        ordinary_init = {
-            each["name"]
-            for each in known.pod["spec"].get("initContainers", ())
-            if each.get("restartPolicy") != "Always"
-        }
-        reusable = [
-            device
-            for name in order[: order.index(container)]
-            if name in ordinary_init
-            for device in known.devices.get(name, {}).get(resource, ())
-        ]
+        reusable = reusable_devices(known, container, resource)
         taken = {
             device
             for each in self._known.values()
@@ -246,7 +267,11 @@ class FakeKubelet:
     ) -> resources_pb.ListPodResourcesResponse:
         self._check_answers(context)
         self.lists += 1
-        pods = [_resources(known) for known in self._known.values()]
+        pods = [
+            pod_resources(known)
+            for known in self._known.values()
+            if not (known.rejected and self.lists_active)
+        ]
         return resources_pb.ListPodResourcesResponse(pod_resources=pods)
 
     def _get(
@@ -259,7 +284,7 @@ class FakeKubelet:
             metadata = known.pod["metadata"]
             wanted = (request.pod_namespace, request.pod_name)
             if (metadata["namespace"], metadata["name"]) == wanted:
-                return resources_pb.GetPodResourcesResponse(pod_resources=_resources(known))
+                return resources_pb.GetPodResourcesResponse(pod_resources=pod_resources(known))
         message = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
         context.abort(grpc.StatusCode.UNKNOWN, message)
 
@@ -269,31 +294,6 @@ class FakeKubelet:
         if self.limited:
             self.limited -= 1
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
-
-
-def containers_in_order(pod: Pod) -> Sequence[Mapping[str, Any]]:
-    """Return the containers in the order in which the kubelet admits them."""
-    return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
-
-
-def _resources(known: _Known) -> resources_pb.PodResources:
-    answer = resources_pb.PodResources(
-        name=known.pod["metadata"]["name"], namespace=known.pod["metadata"]["namespace"]
-    )
-    for container in known.pod["spec"].get("initContainers", ()):
-        if container.get("restartPolicy") == "Always":
-            _add(answer, known, container["name"])
-    for container in known.pod["spec"]["containers"]:
-        _add(answer, known, container["name"])
-    return answer
-
-
-def _add(answer: resources_pb.PodResources, known: _Known, container: str) -> None:
-    entry = answer.containers.add(name=container)
-    for resource, ids in known.devices.get(container, {}).items():
-        for device in ids:
-            # As the kubelet does: one entry for each ID.
-            entry.devices.add(resource_name=resource, device_ids=[device])
 
 
 __all__ = ["AdmissionError", "FakeKubelet", "Plugin", "containers_in_order"]

@@ -2,7 +2,7 @@
 
 import threading
 
-from gpustack.adapters.nvml import CardFault, GpuProcess, Inventory, Nvml, NvmlError
+from gpustack.adapters.nvml import Busy, CardFault, GpuProcess, Inventory, Nvml, NvmlError
 from gpustack.model.device import Card
 
 
@@ -29,6 +29,8 @@ class FakeNvml(Nvml):
         self._xid: CardFault | None = None
         self._arrived = threading.Event()
         self.running: dict[str, tuple[GpuProcess, ...]] = {}
+        self.busy_ns: dict[int, int] = {}  # by PID, until somebody asks
+        self.silent: set[str] = set()
 
     def close(self) -> None:
         """Nothing is open."""
@@ -61,6 +63,11 @@ class FakeNvml(Nvml):
         return fault
 
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
-        if uuid not in {each.uuid for each in self._cards}:
+        if uuid not in {each.uuid for each in self._cards} - self.silent:
             raise NvmlError(f"no card with UUID {uuid}")
         return self.running.get(uuid, ())
+
+    def busy(self, uuid: str, *, since_us: int) -> Busy:
+        here = {each.pid for each in self.processes(uuid)}
+        asked = {pid: self.busy_ns.pop(pid) for pid in here & self.busy_ns.keys()}
+        return Busy(until_us=since_us + 1, busy_ns=asked)

@@ -56,20 +56,25 @@ class ObjectEvent:
 
 
 class EventRecorder:
-    """Writes events to the API server in the background."""
+    """Writes events to the API server in the background.
+
+    Attributes:
+        dropped: how many were not written.
+    """
 
     def __init__(
         self,
         client: KubeClient,
         *,
         component: str,
-        on_drop: Callable[[], None],
+        on_drop: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Compose; ``component`` is who says it, ``on_drop`` hears of each that isn't written."""
         self._client = client
         self._component = component
-        self._on_drop = on_drop
+        self._tell_drop = on_drop
+        self.dropped = 0
         self._clock = clock
         self._queue: queue.Queue[ObjectEvent | None] = queue.Queue(maxsize=_QUEUE_EVENTS)
         self._lock = threading.Lock()
@@ -125,6 +130,10 @@ class EventRecorder:
                 return False
             self._allowed -= 1
             return True
+
+    def _on_drop(self) -> None:
+        self.dropped += 1
+        self._tell_drop()
 
     def _write(self, event: ObjectEvent) -> None:
         path = f"/api/v1/namespaces/{event.namespace}/events"

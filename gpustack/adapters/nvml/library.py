@@ -13,6 +13,7 @@ import pynvml
 
 from gpustack.adapters.nvml import links, processes
 from gpustack.adapters.nvml.errors import NvmlError
+from gpustack.adapters.nvml.processes import Busy
 from gpustack.model.device import Card, arrange
 from gpustack.model.topology import Links
 
@@ -155,6 +156,17 @@ class Nvml:
             return processes.read(handle)
         except pynvml.NVMLError as error:
             raise NvmlError(f"processes of {uuid}: {error}") from error
+
+    def busy(self, uuid: str, *, since_us: int) -> Busy:
+        """Return the GPU time of each process on a card after a moment (Unix microseconds).
+
+        Raises:
+            NvmlError: the card isn't known.
+        """
+        handle = self._handles.get(uuid)
+        if handle is None:
+            raise NvmlError(f"no card with UUID {uuid}")
+        return processes.busy(handle, since_us)
 
     def _subscribe(self) -> Any:
         events = pynvml.nvmlEventSetCreate()

@@ -1,7 +1,9 @@
 """The processes on a card as NVML counts them."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pynvml
 
@@ -13,6 +15,41 @@ class GpuProcess:
     pid: int
     memory_bytes: int
     sm_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """GPU time of processes, by host PID, in a span that ends at ``until_us`` (Unix, µs)."""
+
+    until_us: int
+    busy_ns: Mapping[int, int]
+
+
+# The driver keeps samples for some seconds only; of what lies before, its average says nothing.
+_LONGEST_SPAN_US: Final = 3_000_000
+
+
+def busy(handle: Any, since_us: int) -> Busy:
+    """Return the GPU time of each process after ``since_us``, where Busy before has ended.
+
+    NVML gives a process's average utilisation, in whole percent of the time since a time stamp,
+    and says nothing of processes that were idle (nvmlDeviceGetProcessUtilization).
+    """
+    begin_us = max(since_us, time.time_ns() // 1000 - _LONGEST_SPAN_US)
+    try:
+        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, begin_us)
+    except pynvml.NVMLError:
+        return Busy(until_us=begin_us, busy_ns={})
+    latest = _latest(samples)
+    until_us = max((int(sample.timeStamp) for sample in latest.values()), default=begin_us)
+    return Busy(
+        until_us=until_us,
+        busy_ns={
+            # percent of microseconds, in nanoseconds
+            pid: int(sample.smUtil) * max(0, int(sample.timeStamp) - begin_us) * 10
+            for pid, sample in latest.items()
+        },
+    )
 
 
 def read(handle: Any) -> tuple[GpuProcess, ...]:
@@ -42,9 +79,13 @@ def _utilisation(handle: Any) -> dict[int, int]:
     except pynvml.NVMLError:
         # Nothing has run since the driver began to sample, or the card can't (before Maxwell).
         return {}
+    return {pid: int(sample.smUtil) for pid, sample in _latest(samples).items()}
+
+
+def _latest(samples: Any) -> dict[int, Any]:
     latest: dict[int, Any] = {}
     for sample in samples:
         known = latest.get(sample.pid)
         if known is None or sample.timeStamp > known.timeStamp:
             latest[sample.pid] = sample
-    return {pid: int(sample.smUtil) for pid, sample in latest.items()}
+    return latest

@@ -19,7 +19,7 @@ Pod = Mapping[str, Any]
 _LOOK_SECONDS = 0.1  # how soon a stop is noticed
 
 
-# A watch is opened anew that often at least, by each of thousands of hosts; one that died in silence
+# Each of thousands of hosts opens its watch anew at least that often; one that died in silence
 # costs an Allocate the question that it asks the API server anyway.
 _IDLE_SECONDS: Final = 300.0
 

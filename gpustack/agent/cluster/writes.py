@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 
@@ -27,7 +28,8 @@ _GONE = (404, 422)  # no such pod; another pod of that name (the UID in the patc
 class _Patch:
     namespace: str
     name: str
-    annotations: dict[str, str]
+    annotations: dict[str, str | None]  # None takes one away
+    status: dict[str, Any]
     attempts: int = 0
     due: float = 0.0
 
@@ -55,14 +57,24 @@ class PodWrites:
             return self._dropped
 
     def annotate(
-        self, *, uid: str, namespace: str, name: str, annotations: Mapping[str, str]
+        self,
+        *,
+        uid: str,
+        namespace: str,
+        name: str,
+        annotations: Mapping[str, str | None],
+        status: Mapping[str, Any] | None = None,
     ) -> None:
-        """Queue a patch of a pod's annotations; returns at once."""
+        """Queue a patch of a pod's annotations, and of its status; returns at once.
+
+        A value of None takes an annotation away. What is given of `status` goes in the same call.
+        """
         with self._wake:
             patch = self._patches.setdefault(
-                uid, _Patch(namespace=namespace, name=name, annotations={})
+                uid, _Patch(namespace=namespace, name=name, annotations={}, status={})
             )
             patch.annotations.update(annotations)
+            patch.status.update(status or {})
             patch.due = self._clock()
             self._wake.notify_all()
 
@@ -88,7 +100,9 @@ class PodWrites:
 
     def _send(self, uid: str, patch: _Patch) -> None:
         path = f"/api/v1/namespaces/{patch.namespace}/pods/{patch.name}/status"
-        body = {"metadata": {"uid": uid, "annotations": patch.annotations}}
+        body: dict[str, Any] = {"metadata": {"uid": uid, "annotations": patch.annotations}}
+        if patch.status:
+            body["status"] = patch.status
         try:
             self._client.patch(path, body, timeout_seconds=_CALL_SECONDS)
         except KubeUnavailable as error:
@@ -102,7 +116,8 @@ class PodWrites:
             else:
                 self._give_up(patch, error)
         else:
-            logger.info("annotated pod=%s/%s %s", patch.namespace, patch.name, patch.annotations)
+            written = {**patch.annotations, **patch.status}
+            logger.info("written pod=%s/%s %s", patch.namespace, patch.name, written)
 
     def _again(self, uid: str, patch: _Patch, error: KubeError | KubeUnavailable) -> None:
         patch.attempts += 1
@@ -117,6 +132,7 @@ class PodWrites:
             if newer is not None:
                 # Queued while this one was under way: its values win, its time stands.
                 newer.annotations = {**patch.annotations, **newer.annotations}
+                newer.status = {**patch.status, **newer.status}
                 newer.attempts = patch.attempts
             else:
                 self._patches[uid] = patch

@@ -56,6 +56,10 @@ class Adoption:
         """Whether every pod that was here at the start has a whole record or needs none."""
         return self._open is not None and not self._open
 
+    def is_open(self, uid: str) -> bool:
+        """Say whether this pod may still get its record here."""
+        return self._open is None or uid in self._open
+
     def adopt(self, living: tuple[RuntimeContainer, ...]) -> None:
         """Go through the pods that were here at the start; say what the last agent left unsaid.
 
@@ -74,12 +78,10 @@ class Adoption:
             if request is None:
                 continue
             record = self._records.get(uid)
-            if record is None or _lacks_devices(record):
-                record = self._adopted(pod, request, living, record)
-            if record is None or _lacks_devices(record):
-                left.add(uid)
-            else:
+            if record is not None and not _lacks_devices(record):
                 self._finish(pod, record)
+            elif not self._settle(pod, request, living, record):
+                left.add(uid)
         self._open = frozenset(left)
 
     def _request(self, pod: Pod) -> PodRequest | None:
@@ -93,28 +95,38 @@ class Adoption:
         if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
             self._confirmation.queue(record)
 
-    def _adopted(
+    def _settle(
         self,
         pod: Pod,
         request: PodRequest,
         living: tuple[RuntimeContainer, ...],
         before: PodRecord | None,
-    ) -> PodRecord | None:
+    ) -> bool:
+        """Take the pod up, if it can be; return whether there is nothing more to wait for."""
         here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
         held = (self._kubelet.devices((pod,)) or {}).get(uid_of(pod))
         if not _holds_any(held) and (before is not None or not here):
-            return before  # no news, or it has nothing yet and its Allocate is still to come
+            return False  # no news, or it has nothing yet and its Allocate is still to come
         record = self._record(pod, request, here, held)
-        if record is None or (before is not None and _lacks_devices(record)):
-            return before
+        if record is None:
+            logger.error("a pod holds devices and nobody knows which pod=%s/%s", *name_of(pod))
+            return True
+        if before is not None and _lacks_devices(record):
+            return False
+        return self._take_up(pod, before, record)
+
+    def _take_up(self, pod: Pod, before: PodRecord | None, record: PodRecord) -> bool:
         try:
             if not self._records.exchange(before, record):
-                return self._records.get(record.uid)  # its Allocate came just now
+                return False  # its Allocate came just now
         except CheckpointError as error:
             logger.warning("pod not taken up pod=%s/%s: %s", *name_of(pod), error)
-            return before
+            return False
         logger.info("took up a pod that has no record pod=%s/%s", *name_of(pod))
-        return record
+        if _lacks_devices(record):
+            return False
+        self._finish(pod, record)
+        return True
 
     def _record(
         self,
@@ -130,7 +142,6 @@ class Adoption:
             if placement is not None:
                 containers.append(self._container(placement, held))
         if not containers:
-            logger.error("a pod holds devices and nobody knows which pod=%s/%s", *name_of(pod))
             return None
         namespace, name = name_of(pod)
         return PodRecord(

@@ -5,11 +5,12 @@ every wait has a bound. The `vcuda-core` call carries the whole response; `vcuda
 and recorded, whichever comes first.
 """
 
+import contextlib
 import dataclasses
 import logging
 import pathlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
@@ -66,13 +67,9 @@ class Allocator:
         Raises:
             PluginRefusal: the kubelet fails the pod with this reason.
         """
-        with self._lock:
-            found = self._finder.find(Resource.CORE, len(ids))
-            try:
-                return self._give_cores(found, ids)
-            except PluginRefusal:
-                self._finder.refused(found.pod)
-                raise
+        epoch = self._finder.epoch
+        with self._lock, self._admission(Resource.CORE, ids, epoch) as found:
+            return self._give_cores(found, ids, epoch)
 
     def allocate_memory(self, ids: Sequence[str]) -> ContainerResponse:
         """Answer Allocate of `vcuda-memory`: recorded, and nothing is added to the container.
@@ -80,17 +77,28 @@ class Allocator:
         Raises:
             PluginRefusal: the kubelet fails the pod with this reason.
         """
-        with self._lock:
-            found = self._finder.find(Resource.MEMORY, len(ids))
-            try:
-                record, container = self._placed(found)
-                epoch = self._finder.epoch
-                changed = dataclasses.replace(container, memory_ids=tuple(ids), memory_epoch=epoch)
-                self._put(record.with_container(changed))
-            except PluginRefusal:
-                self._finder.refused(found.pod)
-                raise
-        return ContainerResponse()
+        epoch = self._finder.epoch
+        with self._lock, self._admission(Resource.MEMORY, ids, epoch) as found:
+            record, container = self._placed(found)
+            changed = dataclasses.replace(container, memory_ids=tuple(ids), memory_epoch=epoch)
+            self._put(record.with_container(changed))
+            return ContainerResponse()
+
+    @contextlib.contextmanager
+    def _admission(self, resource: Resource, ids: Sequence[str], epoch: int) -> Iterator[Match]:
+        """Find who is being admitted, and remember it when it is refused.
+
+        A call may outlive the kubelet that made it: then nobody takes the answer, and the next
+        kubelet asks for the same pod anew.
+        """
+        if epoch != self._finder.epoch:
+            raise PluginRefusal("KubeletRestarted", "the kubelet that asked is gone")
+        found = self._finder.find(resource, len(ids), epoch)
+        try:
+            yield found
+        except PluginRefusal:
+            self._finder.refused(found.pod, epoch)
+            raise
 
     def pre_start(self, ids: Sequence[str]) -> None:
         """Answer PreStartContainer of `vcuda-core`: verify, write the limits again, tell the pod.
@@ -122,7 +130,7 @@ class Allocator:
                 except PluginRefusal as error:
                     logger.warning("limits not refreshed pod=%s/%s: %s", *name_of(pod), error)
 
-    def _give_cores(self, found: Match, ids: Sequence[str]) -> ContainerResponse:
+    def _give_cores(self, found: Match, ids: Sequence[str], epoch: int) -> ContainerResponse:
         record, container = self._placed(found)
         paths = self._paths(container)
         folder = None
@@ -130,7 +138,7 @@ class Allocator:
             folder = self._prepare(record, container, found.pod)
         answer = response.build(self._keys, container.placement, paths, folder)
         changed = dataclasses.replace(
-            container, core_ids=tuple(ids), core_epoch=self._finder.epoch, verified=False
+            container, core_ids=tuple(ids), core_epoch=epoch, verified=False
         )
         self._put(record.with_container(changed))
         _log("allocated", record, container)

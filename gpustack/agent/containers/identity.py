@@ -9,13 +9,14 @@ may hand one out twice.
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod, uid_of
 from gpustack.agent.containers.records import ContainerRecord, PodRecord
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.annotations import Keys, annotations_of
+from gpustack.wire.pods import leaving
 
 
 class Resource(enum.Enum):
@@ -64,12 +65,32 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A container that the call may mean; `begun` when its pod was given something already."""
+    """A container that the call may mean.
+
+    Attributes:
+        begun: its pod was given something already.
+        forgotten: what the same kubelet took for it, the kubelet doesn't hold any more: the pod was
+            rejected or deleted halfway.
+    """
 
     pod: Pod
     request: PodRequest
     container: ContainerRequest
     begun: bool
+    forgotten: bool
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the pod goes, which doesn't keep the kubelet from admitting it."""
+        return self.forgotten or leaving(self.pod)
+
+
+class _Given(enum.Enum):
+    """Whether a container was given a resource."""
+
+    NO = enum.auto()
+    YES = enum.auto()
+    FORGOTTEN = enum.auto()  # we gave it, and the kubelet doesn't hold it any more
 
 
 def admission_order(containers: Iterable[ContainerRequest]) -> list[ContainerRequest]:
@@ -81,37 +102,50 @@ def match(keys: Keys, evidence: Evidence, resource: Resource, count: int) -> Mat
     """Return the container of this pod that an Allocate of `count` IDs may mean, or None."""
     if evidence.kubelet_answers and evidence.held is None:
         return None  # the kubelet hasn't begun with this pod
-    begun = False
+    before: set[_Given] = set()
     for container in admission_order(evidence.request.containers):
-        wanted = [each for each in Resource if each.asked(container)]
-        done = [each for each in wanted if _is_done(keys, evidence, container, each)]
-        begun = begun or bool(done)
-        if len(done) == len(wanted):
+        given = {
+            each: _given(keys, evidence, container, each)
+            for each in Resource
+            if each.asked(container)
+        }
+        before.update(given.values())
+        if _Given.NO not in given.values():
             continue
-        if resource in done or resource.asked(container) != count:
+        if given.get(resource) is not _Given.NO or resource.asked(container) != count:
             return None
-        return Match(pod=evidence.pod, request=evidence.request, container=container, begun=begun)
+        return Match(
+            pod=evidence.pod,
+            request=evidence.request,
+            container=container,
+            begun=_Given.YES in before,
+            forgotten=_Given.FORGOTTEN in before,
+        )
     return None
 
 
-def _is_done(
+def _given(
     keys: Keys, evidence: Evidence, container: ContainerRequest, resource: Resource
-) -> bool:
+) -> _Given:
     if container.name in evidence.running:
-        return True
+        return _Given.YES
     recorded = evidence.record.container(container.name) if evidence.record else None
     ids = resource.recorded(recorded) if recorded else ()
     if evidence.held is None:
-        return bool(ids)
+        return _Given.YES if ids else _Given.NO
+    # The kubelet's word: it may have forgotten what we gave when it died during admission, and it
+    # knows what we gave when we lost our checkpoint.
+    if evidence.held.ids(container.name, resource.full_name(keys)):
+        return _Given.YES
+    is_init = container.kind is ContainerKind.INIT
+    # Ordinary init containers are not in its answer unless it wrote them down, but whatever is
+    # admitted after them is. What sidecars before them hold says nothing.
+    if is_init and any(map(evidence.held.containers.get, _after(evidence.pod, container))):
+        return _Given.YES
     if ids and recorded is not None and resource.epoch(recorded) == evidence.epoch:
-        return True  # no kubelet asks twice, and it forgets a pod that is deleted before it runs
-    if container.kind is not ContainerKind.INIT:
-        # The kubelet's word: it may have forgotten what we gave when it died during admission,
-        # and it knows what we gave when we lost our checkpoint.
-        return bool(evidence.held.ids(container.name, resource.full_name(keys)))
-    # Ordinary init containers are not in its answer, but whatever is admitted after them is.
-    # What sidecars before them hold says nothing.
-    return any(evidence.held.containers.get(name) for name in _after(evidence.pod, container))
+        # No kubelet asks twice. What it has for an init container, it writes down at its end.
+        return _Given.YES if is_init else _Given.FORGOTTEN
+    return _Given.NO
 
 
 def _after(pod: Pod, container: ContainerRequest) -> list[str]:
@@ -121,19 +155,34 @@ def _after(pod: Pod, container: ContainerRequest) -> list[str]:
     return [str(each["name"]) for each in later]
 
 
-def choose(keys: Keys, matches: Sequence[Match]) -> Match:
-    """Return the likeliest match: one that is begun, else the oldest decision, else pod.
+def choose(
+    keys: Keys, matches: Sequence[Match], *, passed: Container[str], kubelet_answers: bool
+) -> Match:
+    """Return the likeliest match: one that is begun, else one that nothing speaks against.
 
-    With the kubelet's answer there is hardly ever more than one: this is the original's rule for
-    the time in which the kubelet can't be asked.
+    The kubelet gets to know a pod and admits it before it looks at the next one. So of those that
+    it knows and that hold nothing, all but the last have had their turn: it rejected them, and the
+    API server doesn't show it yet. It goes by creation when it has just started, else as they come.
+    Where it can't be asked, none may have had its turn, and the oldest decision is taken: the
+    original's rule. `passed` are the UIDs of pods that have had their turn for certain.
     """
 
-    def order(found: Match) -> tuple[bool, bool, int, str, str]:
-        metadata = found.pod["metadata"]
-        decided = annotations_of(found.pod).get(keys.predicate_time, "")
-        time_ns = int(decided) if decided.isascii() and decided.isdigit() else 0
-        created = str(metadata.get("creationTimestamp") or "")
-        deleted = "deletionTimestamp" in metadata
-        return not found.begun, deleted, time_ns, created, uid_of(found.pod)
+    def doubts(found: Match) -> tuple[bool, bool, bool]:
+        return not found.begun, found.is_leaving, uid_of(found.pod) in passed
 
-    return min(matches, key=order)
+    fewest = min(map(doubts, matches))
+    likely = [found for found in matches if doubts(found) == fewest]
+    if kubelet_answers:
+        return max(likely, key=lambda found: (_created(found), *_decided(keys, found)))
+    return min(likely, key=lambda found: _decided(keys, found))
+
+
+def _created(found: Match) -> str:
+    """Return when the pod was made: RFC 3339 with whole seconds, so texts compare as times do."""
+    return str(found.pod["metadata"].get("creationTimestamp") or "")
+
+
+def _decided(keys: Keys, found: Match) -> tuple[int, str]:
+    """Return when the pod was decided, Unix nanoseconds; the UID makes it one order for all."""
+    text = annotations_of(found.pod).get(keys.predicate_time, "")
+    return int(text) if text.isascii() and text.isdigit() else 0, uid_of(found.pod)

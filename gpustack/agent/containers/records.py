@@ -7,6 +7,8 @@ disk before it counts: an agent that dies in between has promised nothing.
 
 import dataclasses
 import enum
+import logging
+import pathlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +17,8 @@ from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
 from gpustack.model.device import Node
 from gpustack.model.holding import ContainerPlacement, Placement, apply
 from gpustack.model.request import ContainerKind
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_VERSION = 1
 
@@ -160,6 +164,18 @@ class Records:
     def _write(self, pods: dict[str, PodRecord]) -> None:
         self._checkpoint.write({"pods": [_encode(pod) for pod in pods.values()]})
         self._pods = pods
+
+
+def open_records(state_dir: pathlib.Path) -> Records:
+    """Open the checkpoint; a broken one is set aside, and recovery finds what it held."""
+    state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+    checkpoint = CheckpointFile(state_dir / "checkpoint.json", version=CHECKPOINT_VERSION)
+    try:
+        return Records(checkpoint)
+    except CheckpointError as error:
+        aside = checkpoint.set_aside()
+        logger.error("checkpoint can't be used, kept as %s: %s", aside, error)
+        return Records(checkpoint)
 
 
 def _encode(record: PodRecord) -> dict[str, Any]:

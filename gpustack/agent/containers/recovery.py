@@ -61,6 +61,10 @@ class Recovery:
         """Whether all that was here at the start is in the records."""
         return self._adoption.is_done
 
+    def may_take_up(self, uid: str) -> bool:
+        """Say whether this pod's record may still come from what the world says."""
+        return self._adoption.is_open(uid)
+
     def restore(self) -> None:
         """Adopt containers without a record, as soon as the API server was read, until all are."""
         if self.is_whole or not self._pods.synced:

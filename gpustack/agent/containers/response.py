@@ -40,7 +40,6 @@ def build(
     container_folder: pathlib.Path | None,
 ) -> ContainerResponse:
     """Return the response for one container; `container_folder` is None for whole cards."""
-    cards = [f"/dev/nvidia{minor}" for minor in placement.minors]
     mounts = [Bind(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
     if container_folder is not None and paths.hook is not None:
         mounts += _share_mounts(paths.hook, container_folder)
@@ -50,13 +49,22 @@ def build(
             "NVIDIA_VISIBLE_DEVICES": ",".join(placement.uuids),
         },
         mounts=tuple(mounts),
-        devices=tuple(DeviceNode(path=path) for path in (*cards, *paths.device_nodes)),
+        devices=tuple(DeviceNode(path=path) for path in (*_nodes(placement), *paths.device_nodes)),
         annotations={
             keys.vcuda_core: str(placement.cores),
             keys.vcuda_memory: str(placement.memory_units * MEMORY_UNIT_BYTES),
-            keys.vcuda_device: ",".join(cards),
+            keys.vcuda_device: cards(placement),
         },
     )
+
+
+def cards(placement: ContainerPlacement) -> str:
+    """Return the annotation that says which cards a container was given."""
+    return ",".join(_nodes(placement))
+
+
+def _nodes(placement: ContainerPlacement) -> list[str]:
+    return [f"/dev/nvidia{minor}" for minor in placement.minors]
 
 
 def hidden_path(pod: Mapping[str, Any], container: str) -> str | None:

@@ -3,8 +3,9 @@
 Both may be silent for a while. `None` then means "nobody can say", which is not "no".
 """
 
+import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gpustack.adapters.cri import CriClient, CriUnavailable, RuntimeContainer
 from gpustack.adapters.podresources import (
@@ -14,18 +15,24 @@ from gpustack.adapters.podresources import (
     PodResourcesUnsupported,
 )
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
+from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpoint
 
 logger = logging.getLogger(__name__)
+
+
+Held = Mapping[str, PodDevices | None]
 
 
 class KubeletView:
     """Which device IDs the kubelet gave to a pod.
 
     `Get` is preferred; where the kubelet has none, `List` is asked, until the kubelet restarts.
+    Ordinary init containers are in neither answer; the kubelet's checkpoint has them.
     """
 
-    def __init__(self, client: PodResourcesClient) -> None:
+    def __init__(self, client: PodResourcesClient, checkpoint: KubeletCheckpoint) -> None:
         self._client = client
+        self._checkpoint = checkpoint
         self._has_get = True
         self.failures = 0
 
@@ -33,19 +40,53 @@ class KubeletView:
         """Try `Get` again: the new kubelet may be a newer one."""
         self._has_get = True
 
-    def devices(self, pods: tuple[Pod, ...]) -> Mapping[str, PodDevices | None] | None:
+    def devices(self, pods: tuple[Pod, ...]) -> Held | None:
         """Return, by UID, what each pod holds; None for a pod that the kubelet doesn't know.
 
         None instead of the mapping: the kubelet didn't answer.
         """
+        return self._asked(pods, self._get if self._has_get else self._list)
+
+    def active(self, pods: tuple[Pod, ...]) -> Held | None:
+        """Return the same by the kubelet's `List`.
+
+        Since 1.34 it leaves out the pods that the kubelet has rejected or that are over, which the
+        API server may show as waiting for ten seconds more; `Get` doesn't.
+        """
+        return self._asked(pods, self._list)
+
+    def given(self, resource: str, ids: frozenset[str]) -> list[Given]:
+        """Return who holds exactly these devices, and with which answer, as far as is written."""
+        written = self._checkpoint.given()
+        return [each for each in written if (each.resource, each.ids) == (resource, ids)]
+
+    def _asked(self, pods: tuple[Pod, ...], ask: Callable[[tuple[Pod, ...]], Held]) -> Held | None:
+        if not pods:
+            return {}
         try:
-            return self._get(pods) if self._has_get else self._list(pods)
+            held = ask(pods)
         except PodResourcesUnavailable as error:
             self.failures += 1
             logger.warning("kubelet does not say who holds which device: %s", error)
             return None
+        with_init = [pod for pod in pods if held[uid_of(pod)] and _ordinary_init(pod)]
+        return {**held, **self._completed(with_init, held)} if with_init else held
 
-    def _get(self, pods: tuple[Pod, ...]) -> Mapping[str, PodDevices | None]:
+    def _completed(self, pods: list[Pod], held: Held) -> Held:
+        written = self._checkpoint.given()
+        completed = {}
+        for pod in pods:
+            init: dict[str, dict[str, frozenset[str]]] = {}
+            for each in written:
+                if each.pod_uid == uid_of(pod) and each.container in _ordinary_init(pod):
+                    init.setdefault(each.container, {})[each.resource] = each.ids
+            if (devices := held[uid_of(pod)]) is not None:
+                completed[uid_of(pod)] = dataclasses.replace(
+                    devices, containers={**init, **devices.containers}
+                )
+        return completed
+
+    def _get(self, pods: tuple[Pod, ...]) -> Held:
         try:
             return {uid_of(pod): self._client.get(*name_of(pod)) for pod in pods}
         except PodResourcesUnsupported as error:
@@ -53,9 +94,15 @@ class KubeletView:
             self._has_get = False
             return self._list(pods)
 
-    def _list(self, pods: tuple[Pod, ...]) -> Mapping[str, PodDevices | None]:
+    def _list(self, pods: tuple[Pod, ...]) -> Held:
         known = {(each.namespace, each.name): each for each in self._client.list()}
         return {uid_of(pod): known.get(name_of(pod)) for pod in pods}
+
+
+def _ordinary_init(pod: Pod) -> list[str]:
+    """Return the names of the init containers that end before the others start."""
+    init = (pod.get("spec") or {}).get("initContainers") or ()
+    return [str(each["name"]) for each in init if each.get("restartPolicy") != "Always"]
 
 
 class RuntimeView:

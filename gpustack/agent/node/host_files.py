@@ -9,6 +9,8 @@ import pathlib
 import re
 from collections.abc import Sequence
 
+from gpustack.agent.node import driver_files, driver_volume
+from gpustack.agent.settings import Settings
 from gpustack.model.errors import GpustackError
 
 AUTO = "auto"
@@ -105,3 +107,33 @@ def _is_hook(folder: pathlib.Path) -> bool:
 
 def _version_key(name: str) -> tuple[tuple[int, ...], str]:
     return tuple(int(number) for number in re.findall(r"\d+", name)), name
+
+
+def find(
+    settings: Settings, version: str, *, device_dir: pathlib.Path, linker_cache: str | None
+) -> HostFiles:
+    """Find the driver's files on this host, and lay out the volume of this version.
+
+    Args:
+        settings: the configuration.
+        version: of the driver.
+        device_dir: where device nodes stand.
+        linker_cache: what `ldconfig -p` prints; None: ask it.
+
+    Raises:
+        GpustackError: the driver's files can't be used.
+    """
+    cache = driver_files.linker_cache() if linker_cache is None else linker_cache
+    volume = driver_volume.build(
+        root=settings.state_dir / "driver",
+        version=version,
+        libraries=driver_files.find_libraries(version, cache),
+        binaries=driver_files.find_binaries(),
+    )
+    return HostFiles(
+        driver_volume=volume,
+        hooks=settings.state_dir / "hooks",
+        hook_version=settings.hook_version,
+        extra_devices=settings.extra_devices,
+        device_dir=device_dir,
+    )

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+from gpustack.adapters.kube import EventRecorder
+from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.finder import Finder
 from gpustack.agent.containers.pairing import Pairing
@@ -16,7 +19,14 @@ def _number(name: str, documentation: str, read: Callable[[], float]) -> Number:
 
 
 def counters(
-    finder: Finder, pairing: Pairing, kubelet: KubeletView, runtime: RuntimeView, writes: PodWrites
+    *,
+    finder: Finder,
+    pairing: Pairing,
+    kubelet: KubeletView,
+    runtime: RuntimeView,
+    writes: PodWrites,
+    escapes: Escapes,
+    events: EventRecorder,
 ) -> tuple[Number, ...]:
     """Return what only grows; `_total` is added to the names in the output."""
     return (
@@ -50,10 +60,23 @@ def counters(
             "Pod annotations that were given up.",
             lambda: writes.dropped,
         ),
+        _number(
+            "gpustack_unhooked_containers",
+            "Containers with a share of which a process used its card without the hook.",
+            lambda: escapes.unhooked,
+        ),
+        _number(
+            "gpustack_damaged_ledgers",
+            "Containers whose ledger could not be read.",
+            lambda: escapes.damaged,
+        ),
+        _number("gpustack_events_dropped", "Events that were not written.", lambda: events.dropped),
     )
 
 
-def gauges(*, registrar: Registrar, writes: PodWrites, records: Records) -> tuple[Number, ...]:
+def gauges(
+    *, registrar: Registrar, writes: PodWrites, records: Records, activity: ActivitySampler
+) -> tuple[Number, ...]:
     """Return what goes up and down."""
     return (
         _number(
@@ -70,5 +93,10 @@ def gauges(*, registrar: Registrar, writes: PodWrites, records: Records) -> tupl
             "gpustack_pods_holding_cards",
             "Pods with a record.",
             lambda: float(len(records.all())),
+        ),
+        _number(
+            "gpustack_unaccounted_memory_bytes",
+            "Memory of containers with a share that the driver sees and no ledger explains.",
+            lambda: activity.unaccounted_bytes,
         ),
     )

@@ -2,12 +2,10 @@
 
 import dataclasses
 import logging
-import pathlib
 
-from gpustack.adapters import cgroup
 from gpustack.adapters.nvml import GpuProcess, Nvml, NvmlError
+from gpustack.agent.containers.owners import Owners
 from gpustack.agent.containers.records import Records
-from gpustack.agent.containers.runtime import RuntimeView
 from gpustack.agent.node.inventory import CardInventory
 
 logger = logging.getLogger(__name__)
@@ -54,14 +52,12 @@ class UsageReader:
         nvml: Nvml,
         inventory: CardInventory,
         records: Records,
-        runtime: RuntimeView,
-        proc: pathlib.Path = pathlib.Path("/proc"),
+        owners: Owners,
     ) -> None:
         self._nvml = nvml
         self._inventory = inventory
         self._records = records
-        self._runtime = runtime
-        self._proc = proc
+        self._owners = owners
 
     def read(self) -> tuple[ContainerUse, ...]:
         """Return every container that holds cards."""
@@ -86,11 +82,11 @@ class UsageReader:
 
     def _by_owner(self) -> dict[tuple[str, str, int], CardUse]:
         """Return use by pod UID, container name and card."""
-        names = {each.id: (each.pod_uid, each.name) for each in self._runtime.containers() or ()}
+        owner_of = self._owners.now()
         used: dict[tuple[str, str, int], CardUse] = {}
         for card in self._inventory.node.cards:
             for process in self._processes(card.uuid):
-                owner = names.get(cgroup.container_of(process.pid, proc=self._proc) or "")
+                owner = owner_of(process.pid)
                 if owner is not None:
                     key = (*owner, card.minor)
                     used[key] = used.get(key, CardUse(minor=card.minor)).plus(process)

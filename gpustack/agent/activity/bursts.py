@@ -1,0 +1,48 @@
+"""Who may exceed its share: nobody whose neighbour wants the card.
+
+What containers want stands in their ledgers, which they can forge. A forged wish takes the burst
+of others and a hidden one leaves it to them; neither touches what limits guarantee.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.containers.owners import Owner
+from gpustack.wire.ledger import LedgerReading
+
+# A container that launches one long kernel after another wants the card between its launches, too;
+# the hook of one that waits says so every 250 ms.
+WANT_NS: Final = 1_000_000_000
+
+
+Wishes = Mapping[str, frozenset[Owner]]
+"""By card, the containers that want compute."""
+
+
+def wanting(shares: Iterable[Share], ledgers: Mapping[Owner, LedgerReading], now_ns: int) -> Wishes:
+    """Return, by card, the containers that wanted compute within the last second.
+
+    Args:
+        shares: all that have a part of a card.
+        ledgers: what they say; a container without a readable ledger wants its card: whatever it
+            does there, nobody can tell that it doesn't.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    found: dict[str, set[Owner]] = {}
+    for share in shares:
+        reading = ledgers.get(share.owner)
+        wanted = {
+            use.uuid: now_ns - use.last_want_ns <= WANT_NS
+            for use in (reading.cards if reading is not None else ())
+        }
+        for uuid in share.uuids:
+            owners = found.setdefault(uuid, set())
+            if wanted.get(uuid, True):
+                owners.add(share.owner)
+    return {uuid: frozenset(owners) for uuid, owners in found.items()}
+
+
+def allowed(share: Share, uuid: str, wishes: Wishes) -> bool:
+    """Say whether a container may exceed its share of a card now."""
+    return uuid in share.elastic and not wishes.get(uuid, frozenset()) - {share.owner}

@@ -1,0 +1,185 @@
+"""The activity pages: what the agent tells every hook about its container's cards.
+
+Once a second the driver is asked what it sees of each container; between that, the ledgers of the
+containers on a card that somebody may burst on are read twenty times a second, so that a burst ends
+within 200 ms after a neighbour wants its share.
+"""
+
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from gpustack.adapters import mapped
+from gpustack.adapters.nvml import Nvml
+from gpustack.agent.activity import bursts, shares
+from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.activity.unaccounted import Unaccounted
+from gpustack.agent.activity.witness import NOTHING, Sight, Witness
+from gpustack.agent.containers.folders import ContainerFolders
+from gpustack.agent.containers.owners import Owner, Owners
+from gpustack.agent.containers.records import Records
+from gpustack.wire.activity import Activity, CardActivity
+from gpustack.wire.layout import LayoutError
+from gpustack.wire.ledger import LedgerReading
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+BURST_SECONDS: Final = 0.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What lasts from one look to the next, for a container on a card."""
+
+    unaccounted_bytes: int
+    busy_ns: int
+
+
+class ActivitySampler:
+    """Keeps the activity pages of all shares.
+
+    Args:
+        records: who has which cards.
+        folders: where the pages and ledgers lie.
+        nvml: the driver.
+        owners: whose a process is.
+        escapes: is told what shouldn't be.
+        clock_ns: CLOCK_MONOTONIC, which hooks compare with.
+    """
+
+    def __init__(
+        self,
+        *,
+        records: Records,
+        folders: ContainerFolders,
+        nvml: Nvml,
+        owners: Owners,
+        escapes: Escapes,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._records = records
+        self._folders = folders
+        self._witness = Witness(nvml, owners)
+        self._escapes = escapes
+        self._clock_ns = clock_ns
+        self._unaccounted = Unaccounted()
+        self._known: dict[tuple[Owner, str], _Known] = {}
+        self._shares: tuple[Share, ...] = ()
+
+    @property
+    def unaccounted_bytes(self) -> int:
+        """Memory of all shares that no ledger explains."""
+        return sum(each.unaccounted_bytes for each in tuple(self._known.values()))
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until told to stop."""
+        next_look = 0.0
+        while not stop.wait(BURST_SECONDS):
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + LOOK_SECONDS
+                self.look()
+            else:
+                self.decide_bursts()
+
+    def look(self) -> None:
+        """Ask the driver about every share, and publish all pages."""
+        self._shares = shares.read(self._records, self._folders)
+        self._forget_others()
+        for share in self._shares:
+            self._begin(share)
+        seen = self._witness.look({uuid for share in self._shares for uuid in share.uuids})
+        ledgers = self._ledgers(self._shares)
+        for share in self._shares:
+            self._take(share, seen, ledgers.get(share.owner))
+        wishes = bursts.wanting(self._shares, ledgers, self._clock_ns())
+        self._publish(self._shares, wishes)
+
+    def decide_bursts(self) -> None:
+        """Publish the pages of containers that may burst, after a look at their neighbours."""
+        cards = {uuid for share in self._shares for uuid in share.elastic}
+        concerned = [share for share in self._shares if not cards.isdisjoint(share.uuids)]
+        if concerned:
+            ledgers = self._ledgers(concerned)
+            wishes = bursts.wanting(concerned, ledgers, self._clock_ns())
+            self._publish([share for share in concerned if share.elastic], wishes)
+
+    def _forget_others(self) -> None:
+        living = frozenset(share.owner for share in self._shares)
+        self._known = {key: known for key, known in self._known.items() if key[0] in living}
+        self._unaccounted.forget(living)
+        self._escapes.forget(frozenset(self._shares))
+
+    def _begin(self, share: Share) -> None:
+        """Go on from the page: hooks count on what an earlier agent has told them."""
+        if all((share.owner, uuid) in self._known for uuid in share.uuids):
+            return
+        try:
+            cards = mapped.read_activity(share.folder / "activity").cards
+        except (OSError, LayoutError) as error:
+            logger.warning("activity page begins anew share=%s: %s", share.full_name, error)
+            cards = ()
+        told = {each.uuid: each for each in cards}
+        for uuid in share.uuids:
+            card = told.get(uuid, CardActivity(uuid=uuid))
+            self._unaccounted.begin(share.owner, uuid, card.unaccounted_bytes)
+            self._known[share.owner, uuid] = _Known(
+                unaccounted_bytes=card.unaccounted_bytes, busy_ns=card.busy_ns
+            )
+
+    def _ledgers(self, wanted: Collection[Share]) -> dict[Owner, LedgerReading]:
+        found = {}
+        for share in wanted:
+            try:
+                found[share.owner] = mapped.read_ledger(share.folder / "ledger")
+            except LayoutError as error:
+                self._escapes.ledger_is_damaged(share, str(error))
+            except OSError as error:
+                logger.debug("ledger is gone share=%s: %s", share.full_name, error)
+        return found
+
+    def _take(
+        self,
+        share: Share,
+        seen: Mapping[str, Mapping[Owner, Sight]],
+        ledger: LedgerReading | None,
+    ) -> None:
+        """Take over what the driver saw of a container; of a card that is silent, nothing."""
+        charged = {use.uuid: use.used_bytes for use in (ledger.cards if ledger else ())}
+        for uuid in share.uuids:
+            if uuid not in seen:
+                continue
+            sight = seen[uuid].get(share.owner, NOTHING)
+            unaccounted = self._unaccounted.add(
+                share.owner,
+                uuid,
+                seen_bytes=sight.memory_bytes,
+                charged_bytes=charged.get(uuid, 0),
+            )
+            busy_ns = self._known[share.owner, uuid].busy_ns + sight.busy_ns
+            self._known[share.owner, uuid] = _Known(unaccounted_bytes=unaccounted, busy_ns=busy_ns)
+            self._escapes.look_at(share, sight.pids)
+
+    def _publish(self, wanted: Collection[Share], wishes: bursts.Wishes) -> None:
+        for share in wanted:
+            cards = tuple(self._card(share, uuid, wishes) for uuid in share.uuids)
+            page = Activity(sampled_ns=self._clock_ns(), cards=cards)
+            try:
+                mapped.publish_activity(share.folder / "activity", page)
+            except (OSError, LayoutError) as error:
+                # The folder goes with its pod, at any moment.
+                logger.debug("page is not published share=%s: %s", share.full_name, error)
+
+    def _card(self, share: Share, uuid: str, wishes: bursts.Wishes) -> CardActivity:
+        known = self._known[share.owner, uuid]
+        return CardActivity(
+            uuid=uuid,
+            tenants_wanting=len(wishes[uuid]),
+            burst_allowed=bursts.allowed(share, uuid, wishes),
+            unaccounted_bytes=known.unaccounted_bytes,
+            busy_ns=known.busy_ns,
+        )

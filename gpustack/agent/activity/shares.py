@@ -1,0 +1,61 @@
+"""The containers that have a part of a card, and the files that their hooks read."""
+
+import dataclasses
+import pathlib
+
+from gpustack.agent.containers.folders import ContainerFolders
+from gpustack.agent.containers.owners import Owner
+from gpustack.agent.containers.records import Records
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One container that has a part of a card.
+
+    Attributes:
+        owner: the container.
+        namespace: its pod's.
+        pod: its pod's name.
+        uuids: its cards.
+        elastic: those of them that it may use beyond its guarantee while neighbours are idle.
+        folder: where its limits, activity page and ledger lie.
+    """
+
+    owner: Owner
+    namespace: str
+    pod: str
+    uuids: tuple[str, ...]
+    elastic: frozenset[str]
+    folder: pathlib.Path
+
+    @property
+    def full_name(self) -> str:
+        """For a log line: namespace, pod and container."""
+        return f"{self.namespace}/{self.pod}/{self.owner[1]}"
+
+
+def read(records: Records, folders: ContainerFolders) -> tuple[Share, ...]:
+    """Return the shares that have their files; the others haven't been started."""
+    found = []
+    for record in records.all():
+        for container in record.containers:
+            limits = None
+            if container.placement.is_share:
+                limits = folders.limits(record.uid, container.name)
+            if limits is None:
+                continue
+            found.append(
+                Share(
+                    owner=(record.uid, container.name),
+                    namespace=record.namespace,
+                    pod=record.name,
+                    uuids=container.placement.uuids,
+                    elastic=frozenset(
+                        each.uuid
+                        for each in limits.devices
+                        if each.burst_percent > each.compute_percent
+                    ),
+                    folder=folders.path(record.uid, container.name),
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,38 @@
+"""Memory that a container holds and its ledger doesn't explain.
+
+Modules, contexts that nobody saw, programs that the hook never met, and a ledger that its tenant
+has written over: the driver counts them all. What is found so counts against the share.
+"""
+
+import collections
+from typing import Final
+
+from gpustack.agent.containers.owners import Owner
+
+# The driver and the ledger are read one after the other, and a request between them would look
+# like memory that nobody has charged. The lowest of three has seen none such.
+_SAMPLES: Final = 3
+
+
+class Unaccounted:
+    """The lowest of a container's last three samples, for each of its cards."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[Owner, str], collections.deque[int]] = {}
+
+    def begin(self, owner: Owner, uuid: str, known_bytes: int) -> None:
+        """Go on from what an earlier agent has published; it stands until three samples are in."""
+        samples = collections.deque([known_bytes] * _SAMPLES, maxlen=_SAMPLES)
+        self._samples.setdefault((owner, uuid), samples)
+
+    def add(self, owner: Owner, uuid: str, *, seen_bytes: int, charged_bytes: int) -> int:
+        """Take a sample; returns the lowest of the last three."""
+        samples = self._samples.setdefault(
+            (owner, uuid), collections.deque([0] * _SAMPLES, maxlen=_SAMPLES)
+        )
+        samples.append(max(0, seen_bytes - charged_bytes))
+        return min(samples)
+
+    def forget(self, living: frozenset[Owner]) -> None:
+        """Drop the containers that are gone."""
+        self._samples = {key: value for key, value in self._samples.items() if key[0] in living}

@@ -1,0 +1,74 @@
+"""What the driver sees of every container, by NVML: memory, GPU time, processes.
+
+The other side of a container's own ledger, which its tenant can write to.
+"""
+
+import collections
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping
+
+from gpustack.adapters.nvml import Nvml, NvmlError
+from gpustack.agent.containers.owners import Owner, Owners
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One container on one card.
+
+    Attributes:
+        memory_bytes: of the card, contexts and modules included.
+        busy_ns: GPU time since the look before.
+        pids: its processes there, as the host numbers them.
+    """
+
+    memory_bytes: int = 0
+    busy_ns: int = 0
+    pids: tuple[int, ...] = ()
+
+    def plus(self, pid: int, memory_bytes: int, busy_ns: int) -> "Sight":
+        """Return the sum with one more process."""
+        return Sight(
+            memory_bytes=self.memory_bytes + memory_bytes,
+            busy_ns=self.busy_ns + busy_ns,
+            pids=(*self.pids, pid),
+        )
+
+
+NOTHING = Sight()
+
+
+class Witness:
+    """Looks at cards; remembers up to when it has counted GPU time."""
+
+    def __init__(self, nvml: Nvml, owners: Owners) -> None:
+        self._nvml = nvml
+        self._owners = owners
+        self._counted_us: dict[str, int] = {}  # by card; the driver's clock
+
+    def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, Sight]]:
+        """Return, by card, the containers that have processes there.
+
+        A card that doesn't answer is left out: that nothing was seen there would be no witness.
+        """
+        owner_of = self._owners.now()
+        found: dict[str, dict[Owner, Sight]] = {}
+        for uuid in uuids:
+            try:
+                processes = self._nvml.processes(uuid)
+                busy = self._nvml.busy(uuid, since_us=self._counted_us.get(uuid, 0))
+            except NvmlError as error:
+                logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
+                continue
+            # From the first look only the end is of use: when it began, nobody knows.
+            times = busy.busy_ns if uuid in self._counted_us else {}
+            self._counted_us[uuid] = busy.until_us
+            sights = found[uuid] = collections.defaultdict(Sight)
+            for each in processes:
+                owner = owner_of(each.pid)
+                if owner is not None:
+                    seen = sights[owner]
+                    sights[owner] = seen.plus(each.pid, each.memory_bytes, times.get(each.pid, 0))
+        return found

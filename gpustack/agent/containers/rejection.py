@@ -1,0 +1,63 @@
+"""Failing a pod that can never start, as the kubelet fails one at admission.
+
+The kubelet keeps an Allocate answer for as long as the pod lives, and asks PreStartContainer again
+and again. A container whose answer was made for another pod would wait for ever; a pod that has
+failed is replaced by its controller.
+"""
+
+import datetime
+import logging
+from collections.abc import Callable
+
+from gpustack.agent.cluster.pods import Pod, name_of, uid_of
+from gpustack.agent.cluster.writes import PodWrites
+from gpustack.wire.annotations import Keys, annotations_of
+
+logger = logging.getLogger(__name__)
+
+
+class Rejection:
+    """Queues the end of pods that have the wrong answer; whoever calls doesn't wait."""
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        writes: PodWrites,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        self._keys = keys
+        self._writes = writes
+        self._now = now
+
+    def queue(self, pod: Pod, *, reason: str, message: str) -> None:
+        """Queue the pod's failure: its phase, and why.
+
+        The kubelet takes its own word for a pod's status and would write it over ours, unless
+        something else of the pod changes with it: then it looks at the pod anew, finds it failed
+        and stops it. So `gpu-assigned` changes too, which is nothing now.
+        """
+        namespace, name = name_of(pod)
+        logger.error("pod is failed pod=%s/%s: %s: %s", namespace, name, reason, message)
+        assigned = self._keys.gpu_assigned
+        self._writes.annotate(
+            uid=uid_of(pod),
+            namespace=namespace,
+            name=name,
+            annotations={assigned: None if assigned in annotations_of(pod) else "false"},
+            status={
+                "phase": "Failed",
+                "reason": reason,
+                "message": message,
+                # What a Job's podFailurePolicy may ignore: it was no fault of the pod.
+                "conditions": [
+                    {
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": reason,
+                        "message": message,
+                        "lastTransitionTime": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+                    }
+                ],
+            },
+        )

@@ -1,0 +1,190 @@
+"""What the agent tells hooks about their cards, and what it reports."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.agent.activity import bursts
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.activity.unaccounted import Unaccounted
+from gpustack.wire.ledger import CardUse, LedgerReading
+from tests.agent.activity import CARD, Stage
+
+MIB = 1 << 20
+OWNERS = ("a", "b", "c", "d")
+
+
+@pytest.fixture
+def stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
+    with Stage(tmp_path) as stage:
+        yield stage
+
+
+def test_a_page_says_what_the_driver_sees_and_no_ledger_explains(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=100 * MIB)
+    stage.write_ledger("one", used_bytes=64 * MIB)
+    stage.process(stage.share("two"), memory_bytes=50 * MIB)
+    stage.write_ledger("two", used_bytes=64 * MIB)
+    for _ in range(3):
+        stage.sampler.look()
+    assert stage.card("one").unaccounted_bytes == 36 * MIB
+    assert stage.card("two").unaccounted_bytes == 0, "a ledger may be ahead of the driver"
+    assert stage.page("one").sampled_ns == stage.now_ns
+    assert stage.sampler.unaccounted_bytes == 36 * MIB
+
+
+def test_one_odd_sample_says_nothing(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=100 * MIB)
+    stage.sampler.look()
+    stage.sampler.look()
+    assert stage.card("one").unaccounted_bytes == 0
+    stage.sampler.look()
+    assert stage.card("one").unaccounted_bytes == 100 * MIB
+
+
+def test_gpu_time_adds_up_from_the_second_look(stage: Stage) -> None:
+    container = stage.share("one")
+    first = stage.process(container, memory_bytes=0)
+    stage.nvml.busy_ns[first] = 77
+    stage.sampler.look()
+    assert stage.card("one").busy_ns == 0, "nobody knows since when that was"
+    second = stage.process(container, memory_bytes=0)
+    stage.nvml.busy_ns.update({first: 1000, second: 500})
+    stage.sampler.look()
+    stage.nvml.busy_ns[first] = 20
+    stage.sampler.look()
+    assert stage.card("one").busy_ns == 1520
+
+
+def test_a_restarted_agent_goes_on_from_the_pages(stage: Stage) -> None:
+    pid = stage.process(stage.share("one"), memory_bytes=10 * MIB)
+    for _ in range(3):
+        stage.nvml.busy_ns[pid] = 100
+        stage.sampler.look()
+    before = stage.card("one")
+    assert (before.busy_ns, before.unaccounted_bytes) == (200, 10 * MIB)
+    stage.start_sampler()
+    stage.sampler.look()
+    assert stage.card("one").busy_ns == before.busy_ns
+    assert stage.card("one").unaccounted_bytes == before.unaccounted_bytes
+
+
+def test_a_card_that_says_nothing_leaves_what_was_known(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=10 * MIB)
+    for _ in range(3):
+        stage.sampler.look()
+    stage.nvml.silent.add(CARD.uuid)
+    for _ in range(3):
+        stage.sampler.look()
+    assert stage.card("one").unaccounted_bytes == 10 * MIB
+
+
+def test_a_burst_ends_when_a_neighbour_wants_its_share(stage: Stage) -> None:
+    stage.share("elastic", burst=80)
+    stage.share("hard")
+    stage.write_ledger("elastic", last_want_ns=stage.now_ns)
+    stage.write_ledger("hard", last_want_ns=1)
+    stage.sampler.look()
+    assert stage.card("elastic").burst_allowed
+    assert not stage.card("hard").burst_allowed, "its limits allow none"
+    assert stage.card("elastic").tenants_wanting == 1
+    stage.now_ns += 50_000_000
+    stage.write_ledger("hard", last_want_ns=stage.now_ns)
+    stage.sampler.decide_bursts()
+    assert not stage.card("elastic").burst_allowed
+    assert stage.card("elastic").tenants_wanting == 2
+    assert stage.page("elastic").sampled_ns == stage.now_ns
+
+
+def test_a_neighbour_whose_ledger_cannot_be_read_wants_its_share(stage: Stage) -> None:
+    stage.share("elastic", burst=100)
+    stage.share("hard")
+    stage.cut_ledger("hard")
+    stage.sampler.look()
+    assert not stage.card("elastic").burst_allowed
+
+
+def test_a_damaged_ledger_is_reported_once_and_counts_everything(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=10 * MIB)
+    stage.cut_ledger("one")
+    for _ in range(3):
+        stage.sampler.look()
+    assert stage.card("one").unaccounted_bytes == 10 * MIB
+    assert [(each.name, each.reason, each.warning) for each in stage.events] == [
+        ("one", "LedgerDamaged", True)
+    ]
+    assert stage.escapes.damaged == 1
+
+
+def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
+    container = stage.share("one")
+    stage.process(container, memory_bytes=MIB)
+    stage.sampler.look()
+    assert not stage.events
+    loose = stage.process(container, memory_bytes=MIB, hooked=False)
+    stage.sampler.look()
+    stage.sampler.look()
+    (event,) = stage.events
+    assert event.reason == "UnhookedProcess"
+    assert f"train (host PID {loose})" in str(event.message)
+    assert stage.escapes.unhooked == 1
+
+
+def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=MIB, forged=True)
+    stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
+
+
+def test_what_a_container_left_goes_with_it(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=10 * MIB)
+    for _ in range(3):
+        stage.sampler.look()
+    stage.records.remove("uid-one")
+    stage.folders.remove("uid-one")
+    stage.sampler.look()
+    assert stage.sampler.unaccounted_bytes == 0
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1), st.lists(st.integers(0, 1000), min_size=1))
+def test_unaccounted_is_the_lowest_of_the_last_three(seen: list[int], charged: list[int]) -> None:
+    samples = [max(0, a - b) for a, b in zip(seen, charged, strict=False)]
+    found = Unaccounted()
+    for at, (a, b) in enumerate(zip(seen, charged, strict=False)):
+        lowest = found.add(("pod", "c"), CARD.uuid, seen_bytes=a, charged_bytes=b)
+        assert lowest == min([0, 0, *samples[: at + 1]][-3:])
+
+
+@given(st.dictionaries(st.sampled_from(OWNERS), st.none() | st.integers(0, 3_000_000_000)))
+def test_nobody_bursts_beside_a_container_that_wants_its_share(
+    wants: dict[str, int | None],
+) -> None:
+    """A want is the age of the last launch; None is a ledger that can't be read."""
+    now_ns = 10_000_000_000
+    shares = [share(name) for name in wants]
+    ledgers = {
+        (name, name): LedgerReading(
+            cards=(CardUse(uuid=CARD.uuid, last_want_ns=now_ns - age),), slots=()
+        )
+        for name, age in wants.items()
+        if age is not None
+    }
+    wishes = bursts.wanting(shares, ledgers, now_ns)
+    for each in shares:
+        others = [age for name, age in wants.items() if name != each.owner[0]]
+        busy = any(age is None or age <= bursts.WANT_NS for age in others)
+        assert bursts.allowed(each, CARD.uuid, wishes) == (not busy)
+
+
+def share(name: str) -> Share:
+    return Share(
+        owner=(name, name),
+        namespace="team",
+        pod=name,
+        uuids=(CARD.uuid,),
+        elastic=frozenset({CARD.uuid}),
+        folder=pathlib.Path(name),
+    )
