@@ -1,5 +1,6 @@
-/* What a gate adds to a launch, without waits and with nobody in its way: 50 ns where the card
- * isn't limited, 150 ns where it is. The best of many rounds: others use the machine too. */
+/* Prints what a gate adds to a launch, in nanoseconds, without waits and with nobody in its way: on
+ * a card that isn't limited, and on one that is. The best of many rounds: others use the machine
+ * too. A measurement and no test: make bench runs it. */
 #include "launching.h"
 
 enum { ROUNDS = 40, LAUNCHES = 20000 };
@@ -26,8 +27,6 @@ int main(void) {
     share_publish(100, 100);
     best_ns(CUDA(cuLaunchKernel));
     double unlimited = best_ns(CUDA(cuLaunchKernel)) - driver;
-    printf("gate of cuLaunchKernel: %.1f ns unlimited, %.1f ns limited\n", unlimited, limited);
-    CHECK(unlimited <= 50);
-    CHECK(limited <= 150);
+    printf("%.1f %.1f\n", unlimited, limited);
     return 0;
 }
