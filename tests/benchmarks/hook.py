@@ -98,7 +98,7 @@ def _rivals() -> str:
 
 
 def _simulated(*arguments: str) -> list[str]:
-    program = [BUILD / "sim_share", *arguments]
+    program = [str(BUILD / "sim_share"), *arguments]
     answer = subprocess.run(program, check=True, capture_output=True, text=True)
     return answer.stdout.splitlines()
 
