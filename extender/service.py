@@ -130,7 +130,7 @@ class Extender:
         )
 
     def _compose_verbs(self, keys: Keys, decision_seconds: float) -> None:
-        asked = AskedPods(self.view, self._writer, self.quotas)
+        asked = AskedPods(self.view, self._writer, self.quotas, now_ns=self._now_ns)
         chooser = Chooser(self.view, self.answers, self.retry)
         telling = Telling(
             events=self._events,
@@ -213,6 +213,7 @@ class Extender:
             decode=reading.node,
             on_sync=self._sync_nodes,
             on_event=self._node_event,
+            on_progress=self._refresh.nodes_shown,
             idle_seconds=idle_seconds,
             clock=self._clock,
         )

@@ -83,7 +83,7 @@ class Answers:
             node = self.node(pod, name)
             if node is None:
                 return Refusal(reason=Reason.NODE_UNKNOWN)
-            found = self._within_quota(pod)(node, pod.request or _shape(pod))
+            found = self.within_quota(pod)(node, pod.request or _shape(pod))
             return found if isinstance(found, Refusal) else None
 
     def node(self, pod: PodState, name: str) -> Node | None:
@@ -185,10 +185,11 @@ class Answers:
         who = base.name if _shape(pod).uuids != ANY else ""
         alike = base.pool, self._states.of(base, node), who
         if alike not in mended:
-            mended[alike] = self._ask(Table(), node, _shape(pod), self._within_quota(pod))
+            mended[alike] = self._ask(Table(), node, _shape(pod), self.within_quota(pod))
         return mended[alike]
 
-    def _within_quota(self, pod: PodState) -> Placer:
+    def within_quota(self, pod: PodState) -> Placer:
+        """Return what asks a node for the pod, and keeps to the quota of its namespace."""
         view = self._view
         return within(view.quota, view.usage, pod.namespace, self._place, without=(pod.uid,))
 

@@ -4,8 +4,9 @@ Beside each scheduler stands an extender, and the leader asks the one beside it.
 written for a while may have a leader before it whose last writes its watches haven't shown yet. So
 before it writes again it reads what it decides on with a consistent read (a list without a
 ``resourceVersion``): the unbound pods, which may have cards reserved; where the pod's namespace has
-a quota, the pods of that; the node, and the pods there. This goes on, node by node, until its watch
-of pods has come as far as the first of these reads.
+a quota, the pods of that; the node, and the pods there. This goes on, node by node, until its
+watches have come as far as the first of these reads: that of pods for the lists, that of nodes for
+the node.
 
 A list from the API server's store costs it more than a decision costs us, so requests that arrive
 together take turns: the first one reads, and its decision, once the watch shows it, spares the
@@ -43,7 +44,7 @@ class Refresh:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; ``shown`` wants to hear of the watch of pods."""
+        """Compose; ``shown`` and ``nodes_shown`` want to hear of the watches."""
         self._client = client
         self._reading = reading
         self._view = view
@@ -51,10 +52,13 @@ class Refresh:
         self._lock = threading.Lock()
         self._turn = threading.RLock()  # one reads at a time; taken before the other
         self._moved = threading.Condition()
-        self._shown = 0  # the `resourceVersion` that the watch of pods has come to
+        # The `resourceVersion` that the watches of pods and nodes have come to.
+        self._shown = 0
+        self._nodes_shown = 0
         self._until = float("-inf")
         self._first_version = 0  # of the first read since we were idle; 0 before it
         self._read: set[_List] = set()
+        self._read_nodes: set[str] = set()
 
     def wrote(self) -> None:
         """Remember that a decision was just written."""
@@ -67,15 +71,29 @@ class Refresh:
             self._shown = int(version)
             self._moved.notify_all()
 
+    def nodes_shown(self, version: str) -> None:
+        """Learn that the view has taken what the watch of nodes shows, up to this version."""
+        with self._moved:
+            self._nodes_shown = int(version)
+            self._moved.notify_all()
+
     def due(self, node: str, namespace: str) -> bool:
         """Say whether a decision about a pod of this namespace on this node needs a read first."""
         with self._lock:
             if self._clock() > self._until:
                 self._first_version = 0
                 self._read.clear()
-            if self._first_version and self._shown >= self._first_version:
-                return False
-            return not self._read.issuperset(self._lists(node, namespace))
+                self._read_nodes.clear()
+            return self._node_due(node) or bool(self._lists_due(node, namespace))
+
+    def _node_due(self, node: str) -> bool:
+        caught_up = 0 < self._first_version <= self._nodes_shown
+        return not caught_up and node not in self._read_nodes
+
+    def _lists_due(self, node: str, namespace: str) -> list[_List]:
+        if 0 < self._first_version <= self._shown:
+            return []
+        return [each for each in self._lists(node, namespace) if each not in self._read]
 
     def read(self, node: str, namespace: str, *, timeout: Callable[[], float]) -> None:
         """Read what a decision about a pod of this namespace on this node may depend on.
@@ -88,37 +106,51 @@ class Refresh:
         Raises:
             CannotDecide: the API server gave no answer in time, or refused.
         """
-        alone = self._turn.acquire(blocking=False)
-        if not alone and not self._turn.acquire(timeout=timeout()):
-            raise CannotDecide("Busy", f"node {node}: earlier requests still read the API server")
-        try:
-            if alone or not self._spared(node, namespace, timeout()):
-                self._read_all(node, namespace, timeout)
-        finally:
-            self._turn.release()
-
-    def _spared(self, node: str, namespace: str, seconds: float) -> bool:
-        """Wait until the watch shows the decision of whoever read before; True when it does."""
-        with self._moved:
-            return self._moved.wait_for(
-                lambda: not self.due(node, namespace), min(_CATCH_UP_SECONDS, seconds)
-            )
-
-    def _read_all(self, node: str, namespace: str, timeout: Callable[[], float]) -> None:
         began = self._clock()
         try:
-            # First: only the lists are remembered as read, and then the node has been, too.
-            path = f"/api/v1/nodes/{node}"
-            raw = self._client.get_raw(path, timeout_seconds=timeout())
-            self._view.set_node(self._reading.node(raw))
-            for each in self._lists(node, namespace):
-                self._list(each, began, timeout)
+            with self._lock:
+                node_due = self._node_due(node)
+            if node_due:  # one object: nobody has to wait for others' reads
+                self._read_node(node, timeout)
+            self._read_lists(node, namespace, began, timeout)
         except kube.KubeError as error:
             if not error.not_found:
                 raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
             self._view.drop_node(node)
         except kube.KubeUnavailable as error:
             raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
+
+    def _read_node(self, node: str, timeout: Callable[[], float]) -> None:
+        raw = self._client.get_raw(f"/api/v1/nodes/{node}", timeout_seconds=timeout())
+        self._view.set_node(self._reading.node(raw))
+        with self._lock:
+            self._read_nodes.add(node)
+
+    def _read_lists(
+        self, node: str, namespace: str, began: float, timeout: Callable[[], float]
+    ) -> None:
+        alone = self._turn.acquire(blocking=False)
+        if not alone and not self._turn.acquire(timeout=timeout()):
+            raise CannotDecide("Busy", f"node {node}: earlier requests still read the API server")
+        try:
+            if not alone:
+                self._wait_for_watch(node, namespace, timeout())
+            with self._lock:
+                lists = self._lists_due(node, namespace)
+            for each in lists:
+                self._list(each, began, timeout)
+        finally:
+            self._turn.release()
+
+    def _wait_for_watch(self, node: str, namespace: str, seconds: float) -> None:
+        """Let the watch show the decision of whoever read before: it spares us our read."""
+
+        def spared() -> bool:
+            with self._lock:
+                return not self._lists_due(node, namespace)
+
+        with self._moved:
+            self._moved.wait_for(spared, min(_CATCH_UP_SECONDS, seconds))
 
     def _lists(self, node: str, namespace: str) -> list[_List]:
         """Return what is wanted, in order: a pod bound meanwhile stands in a later list then."""
@@ -128,9 +160,6 @@ class Refresh:
         return [*wanted, (_PODS, f"spec.nodeName={node}")]
 
     def _list(self, wanted: _List, began: float, timeout: Callable[[], float]) -> None:
-        with self._lock:
-            if wanted in self._read:
-                return
         path, selector = wanted
         version = 0
         for page in self._client.pages(path, {"fieldSelector": selector}, timeout=timeout):

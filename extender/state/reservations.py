@@ -79,8 +79,10 @@ class Reservations:
         self._now_ns = now_ns
         self._clock = clock
         self._assumed: dict[str, Reserved] = {}
-        # Kept beyond their end, or they would begin anew.
-        self._lives: dict[str, _Life] = {}
+        # By the decision's time: what stands on a pod, and what was decided since. Kept beyond
+        # their end, or they would begin anew.
+        self._lives: dict[str, dict[int, _Life]] = {}
+        self._doubtful: dict[str, int] = {}  # the decision whose write may still come about
         self._unbound: set[str] = set()  # pods that hold cards
         self._queue: list[tuple[float, str]] = []  # heap of (end, UID); some are outdated
         self._last_ns = 0
@@ -105,6 +107,19 @@ class Reservations:
         )
         return self._last_ns
 
+    def doubt(self, uid: str, time_ns: int) -> None:
+        """Learn that nobody knows whether the decision of that time was, or will be, written."""
+        self._doubtful[uid] = time_ns
+
+    def is_doubtful(self, pod: PodState) -> bool:
+        """Say whether an earlier write about the pod may still come about."""
+        assumed = self._assumed.get(pod.uid)
+        return (
+            assumed is not None
+            and self._doubtful.get(pod.uid) == assumed.time_ns
+            and pod.version <= assumed.version
+        )
+
     def retract(self, uid: str, time_ns: int) -> bool:
         """Take back the decision of that time, unless another took its place."""
         assumed = self._assumed.get(uid)
@@ -116,6 +131,7 @@ class Reservations:
     def forget(self, uid: str) -> None:
         """Forget everything about a pod."""
         self._assumed.pop(uid, None)
+        self._doubtful.pop(uid, None)
         self._lives.pop(uid, None)
         self._unbound.discard(uid)
 
@@ -157,6 +173,8 @@ class Reservations:
         decision = assumed or written
         if decision is None or pod.node:
             return decision
+        if written is not None:
+            self._life(pod, written)  # it ages also while another decision is in force
         return decision if self._is_alive(pod, decision) else None
 
     def _outlived(self, pod: PodState, assumed: Reserved, written: Reserved | None) -> bool:
@@ -172,7 +190,7 @@ class Reservations:
     def _is_alive(self, pod: PodState, decision: Reserved) -> bool:
         life = self._life(pod, decision)
         if self._given_up(pod, life):
-            self._lives[pod.uid] = replace(life, end=float("-inf"))
+            self._lives[pod.uid][life.time_ns] = replace(life, end=float("-inf"))
             return False
         return not pod.gated and self._clock() < life.end
 
@@ -184,9 +202,9 @@ class Reservations:
 
     def _life(self, pod: PodState, decision: Reserved) -> _Life:
         """Return the life of the pod's decision, the same for as long as it is known."""
-        known = self._lives.get(pod.uid)
-        if known is not None and known.time_ns == decision.time_ns:
-            return known
+        lives = self._lives.setdefault(pod.uid, {})
+        if decision.time_ns in lives:
+            return lives[decision.time_ns]
         assumed = self._assumed.get(pod.uid)
         here = assumed is not None and assumed.time_ns == decision.time_ns
         first_sight = not here and not pod.followed
@@ -198,6 +216,8 @@ class Reservations:
             end=now + self._seconds - age,
             first_sight=first_sight,
         )
-        self._lives[pod.uid] = life
+        for outdated in lives.keys() - {each.time_ns for each in (assumed, pod.decision) if each}:
+            del lives[outdated]
+        lives[decision.time_ns] = life
         heapq.heappush(self._queue, (life.end, pod.uid))
         return life

@@ -11,8 +11,6 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement, apply
-from gpustack.model.placement import place
-from gpustack.model.quota import check
 from gpustack.model.request import PodRequest
 
 Kind = tuple[PodRequest | None, str, int]
@@ -87,12 +85,8 @@ class Room:
     def _try(self, pod: PodState, node: Node) -> Placement | None:
         if pod.request is None:
             return None
-        view = self._view
-        found = place(node, pod.request, self._answers.policy)
-        if not isinstance(found, Placement):
-            return None
-        no = check(view.quota, view.usage, pod.namespace, node, found, without=(pod.uid,))
-        return found if no is None else None
+        found = self._answers.within_quota(pod)(node, pod.request)
+        return found if isinstance(found, Placement) else None
 
     def _count(self, pod: PodState, node: Node, placement: Placement) -> None:
         if self._view.quota.of(pod.namespace) is not None:

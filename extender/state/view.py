@@ -234,6 +234,16 @@ class ClusterView:
                 self._settle(self._pods[uid])
             self._tell_room()
 
+    def doubt(self, uid: str, time_ns: int) -> None:
+        """Keep the decision of that time: nobody knows whether it was, or will be, written."""
+        with self.lock:
+            self._reservations.doubt(uid, time_ns)
+
+    def is_doubtful(self, pod: PodState) -> bool:
+        """Say whether an earlier write about a pod may still come about."""
+        with self.lock:
+            return self._reservations.is_doubtful(self._pods.get(pod.uid, pod))
+
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that the API server says is gone."""
         with self.lock:

@@ -10,6 +10,7 @@ from extender.quotas import Quotas
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.writer import PodWriter
+from gpustack.adapters import kube
 from gpustack.wire.extender_bodies import PodName
 
 
@@ -58,8 +59,16 @@ class AskedPods:
     may be what decides.
     """
 
-    def __init__(self, view: ClusterView, writer: PodWriter, quotas: Quotas) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        writer: PodWriter,
+        quotas: Quotas,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._view = view
+        self._now_ns = now_ns
         self._writer = writer
         self._quotas = quotas
 
@@ -88,3 +97,24 @@ class AskedPods:
         if pod is None:
             raise Gone(f"{asked.namespace}/{asked.name}", asked.uid)
         return pod
+
+    def settled(self, pod: PodState, deadline: Deadline) -> PodState:
+        """Return the pod once no earlier write about it can come about any more.
+
+        A write whose answer was lost may be carried out late. Other cards must not be chosen before
+        that is out of the question, or both choices might be taken; a change of the pod ends it,
+        because the write names the version.
+
+        Raises:
+            CannotDecide: the pod is gone, or couldn't be changed.
+        """
+        if not self._view.is_doubtful(pod):
+            return pod
+        try:
+            after = self._writer.touch(pod, self._now_ns(), timeout_seconds=deadline.left())
+        except (kube.KubeError, kube.KubeUnavailable) as error:
+            if isinstance(error, kube.KubeError) and error.not_found:
+                self._view.remove_pod(pod.uid)
+                raise Gone(pod.full_name, pod.uid) from error
+            raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+        return self._view.add_pod(after) or after

@@ -90,6 +90,7 @@ class Bind:
         deadline = Deadline(self._decision_seconds, self._clock)
         with self._turns.of(args.pod.uid, timeout_seconds=deadline.left()):
             pod = self._asked.find(args.pod, deadline)
+            pod = self._asked.settled(pod, deadline)
             held = _Held()
             try:
                 self._bind(args, pod, held, deadline)
@@ -200,11 +201,11 @@ class Bind:
             try:
                 after = self._writer.touch(pod, held.time_ns, timeout_seconds=_FENCE_SECONDS)
             except kube.KubeUnavailable as error:
-                logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
+                self._keep(pod, held, error)
                 return False
             except kube.KubeError as error:
-                logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
                 if not error.not_found:
+                    self._keep(pod, held, error)
                     return False
             else:
                 self._view.add_pod(after)
@@ -212,6 +213,10 @@ class Bind:
                     return True
         self._view.forget(pod.uid, held.time_ns)
         return False
+
+    def _keep(self, pod: PodState, held: _Held, error: Exception) -> None:
+        logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
+        self._view.doubt(pod.uid, held.time_ns)
 
 
 def _is_bound(pod: PodState, node: str) -> bool:

@@ -72,7 +72,7 @@ class Predicates:
             self._telling.not_ours()
             return encode_filter_echo(args)
         with self._turns.of(pod.uid, timeout_seconds=deadline.left()):
-            choice = self._decide(args, pod, deadline)
+            choice = self._decide(args, self._asked.settled(pod, deadline), deadline)
         if choice.placement is None:
             self._telling.refused(choice.pod, choice.answers)
             return _answer(args, [], choice.answers)
@@ -97,17 +97,25 @@ class Predicates:
             self._view.forget(pod.uid, choice.time_ns)
 
     def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
-        """Decide on knowledge that is fresh as far as it matters."""
-        while True:
-            choice = self._chooser.choose(pod, args.names)
-            node = None if choice.placement is None else choice.placement.node
-            if node is None or not self._refresh.due(node, pod.namespace):
-                return choice
-            try:
+        """Decide on knowledge that is fresh as far as it matters.
+
+        What was reserved before a look at the API server is given back where that brings a no.
+        """
+        reserved_ns = 0
+        try:
+            while True:
+                choice = self._chooser.choose(pod, args.names)
+                if choice.placement is None:
+                    self._view.forget(pod.uid, reserved_ns)
+                    return choice
+                reserved_ns = choice.time_ns
+                node = choice.placement.node
+                if not self._refresh.due(node, pod.namespace):
+                    return choice
                 self._refresh.read(node, pod.namespace, timeout=deadline.left)
-            except CannotDecide:
-                self._view.forget(pod.uid, choice.time_ns)
-                raise
+        except CannotDecide:
+            self._view.forget(pod.uid, reserved_ns)
+            raise
 
     def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> bool:
         """Put the decision on the pod; what wasn't written is not reserved any more.
@@ -130,12 +138,15 @@ class Predicates:
                 raise Gone(pod.full_name, pod.uid) from error
             if error.conflict:
                 return False
-            if not error.retryable:
+            if error.retryable:
+                self._view.doubt(pod.uid, choice.time_ns)
+            else:
                 self._view.forget(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         except kube.KubeUnavailable as error:
             # It may stand on the pod, so the cards stay reserved until the watch or time tells;
             # so they do after an error of the server's own (500, 504) above.
+            self._view.doubt(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         self._refresh.wrote()
         self._view.add_pod(written)

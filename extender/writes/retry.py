@@ -120,7 +120,7 @@ class Retry:
             with Room(self._view, self._answers) as room:
                 for uid in self._waiting.told_after(self._clock() - _TAKING_SECONDS):
                     pod = self._still(uid)
-                    if pod is not None:
+                    if pod is not None and self._wants(pod):
                         room.let_in(pod)
                 fitting = (pod for pod in self._candidates(room) if room.let_in(pod))
                 due = list(itertools.islice(fitting, _ROUND))
@@ -139,7 +139,7 @@ class Retry:
         def push(entries: Iterator[Waiting]) -> None:
             for entry in entries:
                 pod = self._still(entry.uid)
-                if pod is not None:
+                if pod is not None and self._wants(pod):
                     heapq.heappush(heads, (-pod.priority, entry.since, pod.uid, pod, entries))
                     return
 
@@ -159,9 +159,13 @@ class Retry:
         self._waiting.drop(uid)
         return None
 
-    def _waits(self, pod: PodState) -> bool:
-        asks = pod.request is not None and pod.placeable
-        return asks and self._view.placement(pod.uid) is None
+    @staticmethod
+    def _waits(pod: PodState) -> bool:
+        return pod.request is not None and pod.placeable
+
+    def _wants(self, pod: PodState) -> bool:
+        """Say whether it has no cards; one that was refused may have old ones, which end."""
+        return self._view.placement(pod.uid) is None
 
     def _has_room(self, pod: PodState) -> bool:
         found = self._answers.of(pod, self._view.node_names)

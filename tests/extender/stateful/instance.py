@@ -1,6 +1,8 @@
 """One extender, composed by the product, that moves only when the test calls it."""
 
+import dataclasses
 import json
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ from gpustack.adapters import kube
 from gpustack.adapters.kube.connect import Connection
 from gpustack.wire import extender_bodies as bodies
 from gpustack.wire.nodes import NodeLabels
-from tests.extender.stateful.server import Caller, Crash, Pool, Server, raw
-from tests.extender.stateful.truth import Truth
+from tests.extender.stateful import pods
+from tests.extender.stateful.caller import Caller, Crash, Judge
+from tests.extender.stateful.pool import Pool
+from tests.extender.stateful.preemption import Victims
+from tests.extender.stateful.server import Server
 from tests.fakes.kube_store import KubeObject
 
 _EPOCH_NS = 1_700_000_000 * 10**9
@@ -43,14 +48,22 @@ class NoAnswer(Exception):
     """The verb gave no decision; the scheduler tries again later."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Filtered:
+    """What filter says of nodes; of the ``hopeless`` ones, that no pod's end would help there."""
+
+    fitting: Sequence[str]
+    hopeless: Collection[str]
+
+
 class Instance:
     """A process with its memory; ``caller`` is what the API server knows of it."""
 
-    def __init__(self, server: Server, truth: Truth, name: str, skew_seconds: float) -> None:
+    def __init__(self, server: Server, judge: Judge, name: str, skew_seconds: float) -> None:
         self.server = server
         self.caller = Caller(name)
         self.skew_seconds = skew_seconds
-        pool: Any = Pool(server, self.caller, truth)
+        pool: Any = Pool(server, self.caller, judge)
         connection = Connection(server="api", pool=pool, authorization=dict)
         self.service = Extender(
             _SETTINGS,
@@ -69,7 +82,7 @@ class Instance:
 
     def now_ns(self) -> int:
         """Its clock."""
-        return _EPOCH_NS + int((self.server.clock.seconds + self.skew_seconds) * 1e9)
+        return _EPOCH_NS + self.server.clock.read_ns() + int(self.skew_seconds * 1e9)
 
     def deliver(self, which: str, count: int, *, bookmark: bool) -> None:
         """Show a watch's next changes; a watch that was told to list again lists and follows."""
@@ -78,8 +91,9 @@ class Instance:
 
     def deliver_all(self) -> None:
         """Let every watch catch up."""
-        for which in self.watchers:
-            for _ in range(2):  # one that gets 410 lists again in its next turn
+        for which, watcher in self.watchers.items():
+            self.deliver(which, _ALL, bookmark=True)
+            if not watcher.version:  # it got 410, and lists again in its next turn
                 self.deliver(which, _ALL, bookmark=True)
 
     def wake(self) -> list[str]:
@@ -96,13 +110,28 @@ class Instance:
 
     def predicates(self, pod: KubeObject, nodes: list[str]) -> list[str]:
         """Return the node that the verb chose, or none."""
-        args = bodies.decode_filter_args(raw({"Pod": pod, "NodeNames": nodes}))
-        return self._nodes(pod, lambda: self.service.predicates(args))
+        args = bodies.decode_filter_args(_raw({"Pod": pod, "NodeNames": nodes}))
+        found: list[str] = self._ask(pod, lambda: self.service.predicates(args))["NodeNames"]
+        return found or []
 
-    def filter(self, pod: KubeObject, nodes: list[str]) -> list[str]:
-        """Return the nodes that fit."""
-        args = bodies.decode_filter_args(raw({"Pod": pod, "NodeNames": nodes}))
-        return self._nodes(pod, lambda: self.service.filter(args))
+    def filter(self, pod: KubeObject, nodes: list[str]) -> Filtered:
+        """Return the nodes that fit, and those that can't."""
+        args = bodies.decode_filter_args(_raw({"Pod": pod, "NodeNames": nodes}))
+        said = self._ask(pod, lambda: self.service.filter(args))
+        return Filtered(
+            fitting=said["NodeNames"] or [], hopeless=set(said["FailedAndUnresolvableNodes"] or ())
+        )
+
+    def preempt(self, pod: KubeObject, proposed: Victims) -> Victims:
+        """Return whom the verb would end on which node."""
+        victims = {
+            name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+            for name, uids in proposed.items()
+        }
+        body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+        args = bodies.decode_preemption_args(_raw(body))
+        said = self._ask(pod, lambda: self.service.preempt(args))["NodeNameToMetaVictims"]
+        return {name: [each["UID"] for each in there["Pods"]] for name, there in said.items()}
 
     def bind(self, pod: KubeObject, node: str) -> None:
         """Have the pod bound.
@@ -117,11 +146,7 @@ class Instance:
         args = bodies.BindingArgs(pod=name, node=node)
         self._ask(pod, lambda: self.service.bind(args))
 
-    def _nodes(self, pod: KubeObject, verb: Any) -> list[str]:
-        found: list[str] = json.loads(self._ask(pod, verb))["NodeNames"] or []
-        return found
-
-    def _ask(self, pod: KubeObject, verb: Any) -> bytes:
+    def _ask(self, pod: KubeObject, verb: Callable[[], bytes]) -> Any:
         """Call a verb as the web application does.
 
         Raises:
@@ -135,14 +160,19 @@ class Instance:
                 self.deliver(which, 0, bookmark=False)
         if self.server.clock.seconds - self.caller.fresh_at > _IDLE_SECONDS:
             self.caller.obliged = self.server.store.version
-        uid = pod["metadata"]["uid"]
+        uid = pods.uid(pod)
         self.caller.busy.add(uid)
         try:
             if self.service.unready:
                 raise NoAnswer(self.service.unready)
-            answer: bytes = verb()
+            answer = verb()
         except CannotDecide as error:
             raise NoAnswer(str(error)) from error
         finally:
             self.caller.busy.discard(uid)
-        return answer
+        return json.loads(answer)
+
+
+def _raw(value: object) -> bytes:
+    """An object as bytes, as a scheduler sends it."""
+    return json.dumps(value).encode()

@@ -1,38 +1,43 @@
 """What may happen, for hypothesis to draw: no draw depends on what is there, so runs shrink."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.extender.stateful.quotas import NAMESPACES
+from tests.fakes.kube_store import KubeObject
+
+Ask = tuple[int, int | None]  # cores, and memory in units
+
 NODES = ("n1", "n2")
 # Large ones: two decisions about the same card rarely fit on it.
-ASKS = [(40, 100), (60, 200), (70, 100), (100, None), (100, None), (200, None)]
+ASKS: list[Ask] = [(40, 100), (60, 200), (70, 100), (100, None), (100, None), (200, None)]
 NAMES = [f"p{at}" for at in range(8)]
-PROBES = [(30, 100), (70, 250), (100, None), (200, None)]
+PROBES: list[Ask] = [(30, 100), (70, 250), (100, None), (200, None)]
 
 WHICH = st.integers(0, 1000)
 ONE = st.integers(0, 1)
 # What happens at an API call: to the answer, to the process, or meanwhile to others.
 EVENTS = [
-    "crash", "crash after", "cut", "cut after", "silent", "late", "late", "409", "429", "500",
-    "504 after",
+    "crash", "crash after", "cut", "cut after", "silent", "late", "late", "403", "409", "429",
+    "500", "504 after",
     "before", "before", "before", "after", "after", "after",
 ]  # fmt: skip
 SCHEDULING = [
-    "predicates", "bind", "predicates", "bind", "as promised", "give up", "catch up", "land",
+    "predicates", "cycle", "predicates", "cycle", "cycle", "as promised", "give up", "catch up",
+    "keep up", "land",
 ]  # fmt: skip
-MEANWHILE = ["deliver", "label", "delete", "rival", "rival with another", "another", "later"]
-PLAN = st.lists(
-    st.tuples(
-        st.integers(0, 2),
-        st.booleans(),
-        st.sampled_from(EVENTS),
-        st.sampled_from(MEANWHILE),
-        WHICH,
-    ),
-    max_size=4,
+MEANWHILE = [
+    "deliver", "label", "delete", "rival", "rival with another", "another", "later", "land",
+]  # fmt: skip
+# Calls to let pass, whether only writes count, what happens then, and meanwhile; which of many.
+Planned = tuple[int, bool, str, str, int]
+Plan = list[Planned]
+EVENT = st.tuples(
+    st.integers(0, 2), st.booleans(), st.sampled_from(EVENTS), st.sampled_from(MEANWHILE), WHICH
 )
-Plan = list[tuple[int, bool, str, str, int]]
+PLAN = st.lists(EVENT, max_size=4)
 
 
 Op = tuple[str, dict[str, Any]]
@@ -43,17 +48,74 @@ def op(name: str, **draws: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
     return st.tuples(st.just(name), st.fixed_dictionaries(draws))
 
 
+Step = tuple[str, int, int, int]  # what a scheduler does, about which pod, asking whom, where
 SCHEDULE = op(
     "schedule",
     steps=st.lists(st.tuples(st.sampled_from(SCHEDULING), WHICH, ONE, ONE), min_size=1, max_size=5),
     plan=PLAN,
 )
-ARRIVE = op(
-    "arrive",
-    ask=st.sampled_from(ASKS),
-    limited=st.booleans(),
-    more=st.sampled_from(["", "", "", "sidecar", "second", "gated"]),
-    copies=st.integers(1, 3),
+
+
+def arrival(
+    copies: tuple[int, int], priorities: list[int], *more: str
+) -> st.SearchStrategy[dict[str, Any]]:
+    """What ``users.arrive`` is called with."""
+    return st.fixed_dictionaries(
+        {
+            "ask": st.sampled_from(ASKS),
+            "namespace": st.sampled_from(NAMESPACES),
+            "more": st.sampled_from(["", "", "", *more]),
+            "priority": st.sampled_from(priorities),
+            "copies": st.integers(*copies),
+        }
+    )
+
+
+@st.composite
+def _lost(draw: st.DrawFn) -> Op:
+    """The answer to a decision is lost, and some after it, as where a network is down for a while.
+
+    The same instance is asked about others then; what it sent may be carried out at any time.
+    """
+    asked = draw(ONE)
+    asking = st.sampled_from(["predicates", "cycle", "cycle"])
+    verb = draw(asking)
+    first: Planned = 0, True, draw(st.sampled_from(LOST[verb])), "later", 0
+    after: Plan = [
+        (0, False, what, "later", 0) for what in draw(st.lists(st.sampled_from(DOWN), max_size=4))
+    ]
+    later = st.tuples(st.one_of(asking, asking, st.just("land")), WHICH, st.just(asked), ONE)
+    steps: list[Step] = [
+        (verb, 0, asked, draw(ONE)),
+        *draw(st.lists(later, min_size=1, max_size=4)),
+    ]
+    story = {
+        "arrival": draw(arrival((2, 3), [0])),
+        "asked": asked,
+        "free": draw(st.lists(WHICH, min_size=1, max_size=3)),
+        "steps": steps,
+        "plan": [first, *after, *draw(st.lists(EVENT, max_size=1))],
+    }
+    return "lose", story
+
+
+DOWN = ["silent", "silent", "silent", "cut", "403", "429", "500"]
+LOST = {
+    "predicates": ["late", "cut after", "504 after", "504 after", "403"],
+    "cycle": ["late", "late", "late", "504 after", "500"],
+}
+LOSE = _lost()
+ARRIVE = arrival((1, 3), [0, 0, 10, 20], "sidecar", "second", "gated", "choosy").map(
+    lambda values: ("arrive", values)
+)
+URGENT = op(
+    "urgent",
+    arrival=arrival((1, 1), [10, 20, 30], "second", "choosy"),
+    asked=ONE,
+    where=ONE,
+    plan=PLAN,
+    leave=st.integers(0, 2),
+    others=st.lists(WHICH, max_size=3),
 )
 TOUCH = op(
     "touch",
@@ -66,8 +128,8 @@ RECONFIGURE = op(
     "reconfigure",
     what=st.sampled_from([*NODES, "quota"]),
     card=ONE,
-    how=st.sampled_from(["sick", "well", "gone", "back"]),
-    cards=st.sampled_from([None, "broken", 0.3, 1.0, 2.5]),
+    how=st.sampled_from(["sick", "well", "gone", "back", "moved"]),
+    quota=WHICH,
 )
 DELIVER = op(
     "deliver",
@@ -88,6 +150,12 @@ SETTLE = op("settle", crash=st.sampled_from([(), (0,), (0, 1)]), free=st.lists(W
 # One rule draws them all: rules of their own would be left out of most runs, and too many of the
 # runs that are left would do nothing but one thing over and over.
 OPS = st.one_of(
-    SCHEDULE, SCHEDULE, SCHEDULE, SCHEDULE, ARRIVE, ARRIVE, TOUCH, TOUCH, RECONFIGURE,
-    DELIVER, DELIVER, DELIVER, DISTURB, ADVANCE, ADVANCE, WAKE, SETTLE,
+    SCHEDULE, SCHEDULE, SCHEDULE, LOSE, LOSE, ARRIVE, ARRIVE, URGENT, URGENT, TOUCH, TOUCH,
+    RECONFIGURE, DELIVER, DELIVER, DELIVER, DISTURB, ADVANCE, ADVANCE, WAKE, SETTLE,
 )  # fmt: skip
+
+
+def chosen(among: Iterable[KubeObject], which: int) -> list[KubeObject]:
+    """One of these, or none where there is none."""
+    found = list(among)
+    return [found[which % len(found)]] if found else []

@@ -33,7 +33,11 @@ def errors() -> Iterator[list[str]]:
 
 
 def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(errors: list[str]) -> None:
-    before = Cluster.steps
+    before, judged = Cluster.steps, Cluster.judged.copy()
     stateful.run_state_machine_as_test(Cluster, settings=settings(stateful_step_count=60))
     assert not errors
     assert Cluster.steps - before >= 10_000
+    # It hasn't gone blind: things happened that there was something to say of.
+    judged = Cluster.judged - judged
+    assert judged["decisions"] >= 1_000
+    assert judged["preemptions"] >= 50

@@ -2,20 +2,142 @@
 
 import pytest
 
+from tests.extender.stateful import pods
 from tests.extender.stateful.machine import Cluster
+from tests.extender.stateful.ops import Planned
+from tests.extender.stateful.quotas import FREE, LIMITED, quota
+from tests.fakes.kube_store import KubeObject
+
+SHARE, CARD, BOTH = (40, 100), (100, None), (200, None)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Node n1 has an A100, n2 an A100 and an A40; two instances that know all that."""
+    return Cluster()
+
+
+def arrived(cluster: Cluster, ask: tuple[int, int | None], namespace: str = FREE) -> KubeObject:
+    """A new pod, which no watch has shown yet."""
+    cluster.users.arrive(ask, namespace, "", 0)
+    return cluster.truth.pods()[-1]
+
+
+def is_bound(cluster: Cluster, value: KubeObject) -> bool:
+    there = cluster.truth.pod(pods.uid(value))
+    return there is not None and bool(pods.bound(there))
 
 
 @pytest.mark.parametrize("calls_before", range(4))
 def test_a_node_whose_read_failed_is_read_before_the_next_decision_about_it(
-    calls_before: int,
+    cluster: Cluster, calls_before: int
 ) -> None:
     """Its pods had been read, and that counted as having read all; a card had failed meanwhile."""
-    cluster = Cluster()
-    cluster.create((40, 100), limited=False, more="")
-    cluster.change_node("n1", 0, "sick")
-    cluster.change_node("n2", 0, "sick")
-    ask = [("predicates", 0, 0, 0)]
-    cluster.schedule(ask, [(calls_before, False, "silent", "deliver", 0)])
-    cluster.schedule(ask, [])
+    arrived(cluster, SHARE)
+    cluster.users.change_node("n1", 0, "sick")
+    cluster.users.change_node("n2", 0, "sick")
+    cluster.stories.schedule(
+        [("predicates", 0, 0, 0)], [(calls_before, False, "silent", "deliver", 0)]
+    )
+    cluster.stories.schedule([("predicates", 0, 0, 0)], [])
     cluster.nothing_was_given_twice()
-    assert cluster.truth.decisions
+    assert cluster.world.decisions.count
+
+
+def test_a_node_is_read_also_where_the_watch_of_pods_is_ahead_of_that_of_nodes(
+    cluster: Cluster,
+) -> None:
+    """What the watch of pods had come to counted for the nodes as well."""
+    first, second = arrived(cluster, CARD), arrived(cluster, SHARE)
+    leader = cluster.instances[0]
+    for card in (0, 1):
+        cluster.users.change_node("n2", card, "sick")
+    leader.deliver("pods", 9, bookmark=True)
+    cluster.schedulers.predicates(leader, first)
+    cluster.schedulers.predicates(leader, second)
+    cluster.nothing_was_given_twice()
+
+
+def test_a_pod_that_is_refused_after_a_look_at_the_api_server_keeps_nothing(
+    cluster: Cluster,
+) -> None:
+    """What was reserved before the look stayed reserved for a quarter of an hour."""
+    leader, idle = cluster.instances
+    cluster.schedulers.cycle(leader, arrived(cluster, SHARE), 1)
+    cluster.users.change_node("n1", 0, "gone")
+    cluster.schedulers.predicates(idle, arrived(cluster, BOTH))
+    assert idle.service.view.reservations == 0
+
+
+@pytest.mark.parametrize("model", ["A100", "A40"])
+def test_a_pod_is_woken_for_cards_of_the_model_that_its_quota_has_left(
+    cluster: Cluster, model: str
+) -> None:
+    """The look for room tried the first cards of a node only, and those the quota forbade."""
+    cluster.users.set_quota(quota({model: 1}))
+    cluster.users.change_node("n1", 0, "gone")
+    leader = cluster.instances[0]
+    leader.deliver_all()
+    others = [arrived(cluster, CARD), arrived(cluster, CARD)]
+    for each in others:
+        cluster.schedulers.cycle(leader, each)
+    waits = arrived(cluster, CARD, LIMITED)
+    cluster.schedulers.cycle(leader, waits)
+    cluster.settle((), [0, 1])
+    assert is_bound(cluster, waits)
+
+
+def test_a_refused_pod_is_woken_also_where_it_had_an_old_reservation_then(
+    cluster: Cluster,
+) -> None:
+    """It was forgotten by the first look for room, because it still had the cards that failed."""
+    cluster.users.change_node("n2", 0, "gone")
+    leader = cluster.instances[0]
+    leader.deliver_all()
+    waits = arrived(cluster, SHARE)
+    cluster.schedulers.predicates(leader, waits)
+    cluster.users.change_node("n1", 0, "sick")
+    cluster.advance(40)
+    leader.deliver("nodes", 9, bookmark=True)
+    cluster.schedulers.predicates(leader, waits)
+    cluster.wake(0, [])
+    leader.deliver_all()
+    cluster.users.change_node("n1", 0, "well")
+    cluster.settle((), [])
+    assert is_bound(cluster, waits)
+
+
+def test_two_bindings_that_were_lost_give_a_pod_nothing_that_another_has(
+    cluster: Cluster,
+) -> None:
+    """Only the second of them was remembered, and the first was the one that came about."""
+    leader = cluster.instances[0]
+    lost: list[Planned] = [
+        (0, True, "late", "later", 0),
+        (0, False, "silent", "later", 0),
+        (0, False, "silent", "later", 0),
+    ]
+    value = arrived(cluster, CARD)
+    for where in (0, 1):
+        with cluster.stories.planned(lost):
+            cluster.schedulers.cycle(leader, value, where)
+    cluster.stories.land(0)
+    for _ in range(2):
+        cluster.schedulers.cycle(leader, arrived(cluster, CARD))
+    cluster.nothing_was_given_twice()
+
+
+def test_a_decision_that_comes_back_into_force_is_no_younger_for_it(cluster: Cluster) -> None:
+    """Its life was forgotten while a later decision was in force, whose write never came about."""
+    leader = cluster.instances[0]
+    value = arrived(cluster, SHARE)
+    cluster.schedulers.predicates(leader, value)
+    leader.deliver_all()
+    cluster.advance(6)
+    with cluster.stories.planned([(0, True, "silent", "later", 0)]):
+        cluster.schedulers.predicates(leader, value)
+    for _ in range(9):
+        cluster.advance(105)
+        leader.deliver_all()
+    cluster.schedulers.predicates(leader, arrived(cluster, BOTH))
+    assert leader.service.view.reservations == 1

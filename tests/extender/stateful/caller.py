@@ -1,0 +1,118 @@
+"""A process as the API server sees it: what it has been shown, and who judges what it does."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tests.extender.stateful.server import Call, Server
+from tests.fakes.kube_store import KubeObject, StoreError
+
+
+class Crash(BaseException):
+    """The process was killed at this point; nothing of it catches that."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What somebody had been shown when it decided, and which version was the newest then."""
+
+    shown: Mapping[str, int]
+    nodes_at: int
+    obliged: int
+    quota: KubeObject | None
+    current: bool
+    version: int
+
+
+class Judge(Protocol):
+    """Who is told of what a process does; see ``truth``."""
+
+    def decided(self, author: "Caller", call: Call, known: Known) -> None:
+        """A decision took effect."""
+
+    def doubt(self, author: "Caller", call: Call, status: int) -> None:
+        """Its author can't know whether it did, or will; ``status`` is 0 without an answer."""
+
+    def told(self, author: "Caller", call: Call) -> None:
+        """Its author knows that it did."""
+
+
+class Caller:
+    """A process, and what it has been shown so far."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.shown: dict[str, int] = {}  # newest version of each pod and node, by UID
+        self.nodes_at = 0  # version of its newest list of all nodes
+        self.quota: KubeObject | None = None
+        self.no_quota_yet = True  # it has only seen one that can't be used: it decides nothing
+        self.fresh_at = float("-inf")  # last acknowledged decision, or consistent list
+        # What it must know of: all that was true when it began to decide after a pause.
+        self.obliged = 0
+        self.busy: set[str] = set()  # pods (UID) that it is just asked about
+        self.deliver = 0
+        self.bookmarks = False
+        self.known: Known | None = None  # when the decision was made that is being written
+        self.locked: Callable[[], bool] = lambda: False
+        self._watched: dict[str, int] = {}  # how far each watch has come
+
+    def die(self) -> None:
+        """Nothing more comes from it.
+
+        Raises:
+            Crash: always.
+        """
+        self.alive = False
+        raise Crash(self.name)
+
+    def show(self, value: KubeObject) -> None:
+        """Remember that it was given an object, alone or in a list."""
+        for each in value.get("items") or (value,):
+            metadata = each.get("metadata") or {}
+            if "uid" in metadata:
+                version = int(metadata["resourceVersion"])
+                self.shown[metadata["uid"]] = max(version, self.shown.get(metadata["uid"], 0))
+
+    def listed(self, resource: str, version: int) -> None:
+        """Remember that it was given all objects of a resource."""
+        self.watched(resource, version)
+        if resource == "nodes":
+            self.nodes_at = version
+
+    def watched(self, resource: str, version: int) -> None:
+        """Remember how far a watch has come."""
+        self._watched[resource] = max(version, self._watched.get(resource, 0))
+
+    def learn_quota(self, value: KubeObject | None) -> None:
+        """Take a ConfigMap as it was shown; while it can't be read the last good one holds."""
+        try:
+            self.quota = None if value is None else json.loads(value["data"]["gpu_quota"])
+        except ValueError:
+            return
+        self.no_quota_yet = False
+
+    def current(self, server: Server) -> bool:
+        """Whether it has been shown all there is: by its watches, or as its own writes' answers."""
+        for resource in ("nodes", "pods", "configmaps"):
+            try:
+                missed = server.changes(resource, self._watched.get(resource, 0))
+            except StoreError:
+                return False
+            for change in missed:
+                uid = change.after["metadata"]["uid"]
+                if change.kind == "DELETED" or self.shown.get(uid, 0) < change.version:
+                    return False
+        return True
+
+    def knows(self, server: Server) -> Known:
+        """What it could have decided on now."""
+        return Known(
+            shown=dict(self.shown),
+            nodes_at=self.nodes_at,
+            obliged=self.obliged,
+            quota=self.quota,
+            current=self.current(server),
+            version=server.store.version,
+        )
