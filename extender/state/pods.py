@@ -141,6 +141,16 @@ def told(pod: PodState, before: PodState | None, clock: float) -> PodState:
     return replace(pod, followed=True, refused_clock=clock if fresh else before.refused_clock)
 
 
+def older(pod: PodState, known: PodState) -> bool:
+    """Say whether ``known`` is later news of a pod.
+
+    What we bound ourselves is known as bound before anybody tells us the version that made it so.
+    """
+    if pod.version != known.version:
+        return pod.version < known.version
+    return bool(known.node) and not pod.node
+
+
 def _asked(
     keys: Keys, pod: Mapping[str, Any]
 ) -> tuple[PodRequest | None, BadRequest | None, Decision | None]:

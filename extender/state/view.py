@@ -14,7 +14,7 @@ from typing import Final
 from extender.state.holdings import Holdings
 from extender.state.limits import Limits
 from extender.state.nominated import Nominated
-from extender.state.pods import PodState, told
+from extender.state.pods import PodState, older, told
 from extender.state.reading import NodeState
 from extender.state.reservations import Reservations
 from gpustack.model.device import Node
@@ -260,7 +260,7 @@ class ClusterView:
 
     def _learn(self, pod: PodState) -> None:
         known = self._pods.get(pod.uid)
-        if known is not None and _older(pod, known):
+        if known is not None and older(pod, known):
             return  # what we read or wrote was ahead of the watch, or of another read
         pod = told(pod, known, self._clock())
         if pod.ours or not (pod.node or pod.finished):
@@ -295,13 +295,3 @@ class ClusterView:
         if self._room or self._holdings.freed:
             self._room = self._holdings.freed = False
             self._on_room()
-
-
-def _older(pod: PodState, known: PodState) -> bool:
-    """Say whether ``known`` is later news of a pod.
-
-    What we bound ourselves is known as bound before anybody tells us the version that made it so.
-    """
-    if pod.version != known.version:
-        return pod.version < known.version
-    return bool(known.node) and not pod.node

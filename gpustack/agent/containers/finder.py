@@ -129,14 +129,17 @@ class Finder:
                 break
             if not self._pods.wait_for_change(version, started + seconds):
                 break
-        if not found.matches:
-            found = self._ask_api_server(resource, count, epoch)
+        if all(uid_of(each.pod) in self._passed for each in found.matches):
+            # Nobody, or only pods that have had their turn: the one that is meant isn't seen yet.
+            found = self._ask_api_server(resource, count, epoch, found)
         return self._chosen(found)
 
-    def _ask_api_server(self, resource: Resource, count: int, epoch: int) -> _Found:
+    def _ask_api_server(self, resource: Resource, count: int, epoch: int, known: _Found) -> _Found:
         try:
             self._pods.refresh(_ASK_SECONDS)
         except (KubeError, KubeUnavailable) as error:
+            if known.matches:
+                return known
             raise PluginRefusal("ApiServerAway", f"no waiting pod is known: {error}") from error
         found = self._matches(self._pods.snapshot()[0], resource, count, epoch)
         if not found.matches:
