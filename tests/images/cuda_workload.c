@@ -65,6 +65,7 @@ struct options {
     int device;
     uint32_t kernel_us;
     double seconds;
+    bool ahead;
     bool hold;
     int steps;
     struct step step[STEPS_MAX];
@@ -81,12 +82,13 @@ static void on_stop(int signal_number) {
 
 static void usage(void) {
     fputs("usage: cuda-workload [--device N] [--allocate MIB]... [--try MIB]...\n"
-          "                     [--kernel-us D --seconds T] [--hold]\n"
+          "                     [--kernel-us D --seconds T [--ahead]] [--hold]\n"
           "  --device N     the device to work on, 0 when not given\n"
           "  --allocate MIB allocate and keep; with --try in the order given\n"
           "  --try MIB      allocate and free again\n"
           "  --kernel-us D  launch kernels of D microseconds, one after the other\n"
           "  --seconds T    for so long (default 1)\n"
+          "  --ahead        without waiting for one before the next is launched\n"
           "  --hold         then wait for SIGTERM or SIGINT\n",
           stderr);
     exit(2);
@@ -115,13 +117,10 @@ static void add_step(struct options *options, bool keep, const char *text) {
 
 static struct options parse(int argc, char **argv) {
     static const struct option known[] = {
-        {"device", required_argument, NULL, 'd'},
-        {"allocate", required_argument, NULL, 'a'},
-        {"try", required_argument, NULL, 't'},
-        {"kernel-us", required_argument, NULL, 'k'},
-        {"seconds", required_argument, NULL, 's'},
-        {"hold", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"device", required_argument, NULL, 'd'},  {"allocate", required_argument, NULL, 'a'},
+        {"try", required_argument, NULL, 't'},     {"kernel-us", required_argument, NULL, 'k'},
+        {"seconds", required_argument, NULL, 's'}, {"ahead", no_argument, NULL, 'q'},
+        {"hold", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     struct options options = {.seconds = 1};
     int option;
@@ -140,6 +139,9 @@ static struct options parse(int argc, char **argv) {
             break;
         case 's':
             options.seconds = number(optarg);
+            break;
+        case 'q':
+            options.ahead = true;
             break;
         case 'h':
             options.hold = true;
@@ -285,7 +287,7 @@ static double now_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Launches one kernel at a time until the time is over, a signal came or the driver refuses. */
+/* Launches kernels until the time is over, a signal came or the driver refuses. */
 static void launch(const struct options *options) {
     CUmodule module;
     CUfunction function;
@@ -300,10 +302,14 @@ static void launch(const struct options *options) {
     double elapsed = 0;
     while (!stopping && result == CUDA_SUCCESS && elapsed < options->seconds) {
         result = cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL);
-        if (result == CUDA_SUCCESS) {
+        if (result == CUDA_SUCCESS && !options->ahead) {
             result = cuda.cuCtxSynchronize();
         }
         launches += result == CUDA_SUCCESS;
+        elapsed = now_seconds() - start;
+    }
+    if (result == CUDA_SUCCESS && options->ahead) {
+        result = cuda.cuCtxSynchronize();
         elapsed = now_seconds() - start;
     }
     printf("{\"kernel_us\": %u, \"seconds\": %.3f, \"launches\": %llu, \"result\": \"%s\"}\n",
