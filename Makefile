@@ -70,11 +70,12 @@ lint: setup ## Style, types, layers, playbooks
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
 	@$(MAKE) --no-print-directory -C tests/simgpu tests
-	$(call run_tests,unit,"not bench and not gpu and not long")
+	$(call run_tests,unit,"not bench and not gpu and not long and not clock")
 
 .PHONY: long
 long: native ## The tests that `make check` has no time for
-	$(call run_tests,long,long)
+	$(call run_tests,long,"long and not clock")
+	@$(STEP) clock -- pytest -q -m clock tests
 
 .PHONY: nightly
 nightly: native ## Properties with 20 000 random examples each

@@ -9,20 +9,46 @@ import pytest
 
 from tests.hook.container import HOOK, PROGRAMS, ROOT, make
 
+TESTS = HOOK / "tests"
+# They launch for some of the clock's time and look what they got of it.
+TIMED = [each for each in PROGRAMS if '"launching.h"' in (TESTS / f"test_{each}.c").read_text()]
+OTHERS = sorted({*PROGRAMS} - {*TIMED})
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_program(build: pathlib.Path, program: str) -> None:
-    command = [str(HOOK / "tests" / "run.sh"), str(build / "test"), program]
-    result = subprocess.run(command, check=False, capture_output=True, text=True)
+
+def run_program(build: pathlib.Path, program: str, **environment: str) -> None:
+    result = subprocess.run(
+        [str(TESTS / "run.sh"), str(build / "test"), program],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("program", OTHERS)
+def test_program(build: pathlib.Path, program: str) -> None:
+    run_program(build, program)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", OTHERS)
 def test_program_on_overlayfs(build: pathlib.Path, overlay: pathlib.Path, program: str) -> None:
-    command = [str(HOOK / "tests" / "run.sh"), str(build / "test"), program]
-    environment = os.environ | {"TMPDIR": str(overlay)}
-    result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    run_program(build, program, TMPDIR=str(overlay))
+
+
+@pytest.mark.clock
+@pytest.mark.parametrize("program", TIMED)
+def test_program_beside_the_clock(build: pathlib.Path, program: str) -> None:
+    run_program(build, program)
+
+
+@pytest.mark.long
+def test_shares_hold_in_virtual_time(build: pathlib.Path) -> None:
+    make(HOOK, "out/test/sim_share")
+    result = subprocess.run(
+        [str(build / "test" / "sim_share")], check=False, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
