@@ -88,6 +88,18 @@ def test_a_read_is_asked_again_when_its_connection_was_closed(
     assert client.get(POD)["metadata"]["name"] == "one"
 
 
+def test_a_no_to_a_change_that_was_sent_twice_is_not_the_last_word(
+    api: FakeKubeApi, client: kube.KubeClient
+) -> None:
+    """The first try was carried out, its answer was lost, and then the right was taken away."""
+    api.create("pods", pod())
+    api.faults.drop("PATCH", POD, when="after")
+    api.faults.fail("PATCH", POD, status=403)
+    with pytest.raises(kube.KubeUnavailable, match="first try without an answer"):
+        client.patch(POD, {"metadata": {"annotations": {"a": "b"}}})
+    assert client.get(POD)["metadata"]["annotations"] == {"a": "b"}
+
+
 def test_a_create_is_never_sent_twice(api: FakeKubeApi, client: kube.KubeClient) -> None:
     api.faults.drop("POST", "/events", when="after")
     event = {"metadata": {"generateName": "e-"}}

@@ -206,7 +206,12 @@ class KubeClient:
             else:
                 break
         if response.status >= 300:
-            raise _refusal(response.status, response.data)
+            refusal = _refusal(response.status, response.data)
+            if attempt > 1 and method != "GET" and not (refusal.conflict or refusal.not_found):
+                # The first try may have come through: this no is not the last word on it.
+                text = f"{method} {path}: {refusal}, after a first try without an answer"
+                raise KubeUnavailable(text) from refusal
+            raise refusal
         return response.data
 
     def _send(
