@@ -13,6 +13,7 @@ Ask = tuple[int, int | None]  # cores, and memory in units
 NODES = ("n1", "n2")
 # Large ones: two decisions about the same card rarely fit on it.
 ASKS: list[Ask] = [(40, 100), (60, 200), (70, 100), (100, None), (100, None), (200, None)]
+SMALL_ASKS: list[Ask] = [(30, 40), (40, 60), (60, 90)]
 NAMES = [f"p{at}" for at in range(8)]
 PROBES: list[Ask] = [(30, 100), (70, 250), (100, None), (200, None)]
 
@@ -105,12 +106,13 @@ LOST = {
     "cycle": ["late", "late", "late", "504 after", "500"],
 }
 LOSE = _lost()
-ARRIVE = arrival((1, 3), [0, 0, 10, 20], "sidecar", "second", "gated", "choosy").map(
+ARRIVE = arrival((1, 3), [0, 0, 10], "sidecar", "second", "gated", "choosy").map(
     lambda values: ("arrive", values)
 )
 URGENT = op(
     "urgent",
-    arrival=arrival((1, 1), [10, 20, 30], "second", "choosy"),
+    crowd=st.lists(st.tuples(st.sampled_from(SMALL_ASKS), st.sampled_from([0, 10])), max_size=5),
+    arrival=arrival((1, 1), [10, 10, 20], "second", "choosy"),
     asked=ONE,
     where=ONE,
     plan=PLAN,

@@ -8,8 +8,8 @@ from typing import Any
 from tests.extender.stateful import pods
 from tests.extender.stateful.caller import Crash
 from tests.extender.stateful.instance import Instance
-from tests.extender.stateful.ops import ASKS, Plan, Step, chosen
-from tests.extender.stateful.quotas import LIMITED, NAMESPACES
+from tests.extender.stateful.ops import ASKS, Ask, Plan, Step, chosen
+from tests.extender.stateful.quotas import FREE, LIMITED, NAMESPACES
 from tests.extender.stateful.schedulers import Schedulers
 from tests.extender.stateful.users import Users
 from tests.extender.stateful.world import World
@@ -62,6 +62,7 @@ class Stories:
     def urgent(
         self,
         *,
+        crowd: list[tuple[Ask, int]],
         arrival: dict[str, Any],
         asked: int,
         where: int,
@@ -70,6 +71,7 @@ class Stories:
         others: list[int],
     ) -> None:
         """A pod comes that others may have to end for; some do, and more pods want the room."""
+        self._crowd(crowd, asked)
         fresh = self._arrived(arrival)
         self._world.instances[asked].deliver_all()
         if fresh:
@@ -80,6 +82,17 @@ class Stories:
             self._world.instances[asked].deliver_all()
             what = "predicates" if which % 3 == 0 else "cycle"
             self._schedule([(what, which, asked, 0)], [], ())
+
+    def _crowd(self, crowd: list[tuple[Ask, int]], asked: int) -> None:
+        """Let these run in place of all that did, where there are any: shares side by side."""
+        for value in list(filter(pods.bound, self._truth.pods())) if crowd else []:
+            self._users.change(value, "delete")
+        for at, (ask, priority) in enumerate(crowd):
+            arrival = {"ask": ask, "namespace": FREE, "more": "", "priority": priority}
+            fresh = self._arrived(arrival)
+            if fresh:
+                self._world.instances[asked].deliver_all()
+                self._schedule([("cycle", 0, asked, at % 2)], [], fresh)
 
     def lose(
         self, *, arrival: dict[str, Any], asked: int, free: list[int], steps: list[Step], plan: Plan
