@@ -69,15 +69,12 @@ static CUresult charge_counted(struct process *process, const struct seat *seat,
 CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge) {
     ERRNO_KEPT;
     *charge = (struct charge){.bytes = bytes, .uuid = seat->uuid};
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, &seat->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted) {
-        result = charge_counted(process, seat, &terms, charge);
-    }
+    CUresult result = terms.counted ? charge_counted(process, seat, &terms, charge) : CUDA_SUCCESS;
     process_leave(process);
     return result;
 }
@@ -175,35 +172,31 @@ void account_restore(const struct held *held) {
 
 CUresult account_view(const CUuuid *uuid, struct view *view) {
     ERRNO_KEPT;
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(uuid, false, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, uuid, false, &terms);
-    if (result == CUDA_SUCCESS) {
-        uint64_t used = terms.unaccounted_bytes;
-        if (terms.counted) {
-            ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
-            used += ledger_sum(&process->ledger, terms.card) * VCUDA_UNIT_BYTES;
-        }
-        *view = (struct view){.share_bytes = terms.share_bytes,
-                              .used_bytes = used < terms.share_bytes ? used : terms.share_bytes};
+    uint64_t used = terms.unaccounted_bytes;
+    if (terms.counted) {
+        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
+        used += ledger_sum(&process->ledger, terms.card) * VCUDA_UNIT_BYTES;
     }
+    *view = (struct view){.share_bytes = terms.share_bytes,
+                          .used_bytes = used < terms.share_bytes ? used : terms.share_bytes};
     process_leave(process);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *count) {
     ERRNO_KEPT;
     *count = 0;
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(uuid, false, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, uuid, false, &terms);
-    if (result == CUDA_SUCCESS && terms.counted) {
+    if (terms.counted) {
         ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
         for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
             uint64_t units = ledger_used(&process->ledger, slot, terms.card);
@@ -214,5 +207,5 @@ CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *
         }
     }
     process_leave(process);
-    return result;
+    return CUDA_SUCCESS;
 }

@@ -73,13 +73,13 @@ void context_remove(struct process *process, struct context *context) {
 CUresult account_charge_context(const struct seat *seat, uint32_t *number) {
     ERRNO_KEPT;
     *number = 0;
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, &seat->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted) {
+    CUresult result = CUDA_SUCCESS;
+    if (terms.counted) {
         struct seat unmade = *seat;
         unmade.handle = NULL;
         struct context *context = context_add(process, &unmade, terms.card);
@@ -142,13 +142,13 @@ void account_context_drop(uint32_t number) {
 
 CUresult account_context_seen(const struct seat *seat) {
     ERRNO_KEPT;
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, &seat->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted && context_seen(process, seat, &terms) == NULL) {
+    CUresult result = CUDA_SUCCESS;
+    if (terms.counted && context_seen(process, seat, &terms) == NULL) {
         result = terms_on_error(process);
     }
     process_leave(process);

@@ -35,15 +35,12 @@ static CUresult set_counted(struct process *process, const struct seat *seat,
 
 CUresult account_heap(const struct seat *seat, uint64_t bytes) {
     ERRNO_KEPT;
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, &seat->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted) {
-        result = set_counted(process, seat, &terms, bytes);
-    }
+    CUresult result = terms.counted ? set_counted(process, seat, &terms, bytes) : CUDA_SUCCESS;
     process_leave(process);
     return result;
 }

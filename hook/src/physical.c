@@ -28,15 +28,12 @@ static CUresult charge_counted(struct process *process, const struct terms *term
 CUresult physical_charge(const struct seat *seat, uint64_t bytes, struct physical_charge *charge) {
     ERRNO_KEPT;
     *charge = (struct physical_charge){.bytes = bytes};
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, &seat->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted) {
-        result = charge_counted(process, &terms, charge);
-    }
+    CUresult result = terms.counted ? charge_counted(process, &terms, charge) : CUDA_SUCCESS;
     process_leave(process);
     return result;
 }

@@ -92,13 +92,13 @@ CUresult reserve_charge(const struct seat *seat, const struct reserve_name *name
                         struct reserve_charge *charge) {
     ERRNO_KEPT;
     *charge = (struct reserve_charge){.number = 0};
-    struct process *process = process_enter();
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    struct terms terms;
-    CUresult result = terms_read(process, &seat->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted) {
+    CUresult result = CUDA_SUCCESS;
+    if (terms.counted) {
         result = charge_counted(process, seat, &terms, name, bytes, charge);
     }
     process_leave(process);

@@ -15,6 +15,9 @@ struct terms {
 /* Reads limits, activity and ledger again where they changed. SUCCESS or NOT_PERMITTED. `own` asks
  * for a slot of the ledger, which whoever charges needs. */
 CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struct terms *terms);
+/* process_enter and terms_read in one. NULL, and the lock isn't held, where either fails: the
+ * caller's answer is NOT_PERMITTED then. */
+struct process *terms_enter(const CUuuid *uuid, bool own, struct terms *terms);
 /* What the pages that were read last say of a card; NULL: nothing. */
 const struct vcuda_device_limit *terms_limit(const struct process *process, const CUuuid *uuid);
 const struct vcuda_card_activity *terms_activity(const struct process *process, const CUuuid *uuid);

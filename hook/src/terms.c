@@ -66,6 +66,15 @@ CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struc
     return terms->counted ? CUDA_SUCCESS : terms_on_error(process);
 }
 
+struct process *terms_enter(const CUuuid *uuid, bool own, struct terms *terms) {
+    struct process *process = process_enter();
+    if (process != NULL && terms_read(process, uuid, own, terms) != CUDA_SUCCESS) {
+        process_leave(process);
+        return NULL;
+    }
+    return process;
+}
+
 CUresult terms_charge(struct process *process, const struct terms *terms, uint64_t units) {
     uint64_t limit = 0;
     if (terms->unaccounted_bytes < terms->share_bytes) {
