@@ -105,27 +105,41 @@ static uint32_t plan_run(const struct meter_stream *stream, const struct meter_e
     return run < 1 ? 1 : run > RUN_LAUNCHES ? RUN_LAUNCHES : (uint32_t)run;
 }
 
-/* A free sample, with the events that it had. */
-static int take_sample(struct meter *meter, int stream) {
-    for (int i = 0; meter->in_use < METER_SAMPLES && i < METER_SAMPLES; i++) {
-        struct meter_sample *sample = &meter->samples[i];
+/* A free sample, or else one that waits for more launches on its stream, which may never come. */
+static int spare_sample(const struct meter *meter) {
+    int spare = METER_NONE;
+    for (int i = 0; i < METER_SAMPLES; i++) {
+        const struct meter_sample *sample = &meter->samples[i];
         if (sample->state == METER_FREE) {
-            *sample = (struct meter_sample){.state = METER_CLOSING,
-                                            .stream = stream,
-                                            .epoch = meter->streams[stream].epoch,
-                                            .begin = sample->begin,
-                                            .end = sample->end};
-            meter->in_use++;
             return i;
         }
+        spare = sample->state == METER_OPEN && sample->begun ? i : spare;
     }
-    return METER_NONE;
+    return spare;
 }
 
-static int open_sample(struct meter *meter, int place, struct meter_estimate *estimate,
-                       uint64_t now) {
+bool meter_can_measure(const struct meter *meter) { return spare_sample(meter) != METER_NONE; }
+
+/* A sample of the stream's, with the events that it had. */
+static int take_sample(struct meter *meter, struct meter_keys *keys, int stream) {
+    int number = spare_sample(meter);
+    if (number != METER_NONE) {
+        struct meter_sample *sample = &meter->samples[number];
+        abandon(meter, keys, number);
+        *sample = (struct meter_sample){.state = METER_CLOSING,
+                                        .stream = stream,
+                                        .epoch = meter->streams[stream].epoch,
+                                        .begin = sample->begin,
+                                        .end = sample->end};
+        meter->in_use++;
+    }
+    return number;
+}
+
+static int open_sample(struct meter *meter, struct meter_keys *keys, int place,
+                       struct meter_estimate *estimate, uint64_t now) {
     struct meter_stream *stream = &meter->streams[place];
-    int number = take_sample(meter, place);
+    int number = take_sample(meter, keys, place);
     if (number != METER_NONE) {
         struct meter_sample *sample = &meter->samples[number];
         sample->state = METER_OPEN;
@@ -208,10 +222,10 @@ void meter_launch(struct meter *meter, struct meter_keys *keys, const struct met
     }
     if (stream->open == METER_NONE && is_due(meter, estimate, now)) {
         if (meter->empty_pairs < METER_EMPTY_PAIRS) {
-            turn->empty = take_sample(meter, place);
+            turn->empty = take_sample(meter, keys, place);
             meter->empty_pairs += turn->empty != METER_NONE;
         }
-        turn->begins = open_sample(meter, place, estimate, now);
+        turn->begins = open_sample(meter, keys, place, estimate, now);
     }
     uint64_t idle = extend(&stream->busy_until, now, charged_ns);
     turn->doubt_ns = idle >= DOUBT_NS ? idle : 0;

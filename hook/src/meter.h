@@ -114,6 +114,8 @@ struct meter_turn {
 
 /* What a launch is estimated to cost; 0 where neither it nor its function was ever measured. */
 uint64_t meter_estimate_ns(struct meter_keys *keys, const struct meter_work *work, double factor);
+/* Whether a pair of events is left to measure a launch with. */
+bool meter_can_measure(const struct meter *meter);
 /* Adds a launch that was charged with `charged_ns`. */
 void meter_launch(struct meter *meter, struct meter_keys *keys, const struct meter_work *work,
                   uint64_t charged_ns, uint64_t now, struct meter_turn *turn);

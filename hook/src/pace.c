@@ -16,8 +16,9 @@ enum { EARLY_PART = 4 };
 #define LOOK_AGAIN_NS (100 * NS_PER_MS)
 /* What a launch of unknown length is charged until it is known. */
 #define UNKNOWN_NS (50 * NS_PER_US)
-/* A second launch of unknown length waits for the first, but no longer: it may be what the first
- * waits for. */
+/* A second launch of unknown length waits for the first, and one that no pair is free for waits for
+ * a pair: what is neither known nor measured would be charged next to nothing, however long it is.
+ * But no longer than this: it may be what those wait for. */
 #define UNKNOWN_WAIT_NS (1 * NS_PER_S)
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
@@ -28,7 +29,7 @@ enum { EARLY_PART = 4 };
 /* One launch's way to its turn. */
 struct wait {
     uint64_t until;    /* 0: no wait */
-    uint64_t first_ns; /* it has waited for the first of its kind */
+    uint64_t first_ns; /* it has waited to be measured, or for the first of its kind */
     uint64_t look_ns;  /* the step of those */
     bool rested;       /* it has waited for the bucket */
 };
@@ -93,12 +94,15 @@ static bool is_unknown(const struct meter_estimate *estimate, uint64_t estimated
     return estimated_ns == 0 && estimate->measured == 0;
 }
 
-/* Whether the launch waits for the first of its kind. That isn't waited for twice. */
-static bool await_first(struct wait *wait, struct meter_estimate *estimate, uint64_t now) {
+/* Whether the launch waits for the first of its kind, or to be that and be measured. That isn't
+ * waited for twice. */
+static bool await_measure(struct wait *wait, const struct meter *meter,
+                          struct meter_estimate *estimate, uint64_t now) {
     if (wait->first_ns >= UNKNOWN_WAIT_NS) {
         estimate->pending = 0;
+        return false;
     }
-    if (estimate->pending == 0) {
+    if (estimate->pending == 0 && meter_can_measure(meter)) {
         return false;
     }
     wait->look_ns = wait->look_ns == 0 ? UNKNOWN_LOOK_NS : wait->look_ns * 2;
@@ -150,7 +154,7 @@ static CUresult decide(struct pace *pace, struct pace_lane *lane, const struct m
     uint64_t ns = meter_estimate_ns(&pace->keys, work, pace_card_factor(card));
     struct meter_estimate *estimate = meter_keys_find(&pace->keys, work->key, work->threads);
     if (is_unknown(estimate, ns)) {
-        if (await_first(wait, estimate, now)) {
+        if (await_measure(wait, &lane->meter, estimate, now)) {
             return CUDA_SUCCESS;
         }
         ns = wait->first_ns > UNKNOWN_NS ? wait->first_ns : UNKNOWN_NS;
