@@ -9,7 +9,7 @@ import time
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpustack.adapters.kube import KubeClient
-from tests.benchmarks.scheduling import throughput, verbs
+from tests.benchmarks.scheduling import least, throughput, verbs
 from tests.benchmarks.timing import Timing
 from tests.control_plane import extending, fleet, identity, plane
 
@@ -38,11 +38,13 @@ class Throughput:
     """A scheduler's rate, and how many bindings the extender refused.
 
     `sampling` is the scheduler as it comes: it looks at less than half of so many nodes. `bare`
-    looks at all of them, as the one that asks the extender does.
+    looks at all of them, as the one that asks the extender does. `least` is with an extender that
+    decides nothing.
     """
 
     sampling: throughput.Rate
     bare: throughput.Rate
+    least: throughput.Rate
     ours: throughput.Rate
     refused: int
 
@@ -95,11 +97,14 @@ def _rates(
     every_node = {"percentageOfNodesToScore": 100}
     sampling = throughput.measure(control, client, "sampling", batch, {})
     bare = throughput.measure(control, client, "bare", batch, every_node)
+    with least.start(control) as extender:
+        configuration = extender.scheduler_configuration()
+        undecided = throughput.measure(control, client, "least", batch, configuration)
     with extending.start(control.folder, kubeconfig, secured=True) as extender:
         configuration = extender.scheduler_configuration()
         ours = throughput.measure(control, client, "ours", batch, configuration)
         refused = _refused(extender)
-    return Throughput(sampling=sampling, bare=bare, ours=ours, refused=refused)
+    return Throughput(sampling=sampling, bare=bare, least=undecided, ours=ours, refused=refused)
 
 
 def _refused(extender: extending.RunningExtender) -> int:
@@ -133,16 +138,24 @@ def _text(found: list[Found], rates: Throughput | None, batch: int) -> str:
             f" | {each.resident_bytes / 1e6:.0f} | {' | '.join(cells)} |"
         )
     if rates is not None:
-        share = rates.ours.per_second / rates.bare.per_second
+        bare = rates.bare.per_second
         lines += [
             "",
             f"## {batch} pods by kube-scheduler 1.34, {BATCH_NODES} nodes with 8 pods each",
+            "",
+            "The program that decides nothing is `tests/benchmarks/scheduling/least_extender`: no extender"
+            " behind the same entry can be faster on this machine.",
             "",
             "| scheduler | pods a second | bindings refused |",
             "|---|---|---|",
             f"| alone, as it comes | {rates.sampling.per_second:.0f} | - |",
             f"| alone, looking at every node | {rates.bare.per_second:.0f} | - |",
-            f"| with the extender, over TLS | {rates.ours.per_second:.0f} ({share:.0%})"
+            f"| with a program that decides nothing | {_beside(rates.least, bare)} | - |",
+            f"| with the extender, over TLS | {_beside(rates.ours, bare)}"
             f" | {rates.refused} ({rates.refused / batch:.1%}) |",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _beside(rate: throughput.Rate, bare: float) -> str:
+    return f"{rate.per_second:.0f} ({rate.per_second / bare:.0%})"

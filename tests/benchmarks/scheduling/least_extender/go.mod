@@ -1,0 +1,3 @@
+module gpustack/least
+
+go 1.24

@@ -1,0 +1,134 @@
+// Least is an extender that decides nothing: every node will do, and a pod is bound where the
+// scheduler says, with annotations as long as a decision's. It serves plain HTTP, keeps no state and
+// reads no more of a body than it has to. What kube-scheduler reaches with it is the most that any
+// extender behind the same entry can reach on the machine.
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+)
+
+var namesField = []byte(`"NodeNames":`)
+
+// names returns what follows the field in a scheduler's body, where it is the last one.
+func names(request *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	at := bytes.LastIndex(body, namesField)
+	if at < 0 {
+		return nil, errors.New("the body has no NodeNames")
+	}
+	return bytes.TrimRight(body[at+len(namesField):], "} \n"), nil
+}
+
+func filter(answer http.ResponseWriter, request *http.Request) {
+	list, err := names(request)
+	if err != nil {
+		http.Error(answer, err.Error(), http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(answer, `{"NodeNames":%s}`, list)
+}
+
+func prioritize(answer http.ResponseWriter, request *http.Request) {
+	var hosts []string
+	list, err := names(request)
+	if err == nil {
+		err = json.Unmarshal(list, &hosts)
+	}
+	if err != nil {
+		http.Error(answer, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var text bytes.Buffer
+	for at, host := range hosts {
+		fmt.Fprintf(&text, `,{"Host":%q,"Score":%d}`, host, at%11)
+	}
+	fmt.Fprintf(answer, "[%s]", bytes.TrimPrefix(text.Bytes(), []byte(",")))
+}
+
+const binding = `{"apiVersion":"v1","kind":"Binding","metadata":{"name":%[1]q,"namespace":%[2]q,` +
+	`"uid":%[3]q,"annotations":{"tencent.com/predicate-gpu-idx-0":"3",` +
+	`"tencent.com/gpu-assigned":"false","tencent.com/predicate-time":"1700000000000000000",` +
+	`"tencent.com/predicate-node":%[4]q}},` +
+	`"target":{"apiVersion":"v1","kind":"Node","name":%[4]q}}`
+
+type binder struct {
+	client *http.Client
+	server string
+}
+
+func (b binder) bind(asked io.Reader) error {
+	var what struct{ PodName, PodNamespace, PodUID, Node string }
+	if err := json.NewDecoder(asked).Decode(&what); err != nil {
+		return err
+	}
+	url := fmt.Sprintf("%s/api/v1/namespaces/%s/pods/%s/binding", b.server, what.PodNamespace, what.PodName)
+	body := fmt.Sprintf(binding, what.PodName, what.PodNamespace, what.PodUID, what.Node)
+	response, err := b.client.Post(url, "application/json", bytes.NewBufferString(body))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusCreated {
+		err = fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return err
+}
+
+func (b binder) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	var said struct{ Error string }
+	if err := b.bind(request.Body); err != nil {
+		said.Error = err.Error()
+	}
+	if err := json.NewEncoder(answer).Encode(said); err != nil {
+		log.Print(err)
+	}
+}
+
+func client(certificate, key, authority string) (*http.Client, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate", authority)
+	}
+	settings := &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}}, nil
+}
+
+func main() {
+	listen := flag.String("listen", "", "address and port")
+	server := flag.String("server", "", "the API server's URL")
+	certificate := flag.String("certificate", "", "an administrator's")
+	key := flag.String("key", "", "of the certificate")
+	authority := flag.String("authority", "", "the API server's")
+	flag.Parse()
+	found, err := client(*certificate, *key, *authority)
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.HandleFunc("/scheduler/filter", filter)
+	http.HandleFunc("/scheduler/prioritize", prioritize)
+	http.Handle("/scheduler/bind", binder{client: found, server: *server})
+	log.Fatal(http.ListenAndServe(*listen, nil))
+}
