@@ -64,6 +64,7 @@ def test_processes_get_equal_shares(machine: Machine) -> None:
     assert 0.2 < ran_us[0] / sum(ran_us) < 0.8
 
 
+@pytest.mark.clock
 def test_a_process_alone_has_the_whole_card(machine: Machine) -> None:
     kernels = int(machine.run("tests/client", "0", "spin", "5000", "0.5").stdout)
     assert 80 <= kernels <= 101
