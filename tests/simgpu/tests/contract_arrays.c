@@ -1,6 +1,6 @@
 /* Arrays and mipmapped arrays. Rules of descriptors and errors: the documentation of the calls in
  * CUDA 12.2; extents: the programming guide's technical specifications for 8.0. The bytes are
- * ours: rows of 64 bytes, eight rows a block, granules of 2 MiB. */
+ * ours: rows of 64 bytes, eight rows a block, and then as a request of that size. */
 #include <string.h>
 
 #include "checks.h"
@@ -32,6 +32,30 @@ static void an_array_takes_padded_rows_in_granules(void) {
     EXPECT(cost_of((CUDA_ARRAY3D_DESCRIPTOR){1, 8192, 16, UINT8, 1, 0}, CUDA_SUCCESS) == 8 * MIB);
     EXPECT(cost_of((CUDA_ARRAY3D_DESCRIPTOR){256, 256, 256, FLOAT32, 4, 0}, CUDA_SUCCESS) ==
            256 * MIB);
+}
+
+/* Ours, by likeness with small requests of cuMemAlloc. */
+static void small_arrays_share_a_granule(void) {
+    CUarray arrays[33];
+    CUmipmappedArray mipmap;
+    CUdeviceptr address;
+    CUDA_ARRAY3D_DESCRIPTOR d = {64, 256, 0, FLOAT32, 1, 0}; /* 64 KiB */
+    CUDA_ARRAY3D_DESCRIPTOR large = {1024, 264, 0, FLOAT32, 1, 0};
+    new_context(0);
+    size_t before = free_bytes();
+    for (int i = 0; i < 30; i++)
+        OK(cuArray3DCreate_v2(&arrays[i], &d));
+    OK(cuMipmappedArrayCreate(&mipmap, &d, 1));
+    OK(cuMemAlloc_v2(&address, 1 << 16));
+    EXPECT(before - free_bytes() == GRANULE);
+    for (int i = 30; i < 33; i++)
+        OK(cuArray3DCreate_v2(&arrays[i], i < 32 ? &d : &large));
+    EXPECT(before - free_bytes() == 3 * GRANULE); /* one of them has a granule of its own */
+    OK(cuMemFree_v2(address));
+    OK(cuMipmappedArrayDestroy(mipmap));
+    for (int i = 0; i < 33; i++)
+        OK(cuArrayDestroy(arrays[i]));
+    EXPECT(free_bytes() == before);
 }
 
 static void all_ways_of_making_one_take_the_same(void) {
@@ -164,6 +188,7 @@ static void deferred_arrays_take_nothing_and_tell_what_they_need(void) {
 
 static const struct check checks[] = {
     CHECK(an_array_takes_padded_rows_in_granules),
+    CHECK(small_arrays_share_a_granule),
     CHECK(all_ways_of_making_one_take_the_same),
     CHECK(descriptors_are_given_back),
     CHECK(bad_arrays_are_invalid),

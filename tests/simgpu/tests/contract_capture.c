@@ -1,31 +1,8 @@
 /* What a CUDA program may rely on of stream capture. */
 #include <pthread.h>
 
+#include "capturing.h"
 #include "checks.h"
-
-static CUstream new_stream(unsigned flags) {
-    CUstream stream;
-    OK(cuStreamCreate(&stream, flags));
-    return stream;
-}
-
-static CUstream capturing(int mode) {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    OK(cuStreamBeginCapture_v2(stream, mode));
-    return stream;
-}
-
-static int status_of(CUstream stream) {
-    int status;
-    OK(cuStreamIsCapturing(stream, &status));
-    return status;
-}
-
-static size_t node_count(CUgraph graph) {
-    size_t count;
-    OK(cuGraphGetNodes(graph, NULL, &count));
-    return count;
-}
 
 /* Runs a function on a thread that has the context. */
 static CUcontext shared;

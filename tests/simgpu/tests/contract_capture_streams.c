@@ -1,29 +1,6 @@
 /* What a CUDA program may rely on of captures that several streams take part in. */
+#include "capturing.h"
 #include "checks.h"
-
-static CUstream new_stream(unsigned flags) {
-    CUstream stream;
-    OK(cuStreamCreate(&stream, flags));
-    return stream;
-}
-
-static CUstream capturing(int mode) {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    OK(cuStreamBeginCapture_v2(stream, mode));
-    return stream;
-}
-
-static int status_of(CUstream stream) {
-    int status;
-    OK(cuStreamIsCapturing(stream, &status));
-    return status;
-}
-
-static size_t node_count(CUgraph graph) {
-    size_t count;
-    OK(cuGraphGetNodes(graph, NULL, &count));
-    return count;
-}
 
 static void streams_fork_and_join_by_events(void) {
     CUevent fork, join;

@@ -1,30 +1,7 @@
 /* Which memory a stream-ordered allocation gets. Rules: the documentation of the pools' attributes
  * in CUDA 12.2, and the programming guide's chapter "Stream Ordered Memory Allocator". */
 #include "checks.h"
-
-/* Ours: what cudaMemPoolAttrReservedMemCurrent shows after a small request. */
-#define CHUNK (32 * MIB)
-
-enum { REUSE_EVENT = 1, REUSE_WAIT = 3, RESERVED = 5 };
-enum { USED = 7 };
-
-static CUmemoryPool default_pool(void) {
-    CUmemoryPool pool;
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    return pool;
-}
-
-static uint64_t figure(CUmemoryPool pool, int attribute) {
-    uint64_t value;
-    OK(cuMemPoolGetAttribute(pool, attribute, &value));
-    return value;
-}
-
-static CUdeviceptr take(size_t bytes, CUstream stream) {
-    CUdeviceptr address;
-    OK(cuMemAllocAsync(&address, bytes, stream));
-    return address;
-}
+#include "pools.h"
 
 /* A free is work of its stream: until the stream comes to it, others don't get the memory. */
 static void a_free_waits_for_the_work_before_it(void) {

@@ -3,24 +3,7 @@
 #include <string.h>
 
 #include "checks.h"
-
-/* Ours: what cudaMemPoolAttrReservedMemCurrent shows after a small request. */
-#define CHUNK (32 * MIB)
-
-enum { THRESHOLD = 4, RESERVED = 5 };
-enum { RESERVED_HIGH = 6, USED = 7, USED_HIGH = 8 };
-
-static CUmemoryPool default_pool(void) {
-    CUmemoryPool pool;
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    return pool;
-}
-
-static uint64_t figure(CUmemoryPool pool, int attribute) {
-    uint64_t value;
-    OK(cuMemPoolGetAttribute(pool, attribute, &value));
-    return value;
-}
+#include "pools.h"
 
 static void set(CUmemoryPool pool, int attribute, uint64_t value) {
     OK(cuMemPoolSetAttribute(pool, attribute, &value));
@@ -30,12 +13,6 @@ static CUmemPoolProps properties(int handle_types) {
     return (CUmemPoolProps){.allocType = CU_MEM_ALLOCATION_PINNED,
                             .handleTypes = handle_types,
                             .location = {CU_MEM_LOCATION_DEVICE, 0}};
-}
-
-static CUdeviceptr take(size_t bytes, CUstream stream) {
-    CUdeviceptr address;
-    OK(cuMemAllocAsync(&address, bytes, stream));
-    return address;
 }
 
 static void a_pool_reserves_chunks_and_counts_what_is_used(void) {

@@ -1,7 +1,7 @@
 /* CUDA arrays: memory without an address, in a layout of the driver's.
  *
  * Rows are padded to 64 bytes and counted up to a multiple of 8: a block of that size is what the
- * card stores together. The whole is taken in granules of its own. */
+ * card stores together. The whole is taken as any request is: a small one shares a granule. */
 #include "array.h"
 
 #include <stdlib.h>
@@ -71,15 +71,24 @@ struct array *array_find(CUarray handle) {
     return NULL;
 }
 
+bool array_memory(struct context *context, uint64_t bytes, struct memory *memory) {
+    *memory = (struct memory){.bytes = bytes, .kind = MEMORY_DEVICE, .context = context};
+    if (!bytes || heap_take(memory, false))
+        return true;
+    memory->bytes = 0;
+    return false;
+}
+
 struct array *array_add(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
-                        uint64_t taken_bytes) {
+                        uint64_t bytes) {
     struct array *array = calloc(1, sizeof *array);
-    if (!array)
+    if (!array || !array_memory(context, bytes, &array->memory)) {
+        free(array);
         return NULL;
-    *array = (struct array){.next = context->arrays,
-                            .context = context,
-                            .descriptor = *descriptor,
-                            .taken_bytes = taken_bytes};
+    }
+    array->next = context->arrays;
+    array->context = context;
+    array->descriptor = *descriptor;
     context->arrays = array;
     return array;
 }
@@ -89,8 +98,8 @@ void array_remove(struct array *array) {
     while (*link != array)
         link = &(*link)->next;
     *link = array->next;
-    if (array->taken_bytes)
-        sim_memory_give(driver.state, driver.client, array->context->card, array->taken_bytes);
+    if (array->memory.bytes)
+        heap_give(&array->memory);
     free(array);
 }
 
@@ -101,14 +110,9 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descriptor) 
         rc = array_check(descriptor);
     if (rc != CUDA_SUCCESS)
         return rc;
-    uint64_t bytes = array_is_deferred(descriptor) ? 0 : heap_charge_bytes(array_bytes(descriptor));
+    uint64_t bytes = array_is_deferred(descriptor) ? 0 : array_bytes(descriptor);
     pthread_mutex_lock(&driver.lock);
-    struct array *array = NULL;
-    if (sim_memory_take(driver.state, driver.client, context->card, bytes)) {
-        array = array_add(context, descriptor, bytes);
-        if (!array)
-            sim_memory_give(driver.state, driver.client, context->card, bytes);
-    }
+    struct array *array = array_add(context, descriptor, bytes);
     pthread_mutex_unlock(&driver.lock);
     if (!array)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -12,7 +12,7 @@ struct array {
     struct array *next;
     struct context *context;
     CUDA_ARRAY3D_DESCRIPTOR descriptor;
-    uint64_t taken_bytes;
+    struct memory memory;  /* its own; no bytes: it has none */
     struct mipmap *mipmap; /* whose level it is: that one's memory */
 };
 
@@ -21,15 +21,17 @@ struct mipmap {
     struct context *context;
     CUDA_ARRAY3D_DESCRIPTOR descriptor;
     unsigned count;
-    uint64_t taken_bytes;
+    struct memory memory;    /* likewise, for all levels */
     struct backing *backing; /* external memory that it lies on */
     struct array *levels[LEVELS_MAX];
 };
 
 struct array *array_find(CUarray handle);
-/* An array with taken_bytes of the card, which the caller took; NULL without memory. */
+/* An array with so many bytes of the card; NULL without memory. */
 struct array *array_add(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
-                        uint64_t taken_bytes);
+                        uint64_t bytes);
+/* Memory for arrays: heap_take that leaves no bytes alone; none on failure. */
+bool array_memory(struct context *context, uint64_t bytes, struct memory *memory);
 void array_remove(struct array *array);
 uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *descriptor);
 /* Sparse arrays and those with deferred mapping take no memory themselves. */

@@ -64,39 +64,18 @@ void block_free(struct memory memory, struct stream *stream) {
 
 /* Memory that is no pool's is given back at the call: no work here touches memory, so no program
  * can tell, save by watching the free bytes while work is queued. */
-static CUresult release(struct memory *memory, struct stream *stream) {
-    switch (memory->kind) {
-    case MEMORY_POOL:
-        block_free(*memory, stream);
-        return CUDA_SUCCESS;
-    case MEMORY_DEVICE:
-    case MEMORY_MANAGED:
-        heap_free(*memory);
-        return CUDA_SUCCESS;
-    case MEMORY_GRAPH:
-        return graph_memory_give(memory->base);
-    case MEMORY_SHARED:
-        if (memory->opens)
-            return CUDA_ERROR_INVALID_VALUE;
-        backing_hide(*memory);
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream_handle) {
     struct context *context;
     struct stream *stream;
     CUresult rc = find_stream(stream_handle, &context, &stream);
     if (rc != CUDA_SUCCESS)
         return rc;
-    struct memory *memory = memory_find(address);
+    const struct memory *memory = memory_find(address);
     rc = CUDA_ERROR_INVALID_VALUE;
     if (stream->capture)
         rc = capture_free(stream, address);
-    else if (memory && memory->base == address)
-        rc = release(memory, stream);
+    else if (memory && memory->base == address && memory->kind != MEMORY_EXTERNAL)
+        rc = memory_release(*memory, stream);
     pthread_mutex_unlock(&driver.lock);
     return rc;
 }

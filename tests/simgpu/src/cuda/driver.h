@@ -134,6 +134,10 @@ struct memory {
 CUresult heap_allocate(struct context *context, uint64_t bytes, enum memory_kind kind, bool low,
                        uint64_t *address);
 void heap_free(struct memory memory);
+/* Room of memory->context for memory->bytes, without an entry in the registry; what array.c holds.
+ * driver.lock held. */
+bool heap_take(struct memory *memory, bool low);
+void heap_give(const struct memory *memory);
 void *heap_map(uint64_t bytes, bool low);   /* untouched address space, or NULL */
 uint64_t heap_charge_bytes(uint64_t bytes); /* what a request of its own granules takes */
 /* Makes an allocation's block (its own, or the granule it shares) an object that other processes
@@ -238,6 +242,10 @@ struct block *block_take(struct pool *pool, struct stream *stream, uint64_t byte
 /* stream NULL: all work is over. */
 void block_give(struct block *block, struct stream *stream);
 void block_free(struct memory memory, struct stream *stream);
+
+/* memory.c: gives back what needs no more waiting than for a stream (NULL: none). What was opened
+ * by IPC or mapped into a reserved range has calls of its own. driver.lock held. */
+CUresult memory_release(struct memory memory, struct stream *stream);
 void pool_trim(struct pool *pool, uint64_t keep_bytes);
 void pool_settle(struct pool *pool); /* frees a destroyed pool with its last block */
 /* After a synchronisation on the card: pools go down to their thresholds. Takes driver.lock. */

@@ -154,18 +154,24 @@ static CUresult run(struct graph_exec *exec, struct stream *stream) {
     return rc;
 }
 
+/* The stream that an executable graph is for, when it may take work now. driver.lock held. */
+static CUresult enter(struct context *context, const struct graph_exec *exec, CUstream handle,
+                      struct stream **stream) {
+    *stream = stream_of_handle(context, handle);
+    if (!exec_is(exec))
+        return CUDA_ERROR_INVALID_VALUE;
+    return *stream ? capture_enter(*stream) : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     struct context *context;
+    struct stream *stream;
     CUresult rc = context_current(&context);
     if (rc != CUDA_SUCCESS)
         return rc;
     launch_wait_for_room(context);
     pthread_mutex_lock(&driver.lock);
-    struct stream *stream = stream_of_handle(context, handle);
-    if (!exec_is(exec))
-        rc = CUDA_ERROR_INVALID_VALUE;
-    else
-        rc = stream ? capture_enter(stream) : CUDA_ERROR_INVALID_HANDLE;
+    rc = enter(context, exec, handle, &stream);
     if (rc == CUDA_SUCCESS)
         rc = stream->capture ? capture(stream, exec) : run(exec, stream);
     pthread_mutex_unlock(&driver.lock);
@@ -179,15 +185,12 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
 /* Only checks: what an upload would move costs nothing here. */
 CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
     struct context *context;
+    struct stream *stream;
     CUresult rc = context_current(&context);
     if (rc != CUDA_SUCCESS)
         return rc;
     pthread_mutex_lock(&driver.lock);
-    struct stream *stream = stream_of_handle(context, handle);
-    if (!exec_is(exec))
-        rc = CUDA_ERROR_INVALID_VALUE;
-    else
-        rc = stream ? capture_enter(stream) : CUDA_ERROR_INVALID_HANDLE;
+    rc = enter(context, exec, handle, &stream);
     if (rc == CUDA_SUCCESS && stream->capture)
         rc = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     pthread_mutex_unlock(&driver.lock);

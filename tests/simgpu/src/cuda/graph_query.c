@@ -168,38 +168,31 @@ CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const
     return change(graph, from, to, count, true);
 }
 
-/* From 12.3 on edges may carry data; here none does, so what is asked for is zero. */
-static void no_data(CUgraphEdgeData *edges, const size_t *count) {
-    if (edges && count)
-        memset(edges, 0, *count * sizeof *edges);
-}
-
 CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                       const CUgraphEdgeData *edges, size_t count) {
     (void)edges;
     return change(graph, from, to, count, false);
 }
 
+/* From 12.3 on edges may carry data; here none does, so what is given out is zero. */
+static CUresult without_data(CUresult rc, const CUgraphNode *given, CUgraphEdgeData *edges,
+                             const size_t *count) {
+    if (rc == CUDA_SUCCESS && given && edges)
+        memset(edges, 0, *count * sizeof *edges);
+    return rc;
+}
+
 CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
                             CUgraphEdgeData *edges, size_t *count) {
-    CUresult rc = cuGraphGetEdges(graph, from, to, count);
-    if (rc == CUDA_SUCCESS && from)
-        no_data(edges, count);
-    return rc;
+    return without_data(cuGraphGetEdges(graph, from, to, count), from, edges, count);
 }
 
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges,
                                        size_t *count) {
-    CUresult rc = cuGraphNodeGetDependencies(node, out, count);
-    if (rc == CUDA_SUCCESS && out)
-        no_data(edges, count);
-    return rc;
+    return without_data(cuGraphNodeGetDependencies(node, out, count), out, edges, count);
 }
 
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges,
                                          size_t *count) {
-    CUresult rc = cuGraphNodeGetDependentNodes(node, out, count);
-    if (rc == CUDA_SUCCESS && out)
-        no_data(edges, count);
-    return rc;
+    return without_data(cuGraphNodeGetDependentNodes(node, out, count), out, edges, count);
 }

@@ -117,23 +117,31 @@ static void free_small(const struct memory *memory) {
     free(granule);
 }
 
+bool heap_take(struct memory *memory, bool low) {
+    if (memory->bytes <= SMALL_BYTES && !low && memory->kind != MEMORY_MANAGED)
+        return allocate_small(memory->context, memory);
+    memory->base = take_granules(memory->context, heap_charge_bytes(memory->bytes), low);
+    return memory->base;
+}
+
+void heap_give(const struct memory *memory) {
+    if (memory->granule)
+        free_small(memory);
+    else
+        give_granules(memory->context, memory->base, heap_charge_bytes(memory->bytes),
+                      memory->object);
+}
+
 CUresult heap_allocate(struct context *context, uint64_t bytes, enum memory_kind kind, bool low,
                        uint64_t *address) {
     struct memory memory = {
         .bytes = bytes, .kind = kind, .context = context, .device = context->device};
-    bool ok = false;
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&driver.lock);
-    if (bytes <= SMALL_BYTES && !low && kind != MEMORY_MANAGED)
-        ok = allocate_small(context, &memory);
-    else
-        ok = (memory.base = take_granules(context, heap_charge_bytes(bytes), low)) != 0;
+    bool ok = heap_take(&memory, low);
     if (ok && !memory_add(&memory)) {
-        if (memory.granule)
-            free_small(&memory);
-        else
-            give_granules(context, memory.base, heap_charge_bytes(bytes), 0);
+        heap_give(&memory);
         ok = false;
     }
     pthread_mutex_unlock(&driver.lock);
@@ -143,10 +151,7 @@ CUresult heap_allocate(struct context *context, uint64_t bytes, enum memory_kind
 
 void heap_free(struct memory memory) {
     memory_remove(memory.base);
-    if (memory.granule)
-        free_small(&memory);
-    else
-        give_granules(memory.context, memory.base, heap_charge_bytes(memory.bytes), memory.object);
+    heap_give(&memory);
 }
 
 /* What other processes opened here goes with the context that it was opened in. */

@@ -76,27 +76,22 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
     return rc;
 }
 
-/* Gives back what needs no more waiting; driver.lock held. What was opened by IPC or mapped into a
- * reserved range has calls of its own. */
-static CUresult free_at(CUdeviceptr address) {
-    struct memory *memory = memory_find(address);
-    if (!memory || memory->base != address)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (memory->kind) {
+CUresult memory_release(struct memory memory, struct stream *stream) {
+    switch (memory.kind) {
     case MEMORY_DEVICE:
     case MEMORY_MANAGED:
-        heap_free(*memory);
+        heap_free(memory);
         return CUDA_SUCCESS;
     case MEMORY_POOL:
-        block_free(*memory, NULL);
+        block_free(memory, stream);
         return CUDA_SUCCESS;
     case MEMORY_GRAPH:
-        return graph_memory_give(address);
+        return graph_memory_give(memory.base);
     case MEMORY_EXTERNAL:
     case MEMORY_SHARED:
-        if (memory->opens)
+        if (memory.opens)
             return CUDA_ERROR_INVALID_VALUE;
-        backing_hide(*memory);
+        backing_hide(memory);
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -119,7 +114,9 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
     if (context && memory)
         context_wait(context);
     pthread_mutex_lock(&driver.lock);
-    rc = free_at(address);
+    memory = memory_find(address);
+    rc = memory && memory->base == address ? memory_release(*memory, NULL)
+                                           : CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&driver.lock);
     return rc;
 }

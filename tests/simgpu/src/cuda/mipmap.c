@@ -53,8 +53,8 @@ static void remove_mipmap(struct mipmap *mipmap) {
     *link = mipmap->next;
     if (mipmap->backing)
         backing_release(mipmap->backing);
-    if (mipmap->taken_bytes)
-        sim_memory_give(driver.state, driver.client, mipmap->context->card, mipmap->taken_bytes);
+    if (mipmap->memory.bytes)
+        heap_give(&mipmap->memory);
     free(mipmap);
 }
 
@@ -73,17 +73,16 @@ CUresult mipmap_make(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *des
                      unsigned levels, struct backing *backing, struct mipmap **out) {
     struct mipmap *mipmap = calloc(1, sizeof *mipmap);
     bool lent = backing || array_is_deferred(descriptor);
-    uint64_t bytes = lent ? 0 : heap_charge_bytes(mipmap_bytes(descriptor, levels));
-    if (!mipmap || !sim_memory_take(driver.state, driver.client, context->card, bytes)) {
+    uint64_t bytes = lent ? 0 : mipmap_bytes(descriptor, levels);
+    if (!mipmap || !array_memory(context, bytes, &mipmap->memory)) {
         free(mipmap);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *mipmap = (struct mipmap){.next = context->mipmaps,
-                              .context = context,
-                              .descriptor = *descriptor,
-                              .count = levels_of(descriptor, levels),
-                              .taken_bytes = bytes,
-                              .backing = backing};
+    mipmap->next = context->mipmaps;
+    mipmap->context = context;
+    mipmap->descriptor = *descriptor;
+    mipmap->count = levels_of(descriptor, levels);
+    mipmap->backing = backing;
     context->mipmaps = mipmap;
     if (backing)
         backing->references++;
