@@ -67,6 +67,14 @@ class FakeDriver:
         return query
 
 
+def _by_uuid(driver: FakeDriver, uuid: str) -> FakeCard:
+    """Return the newest handle: a card that was found again has one more."""
+    for card in reversed(driver.cards):
+        if card.uuid == uuid:
+            return card
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+
 def _level(driver: FakeDriver, one: FakeCard, two: FakeCard) -> int:
     pair = sorted((driver.cards.index(one), driver.cards.index(two)))
     return driver.levels.get((pair[0], pair[1]), int(pynvml.NVML_TOPOLOGY_SYSTEM))
@@ -105,6 +113,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "nvmlSystemGetDriverVersion": lambda _: "470.256.02",
     "nvmlSystemGetCudaDriverVersion_v2": lambda _: 11040,
     "nvmlDeviceGetHandleByIndex": lambda driver, index: driver.cards[index],
+    "nvmlDeviceGetHandleByUUID": _by_uuid,
     "nvmlDeviceGetPciInfo": lambda _, card: types.SimpleNamespace(busId=card.bus),
     "nvmlDeviceGetUUID": lambda _, card: card.uuid,
     "nvmlDeviceGetMinorNumber": lambda _, card: card.minor,

@@ -140,6 +140,14 @@ def test_a_critical_xid_blames_its_card_and_a_programs_fault_does_not(
     assert simulation.ask("event 5000") == {"uuid": CARDS[1]["uuid"], "reason": "Xid79"}
 
 
+def test_the_xid_of_a_card_that_is_lost_already_blames_it(simulation: Simulation) -> None:
+    simulation.ask("inventory")
+    assert simulation.ask("event 1") is None
+    simulation.tool("lose", "0")
+    simulation.tool("xid", "0", "79")
+    assert simulation.ask("event 5000") == {"uuid": CARDS[1]["uuid"], "reason": "Xid79"}
+
+
 def test_an_idle_card_has_no_processes(simulation: Simulation) -> None:
     simulation.ask("inventory")
     assert simulation.ask(f"processes {CARDS[0]['uuid']}") == []

@@ -1,10 +1,11 @@
 """Shares on one card, as the sampler meets them: real files, a runtime's socket, a made /proc."""
 
+import contextlib
 import fcntl
 import os
 import pathlib
 import struct
-from types import TracebackType
+from collections.abc import Iterator
 
 from gpustack.adapters import mapped
 from gpustack.adapters.checkpoint import CheckpointFile
@@ -30,43 +31,56 @@ from tests.fakes.cri import FakeCri
 from tests.fakes.nvml import FakeNvml, card
 
 CARD = card(1)  # the UUID of card 0 is the ledger's word for no card
-HOOK = "/usr/local/vcuda/libvcuda.so"
+PLACES = {
+    "hook": "/usr/local/vcuda/libvcuda.so",
+    "limits": "/etc/vcuda/limits",
+    "ledger": "/run/vcuda/ledger",
+}
+OURS = ("hook", "limits", "ledger")
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
 
 
-class Stage:
-    """Containers with shares of one card, and the sampler that watches them."""
+@contextlib.contextmanager
+def stage(root: pathlib.Path) -> Iterator["Stage"]:
+    """Set the stage in a folder of its own."""
+    with contextlib.ExitStack() as closing:
+        cri = FakeCri(root)
+        cri.start()
+        closing.callback(cri.stop)
+        client = CriClient(cri.endpoint)
+        closing.callback(client.close)
+        yield Stage(root, cri, client, closing)
 
-    def __init__(self, root: pathlib.Path) -> None:
+
+class Stage:
+    """Containers with shares of one card, and the sampler that watches them.
+
+    Args:
+        root: a folder of its own.
+        cri: runs the containers.
+        client: what the agent asks ``cri`` by.
+        locks: is told which files are to be closed at the end.
+    """
+
+    def __init__(
+        self, root: pathlib.Path, cri: FakeCri, client: CriClient, locks: contextlib.ExitStack
+    ) -> None:
         self._root = root
         self.now_ns = 10_000_000_000
         self.events: list[ObjectEvent] = []
         self.nvml = FakeNvml(CARD)
-        self.cri = FakeCri(root)
+        self.cri = cri
+        self._client = client
         self.records = Records(CheckpointFile(root / "c.json", version=CHECKPOINT_VERSION))
         self.folders = ContainerFolders(root / "containers", context_bytes=64 << 20)
-        self._locks: dict[str, int] = {}
+        self._locks = locks
+        self._ledgers: dict[str, int] = {}
+        self._names: dict[str, str] = {}  # by the container's ID
         self._hook = root / "hooks" / "0.1.0" / "libvcuda.so"
         self._hook.parent.mkdir(parents=True)
         self._hook.touch()
         self._next_pid = 1000
-
-    def __enter__(self) -> "Stage":
-        self.cri.start()
-        self._client = CriClient(self.cri.endpoint)
         self.start_sampler()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for lock in self._locks.values():
-            os.close(lock)
-        self._client.close()
-        self.cri.stop()
 
     def start_sampler(self) -> None:
         """Begin with a sampler that knows nothing, as after a restart of the agent."""
@@ -97,34 +111,39 @@ class Stage:
         )
         self.records.put(record)
         self.folders.prepare(record.uid, placement, burst)
-        return self.cri.run(record.uid, name)
+        container = self.cri.run(record.uid, name)
+        self._names[container] = name
+        return container
 
-    def process(
-        self, container: str, *, memory_bytes: int, hooked: bool = True, forged: bool = False
-    ) -> int:
-        """Start a process on the card; returns its host PID.
-
-        ``forged``: it maps a file of the hook's name and path that isn't the hook.
-        """
+    def process(self, container: str, *, memory_bytes: int, maps: tuple[str, ...] = OURS) -> int:
+        """Start a process on the card that maps these files; returns its host PID."""
         self._next_pid += 1
         pid = self._next_pid
         folder = self._root / "proc" / str(pid)
         folder.mkdir(parents=True)
         (folder / "cgroup").write_text(f"0::/kubepods/pod1/{container}\n")
         (folder / "comm").write_text("train\n")
-        inode = 1 if forged else self._hook.stat().st_ino
-        library = f"7f0000000000-7f0000001000 r-xp 0 00:00 {inode} {HOOK}\n" if hooked else ""
-        (folder / "maps").write_text(f"400000-401000 r-xp 0 00:00 2 /bin/train\n{library}")
+        self.write_maps(pid, container, maps)
         there = self.nvml.running.get(CARD.uuid, ())
-        found = GpuProcess(pid=pid, memory_bytes=memory_bytes, sm_percent=0)
+        found = GpuProcess(pid=pid, memory_bytes=memory_bytes)
         self.nvml.running[CARD.uuid] = (*there, found)
         return pid
 
+    def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
+        """Say which of our files a process maps; "~": one of that name that isn't ours."""
+        lines = ["400000-401000 r-xp 0 00:00 2 /bin/train", "401000-402000 rw-p 0 00:00 0"]
+        for name in names:
+            inode = 1 if name.startswith("~") else self._own(container, name).stat().st_ino
+            place = PLACES[name.removeprefix("~")]
+            lines.append(f"7f0000000000-7f0000001000 r-xp 0 00:00 {inode} {place}")
+        (self._root / "proc" / str(pid) / "maps").write_text("\n".join(lines))
+
     def write_ledger(self, name: str, *, used_bytes: int = 0, last_want_ns: int = 0) -> None:
         """Let a process of a container write what it uses, and live."""
-        if name not in self._locks:
-            self._locks[name] = os.open(self._file(name, "ledger"), os.O_RDWR)
-        fd = self._locks[name]
+        if name not in self._ledgers:
+            self._ledgers[name] = os.open(self._file(name, "ledger"), os.O_RDWR)
+            self._locks.callback(os.close, self._ledgers[name])
+        fd = self._ledgers[name]
         offset = ledger.slot_offset(0)
         entry = ledger.ENTRY.pack(used_bytes // ledger.UNIT_BYTES, 0, 1, 0, last_want_ns, 0, 0)
         os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7) + entry, offset)
@@ -140,6 +159,16 @@ class Stage:
     def card(self, name: str) -> CardActivity:
         (found,) = self.page(name).cards
         return found
+
+    def set_burst(self, name: str, percent: int) -> None:
+        """Change a container's ceiling while it runs."""
+        (record,) = (each for each in self.records.all() if each.name == name)
+        self.folders.prepare(record.uid, record.containers[0].placement, percent)
+
+    def _own(self, container: str, name: str) -> pathlib.Path:
+        if name == "hook":
+            return self._hook
+        return self._file(self._names[container], name)
 
     def _file(self, name: str, what: str) -> pathlib.Path:
         return self.folders.path(f"uid-{name}", name) / what

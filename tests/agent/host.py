@@ -12,6 +12,7 @@ from gpustack.agent.app import Agent
 from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.pods import finished
 from tests.fakes.cri import FakeCri
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kubelet import FakeKubelet
@@ -73,6 +74,11 @@ def decision(*cards: tuple[int, ...], cores: int, memory: int, now_ns: int = 1) 
         for index, minors in enumerate(cards)
     )
     return encode_decision(KEYS, Placement(node=NODE, containers=placed), now_ns)
+
+
+def card_of(answer: Any) -> str:
+    """Return the first device node of an answer to Allocate."""
+    return str(answer.devices[0].host_path)
 
 
 class Host:
@@ -162,6 +168,25 @@ class Host:
         """Give the pod to the API server, bound to this node; return it with the server's UID."""
         created = self.api.create("pods", pod)
         return dict(created)
+
+    def share(self, name: str = "p", minor: int = 1, *, now_ns: int = 1, second: int = 0) -> Pod:
+        """Create a pod of one container, for which half of a card was decided.
+
+        ``now_ns`` is when that was, ``second`` when the pod was made.
+        """
+        written = decision((minor,), cores=50, memory=32, now_ns=now_ns)
+        pod = make_pod(name, container("c0", 50, 32), annotations=written)
+        pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{second:02d}Z"
+        return self.create(pod)
+
+    def whole_card(self, name: str = "big", minor: int = 1) -> Pod:
+        """Create a pod of one container, for which all of a card was decided."""
+        written = decision((minor,), cores=100, memory=0)
+        return self.create(make_pod(name, container("c0", 100), annotations=written))
+
+    def is_failed(self, pod: Pod) -> bool:
+        """Say whether the API server knows that the pod has ended."""
+        return finished(self.api.get("pods", pod["metadata"]["name"]))
 
     def end(self, pod: Pod, phase: str = "Succeeded") -> None:
         name = pod["metadata"]["name"]

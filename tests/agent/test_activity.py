@@ -11,6 +11,7 @@ from gpustack.agent.activity import bursts
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
 from gpustack.wire.ledger import CardUse, LedgerReading
+from tests.agent import activity
 from tests.agent.activity import CARD, Stage
 
 MIB = 1 << 20
@@ -19,7 +20,7 @@ OWNERS = ("a", "b", "c", "d")
 
 @pytest.fixture
 def stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
-    with Stage(tmp_path) as stage:
+    with activity.stage(tmp_path) as stage:
         yield stage
 
 
@@ -124,7 +125,7 @@ def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
     stage.process(container, memory_bytes=MIB)
     stage.sampler.look()
     assert not stage.events
-    loose = stage.process(container, memory_bytes=MIB, hooked=False)
+    loose = stage.process(container, memory_bytes=MIB, maps=())
     stage.sampler.look()
     stage.sampler.look()
     (event,) = stage.events
@@ -133,8 +134,45 @@ def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
     assert stage.escapes.unhooked == 1
 
 
+def test_a_container_is_reported_once_though_its_ceiling_changes(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=MIB, maps=())
+    stage.cut_ledger("one")
+    stage.sampler.look()
+    stage.set_burst("one", 90)
+    stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["LedgerDamaged", "UnhookedProcess"]
+    assert (stage.escapes.damaged, stage.escapes.unhooked) == (1, 1)
+
+
+def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:
+    container = stage.share("one")
+    pid = stage.process(container, memory_bytes=MIB, maps=())
+    stage.sampler.look()
+    stage.write_maps(pid, container, ("hook",))
+    for _ in range(3):
+        stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
+
+
+@pytest.mark.parametrize(
+    "maps", [("hook", "~limits", "ledger"), ("hook", "limits", "~ledger"), ("hook",)]
+)
+def test_a_process_that_maps_files_of_its_own_for_ours_is_reported_at_the_second_look(
+    stage: Stage, maps: tuple[str, ...]
+) -> None:
+    pid = stage.process(stage.share("one"), memory_bytes=MIB, maps=maps)
+    stage.sampler.look()
+    assert not stage.events, "it may be about to map them"
+    for _ in range(3):
+        stage.sampler.look()
+    (event,) = stage.events
+    assert event.reason == "ForeignLimits"
+    assert f"train (host PID {pid})" in str(event.message)
+    assert stage.escapes.foreign == 1
+
+
 def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage) -> None:
-    stage.process(stage.share("one"), memory_bytes=MIB, forged=True)
+    stage.process(stage.share("one"), memory_bytes=MIB, maps=("~hook", "limits", "ledger"))
     stage.sampler.look()
     assert [each.reason for each in stage.events] == ["UnhookedProcess"]
 
@@ -152,10 +190,12 @@ def test_what_a_container_left_goes_with_it(stage: Stage) -> None:
 @given(st.lists(st.integers(0, 1000), min_size=1), st.lists(st.integers(0, 1000), min_size=1))
 def test_unaccounted_is_the_lowest_of_the_last_three(seen: list[int], charged: list[int]) -> None:
     samples = [max(0, a - b) for a, b in zip(seen, charged, strict=False)]
-    found = Unaccounted()
+    found, owner = Unaccounted(), ("pod", "c")
+    found.begin(owner, CARD.uuid, 7)
     for at, (a, b) in enumerate(zip(seen, charged, strict=False)):
-        lowest = found.add(("pod", "c"), CARD.uuid, seen_bytes=a, charged_bytes=b)
-        assert lowest == min([0, 0, *samples[: at + 1]][-3:])
+        found.add(owner, CARD.uuid, seen_bytes=a, charged_bytes=b)
+        lowest = min([7, 7, *samples[: at + 1]][-3:])
+        assert found.bytes_of(owner, CARD.uuid) == found.total_bytes() == lowest
 
 
 @given(st.dictionaries(st.sampled_from(OWNERS), st.none() | st.integers(0, 3_000_000_000)))

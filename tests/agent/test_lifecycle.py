@@ -8,13 +8,8 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.agent.containers.records import Source
-from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, container, decision, make_pod
+from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, card_of, container, make_pod
 from tests.fakes.kubelet import AdmissionError
-
-
-def _share(host: Host, name: str = "p", minor: int = 1) -> Pod:
-    written = decision((minor,), cores=50, memory=32)
-    return host.create(make_pod(name, container("c0", 50, 32), annotations=written))
 
 
 def _uid(pod: Pod) -> str:
@@ -23,7 +18,7 @@ def _uid(pod: Pod) -> str:
 
 def test_a_verified_pod_is_told_that_its_cards_are_assigned(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     assert host.annotations(pod)[KEYS.gpu_assigned] == "false"
     host.kubelet.start_container(pod, "c0", CORE)
@@ -46,7 +41,7 @@ def test_a_pod_is_assigned_only_when_all_of_its_containers_are_verified(host: Ho
 
 def test_devices_that_the_kubelet_gave_another_pod_stop_the_start(host: Host) -> None:
     host.start_agent()
-    one, other = _share(host, "one", 0), _share(host, "other", 1)
+    one, other = host.share("one", 0), host.share("other", 1)
     host.kubelet.admit(one)
     host.kubelet.admit(other)
     host.kubelet.swap(one, other)
@@ -57,7 +52,7 @@ def test_devices_that_the_kubelet_gave_another_pod_stop_the_start(host: Host) ->
 
 def test_a_start_with_devices_that_nobody_was_given_is_refused(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     host.agent.records.remove(_uid(pod))
     with pytest.raises(AdmissionError, match="NotAllocated"):
@@ -66,7 +61,7 @@ def test_a_start_with_devices_that_nobody_was_given_is_refused(host: Host) -> No
 
 def test_limits_that_were_damaged_before_the_start_are_written_again(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     limits = host.folder(pod, "c0") / "limits"
     written = mapped.read_limits(limits)
@@ -90,7 +85,7 @@ def test_no_call_of_the_kubelet_waits_for_a_write_to_the_api_server(host: Host) 
 def test_a_write_that_failed_is_made_again_and_one_to_a_dead_pod_is_not(host: Host) -> None:
     host.start_agent()
     host.api.faults.fail("PATCH", "/pods/p/status", status=500, times=2)
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     host.kubelet.start_container(pod, "c0", CORE)
     host.wait_until(lambda: host.annotations(pod)[KEYS.gpu_assigned] == "true")
@@ -101,7 +96,7 @@ def test_a_write_that_failed_is_made_again_and_one_to_a_dead_pod_is_not(host: Ho
 
 def test_the_cards_of_an_ended_pod_are_free_once_its_containers_are_gone(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     running = host.cri.run(_uid(pod), "c0")
     host.end(pod)
@@ -115,35 +110,31 @@ def test_the_cards_of_an_ended_pod_are_free_once_its_containers_are_gone(host: H
 
 def test_a_deleted_pod_frees_its_cards_for_the_next(host: Host) -> None:
     host.start_agent()
-    host.kubelet.admit(_share(host, "one", 1))
+    host.kubelet.admit(host.share("one", 1))
     host.api.delete("pods", "one")
-    big = host.create(
-        make_pod("big", container("c0", 100), annotations=decision((1,), cores=100, memory=0))
-    )
-    assert host.kubelet.admit(big)["c0"].devices[0].host_path == "/dev/nvidia1"
+    big = host.whole_card()
+    assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia1"
 
 
 def test_a_pod_deleted_by_force_keeps_its_cards_until_its_container_has_stopped(
     host: Host,
 ) -> None:
     host.start_agent()
-    pod = _share(host, "one", 1)
+    pod = host.share("one", 1)
     host.kubelet.admit(pod)
     running = host.cri.run(_uid(pod), "c0")
     host.api.delete("pods", "one")
-    big = host.create(
-        make_pod("big", container("c0", 100), annotations=decision((1,), cores=100, memory=0))
-    )
+    big = host.whole_card()
     end = threading.Timer(0.5, lambda: host.cri.exit(running))
     end.start()
-    assert host.kubelet.admit(big)["c0"].devices[0].host_path == "/dev/nvidia1"
+    assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia1"
     assert end.finished.is_set()
     end.join()
 
 
 def test_a_restarted_agent_remembers_and_frees_nothing_that_runs(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     host.kubelet.start_container(pod, "c0", CORE)
     host.cri.run(_uid(pod), "c0")
@@ -160,7 +151,7 @@ def test_a_restarted_agent_remembers_and_frees_nothing_that_runs(host: Host) -> 
 
 def test_a_pod_that_ended_while_the_agent_was_away_is_freed(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     host.stop_agent()
     host.api.delete("pods", "p")
@@ -191,7 +182,7 @@ def test_a_lost_or_broken_checkpoint_is_rebuilt_from_what_runs(
     host: Host, content: str | None
 ) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     response = host.kubelet.admit(pod)["c0"]
     host.cri.run(_uid(pod), "c0", annotations=response.annotations)
     before = host.agent.records.get(_uid(pod))
@@ -213,7 +204,7 @@ def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speak
     host: Host,
 ) -> None:
     host.start_agent()
-    running, crashed = _share(host, "running", 0), _share(host, "crashed", 1)
+    running, crashed = host.share("running", 0), host.share("crashed", 1)
     response = host.kubelet.admit(running)["c0"]
     host.kubelet.admit(crashed)
     host.cri.run(_uid(running), "c0", annotations=response.annotations)
@@ -231,7 +222,7 @@ def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speak
 
 def test_an_agent_that_died_before_it_told_the_pod_tells_it_after_its_restart(host: Host) -> None:
     host.start_agent()
-    pod = _share(host)
+    pod = host.share()
     host.kubelet.admit(pod)
     held = host.api.faults.fail("PATCH", "/pods/p/status", status=503, times=1000)
     host.kubelet.start_container(pod, "c0", CORE)

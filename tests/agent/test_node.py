@@ -58,6 +58,31 @@ def test_a_card_that_a_critical_xid_blames_takes_no_more_work(host: Host) -> Non
     assert host.agent.inventory.node.cards[0].reason == "Xid79"
 
 
+def _becomes(host: Host, reason: str, *faults: CardFault) -> None:
+    """Let the driver find these faults, and wait until the first card has this reason."""
+    host.nvml.set_faults(*faults)
+    host.wait_until(lambda: host.agent.inventory.node.cards[0].reason == reason)
+
+
+def test_a_card_that_was_blamed_and_lost_is_healthy_when_it_is_back(host: Host) -> None:
+    host.start_agent()
+    host.nvml.send_xid(CardFault(uuid=card(0).uuid, reason="Xid79"))
+    _becomes(host, "Xid79")
+    for reason in ("Lost", "NoAnswer"):  # which it is while its driver starts again
+        _becomes(host, reason, CardFault(uuid=card(0).uuid, reason=reason))
+    _becomes(host, "")
+    host.kubelet.wait_for(lambda: len(host.kubelet.plugins[CORE].healthy()) == 200)
+
+
+def test_a_blamed_card_that_was_only_slow_to_answer_takes_no_more_work(host: Host) -> None:
+    host.start_agent()
+    host.nvml.send_xid(CardFault(uuid=card(0).uuid, reason="Xid48"))
+    _becomes(host, "Xid48")
+    _becomes(host, "NoAnswer", CardFault(uuid=card(0).uuid, reason="NoAnswer"))
+    _becomes(host, "Xid48")
+    assert len(host.kubelet.plugins[CORE].healthy()) == 100
+
+
 def test_metrics_show_requests_and_use_of_a_container(host: Host) -> None:
     host.start_agent()
     pod = host.create(
@@ -65,9 +90,7 @@ def test_metrics_show_requests_and_use_of_a_container(host: Host) -> None:
     )
     host.kubelet.admit(pod)
     host.cri.run(pod["metadata"]["uid"], "c0")
-    host.nvml.running[card(1).uuid] = (
-        GpuProcess(pid=os.getpid(), memory_bytes=3 * 1024**3, sm_percent=40),
-    )
+    host.nvml.running[card(1).uuid] = (GpuProcess(pid=os.getpid(), memory_bytes=3 * 1024**3),)
     samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(_get(host, "/metrics"))

@@ -30,6 +30,7 @@ class FakeNvml(Nvml):
         self._arrived = threading.Event()
         self.running: dict[str, tuple[GpuProcess, ...]] = {}
         self.busy_ns: dict[int, int] = {}  # by PID, until somebody asks
+        self.busy_percent: dict[int, int] = {}  # by PID
         self.silent: set[str] = set()
 
     def close(self) -> None:
@@ -66,6 +67,9 @@ class FakeNvml(Nvml):
         if uuid not in {each.uuid for each in self._cards} - self.silent:
             raise NvmlError(f"no card with UUID {uuid}")
         return self.running.get(uuid, ())
+
+    def sm_percent(self, uuid: str) -> dict[int, int]:
+        return {each.pid: self.busy_percent.get(each.pid, 0) for each in self.processes(uuid)}
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         here = {each.pid for each in self.processes(uuid)}

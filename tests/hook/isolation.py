@@ -22,6 +22,8 @@ no tenant reaches:
 - **UnhookedProcess**: an Event on the pod. The agent looks at the memory maps of every process
   that the driver sees on a shared card; one that doesn't map our `libvcuda.so` (the
   file, not its name) is named.
+- **ForeignLimits**: an Event on the pod. The same look finds a process that maps the hook and not
+  the limits and the ledger of its container: it goes by files of its own, or round the hook.
 - **LedgerDamaged**: an Event on the pod whose container wrote over its own accounting.
 - **unaccounted**: memory that the driver sees of a container and its ledger doesn't explain. It
   counts against the share, so that the container's next honest request is refused, and it is a
@@ -64,11 +66,6 @@ DECLARED: Final = (
     (
         "ptrace, LD_AUDIT, or any code that changes the process it runs in",
         "as strong as walking the symbol table by hand, and counted in the same way",
-    ),
-    (
-        "An image whose symbolic link leads a volume's mountPath to /etc/vcuda or /run/vcuda",
-        "neither the admission policy nor the agent sees into images: the tenant's own limits would"
-        " be read. Its ledger stays honest, so the container's use in the metrics tells",
     ),
     (
         "Privileged containers, hostPath volumes, SYS_ADMIN or SYS_PTRACE",

@@ -1,20 +1,22 @@
 """Ways through the files of a share: limits, ledger, environment, mounts."""
 
+import dataclasses
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.escapes import DAMAGED, Escapes
+from gpustack.agent.activity.escapes import DAMAGED, FOREIGN, Escapes
 from gpustack.agent.containers.response import hidden_path
 from gpustack.wire import activity
 from gpustack.wire.layout import LayoutError
-from tests.hook.container import CARD, CONTEXT_BYTES, MIB
+from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, share
 from tests.hook.root import Root
-from tests.hook.ways_out import SHARE, Outcome, escape, unaccounted_bytes
+from tests.hook.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
 
 pytestmark = pytest.mark.long
 HELD = "2048 2"
@@ -44,6 +46,37 @@ def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: 
         assert [event.reason for event in events] == [DAMAGED]
         assert root.seen_bytes(client.pid) == CONTEXT_BYTES + 1000 * MIB
         client.kill()
+
+
+@escape(
+    "Files of one's own for the limits or the ledger: the folder that ours are mounted in is moved"
+    " aside, by root in the container, or an image's symbolic link leads a volume there",
+    Outcome.REPORTED,
+    "the agent's event ForeignLimits: it asks which files the hook maps, by their inodes",
+)
+@pytest.mark.parametrize(("place", "seen"), [("etc/vcuda", "8192 0"), ("run/vcuda", "2048 0")])
+def test_files_in_the_place_of_ours_are_reported(
+    root: Root, tmp_path: pathlib.Path, place: str, seen: str
+) -> None:
+    ours = dataclasses.replace(SHARE, folder=tmp_path / "share")
+    ours.folder.mkdir()
+    for path in ("etc/vcuda/limits", "run/vcuda/ledger"):
+        (ours.folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
+
+    def run(expected: str) -> list[str]:
+        with root.start("/bin/client", "soname", "1000", "hold") as client:
+            assert client.stdout is not None
+            assert client.stdout.readline().strip() == expected
+            reports = reports_of(root, client.pid, share=ours)
+            client.communicate("\n", timeout=30)
+        return reports
+
+    assert run("2048 0") == []
+    aside = (root.folder / place).rename(root.folder / "aside")
+    shutil.copytree(aside, root.folder / place)
+    if place == "etc/vcuda":
+        mapped.publish_limits(root.folder / place / "limits", share(CARD_BYTES))
+    assert run(seen) == [FOREIGN]
 
 
 @escape(

@@ -71,10 +71,15 @@ SHARE = Share(
 )
 
 
-def reports_of(root: Root, *pids: int) -> list[str]:
-    """Return the reasons of the events that the agent sends for processes on a card."""
+def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
+    """Return the reasons of the events that the agent sends for processes on a card.
+
+    The agent looks once a second; what it finds may take it two looks.
+    """
     events: list[ObjectEvent] = []
-    Escapes(events.append, hooks=(root.folder / HOOK_PATH).parents[1]).look_at(SHARE, pids)
+    escapes = Escapes(events.append, hooks=(root.folder / HOOK_PATH).parents[1])
+    for _ in range(3):
+        escapes.look_at(share, pids)
     return [event.reason for event in events]
 
 

@@ -4,7 +4,8 @@ The only importer of `pynvml`. Source of truth: https://docs.nvidia.com/deploy/n
 """
 
 from gpustack.adapters.nvml.errors import NvmlError
-from gpustack.adapters.nvml.library import CardFault, Inventory, Nvml
+from gpustack.adapters.nvml.health import LOST, CardFault
+from gpustack.adapters.nvml.library import Inventory, Nvml
 from gpustack.adapters.nvml.processes import Busy, GpuProcess
 
-__all__ = ["Busy", "CardFault", "GpuProcess", "Inventory", "Nvml", "NvmlError"]
+__all__ = ["LOST", "Busy", "CardFault", "GpuProcess", "Inventory", "Nvml", "NvmlError"]

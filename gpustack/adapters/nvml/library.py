@@ -4,25 +4,23 @@ Cards are kept by UUID: a handle stays valid while its card is there, and a card
 bus keeps its place in the inventory, as an unhealthy one.
 """
 
+import ctypes
 import logging
 import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
-from gpustack.adapters.nvml import links, processes
+from gpustack.adapters.nvml import health, links, processes
 from gpustack.adapters.nvml.errors import NvmlError
+from gpustack.adapters.nvml.health import CardFault
 from gpustack.adapters.nvml.processes import Busy
 from gpustack.model.device import Card, arrange
 from gpustack.model.topology import Links
 
 logger = logging.getLogger(__name__)
-
-# XIDs that a program causes and that say nothing about the card: 13 graphics engine exception,
-# 31 memory page fault, 43 stopped processing, 45 preemptive cleanup, 68 video processor exception,
-# 109 context switch timeout (docs.nvidia.com/deploy/xid-errors).
-_APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
 # CUDA cores in one SM by compute capability (CUDA C++ programming guide, "Compute Capabilities");
 # 128 for all others.
@@ -46,18 +44,6 @@ class Inventory:
     paths: Links = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardFault:
-    """Why a card should get no new work: one word, as `Lost`, `NoAnswer`, `MigEnabled`, `Xid79`."""
-
-    uuid: str
-    reason: str
-
-
-# A card that is cut up (MIG) can't be given as one: CUDA finds its instances, and no card.
-_MIG = "MigEnabled"
-
-
 class Nvml:
     """An open library. Calls may come from several threads; NVML itself is thread-safe.
 
@@ -75,7 +61,9 @@ class Nvml:
             raise NvmlError(f"NVML does not start: {error}") from error
         self._sysfs = sysfs
         self._handles: dict[str, Any] = {}
+        self._silent: set[str] = set()  # the cards that didn't answer when last asked
         self._events: Any = None
+        self._events_are_old = False
 
     def close(self) -> None:
         """Let go of the library."""
@@ -106,36 +94,32 @@ class Nvml:
         return Inventory(cards=arranged, links=tokens, driver=driver, cuda=_cuda(), paths=paths)
 
     def faults(self) -> tuple[CardFault, ...]:
-        """Ask every card for something small; return those that don't answer."""
-        found = []
-        for uuid, handle in self._handles.items():
-            try:
-                pynvml.nvmlDeviceGetMemoryInfo(handle)
-            except pynvml.NVMLError_GpuIsLost:
-                found.append(CardFault(uuid=uuid, reason="Lost"))
-            except pynvml.NVMLError as error:
-                logger.debug("card does not answer uuid=%s error=%s", uuid, error)
-                found.append(CardFault(uuid=uuid, reason="NoAnswer"))
-            else:
-                if _mig_enabled(handle):
-                    found.append(CardFault(uuid=uuid, reason=_MIG))
-        return tuple(found)
+        """Ask every card for something small; return those that don't answer as they should."""
+        reasons = {uuid: self._reason(uuid) for uuid in tuple(self._handles)}
+        silent = {uuid for uuid, reason in reasons.items() if reason in health.SILENT}
+        if self._silent - silent:
+            self._events_are_old = True  # those that are back aren't listened to
+        self._silent = silent
+        return tuple(CardFault(uuid=uuid, reason=why) for uuid, why in reasons.items() if why)
 
     def next_fault(self, timeout_ms: int) -> CardFault | None:
         """Wait for a critical XID that blames the card; None when none came in time.
 
         Raises:
-            NvmlError: the driver offers no events, or none while a card is lost; `faults` works
+            NvmlError: the driver offers no events, or a card was lost just now; `faults` works
                 still, and this may be tried again.
         """
+        if self._events_are_old:
+            self._events_are_old = False
+            self._unsubscribe()
         try:
             if self._events is None:
                 self._events = self._subscribe()
             event = pynvml.nvmlEventSetWait_v2(self._events, timeout_ms)
             xid = int(event.eventData)
-            if xid in _APPLICATION_XIDS:
+            if xid in health.APPLICATION_XIDS:
                 return None
-            uuid = str(pynvml.nvmlDeviceGetUUID(event.device))
+            uuid = self._uuid(event.device)
         except pynvml.NVMLError_Timeout:
             return None
         except pynvml.NVMLError as error:
@@ -149,13 +133,19 @@ class Nvml:
         Raises:
             NvmlError: the card doesn't answer or isn't known.
         """
-        handle = self._handles.get(uuid)
-        if handle is None:
-            raise NvmlError(f"no card with UUID {uuid}")
+        handle = self._handle(uuid)
         try:
             return processes.read(handle)
         except pynvml.NVMLError as error:
             raise NvmlError(f"processes of {uuid}: {error}") from error
+
+    def sm_percent(self, uuid: str) -> Mapping[int, int]:
+        """Return the latest utilisation of a card's processes, by host PID; idle ones have none.
+
+        Raises:
+            NvmlError: the card isn't known.
+        """
+        return processes.sm_percent(self._handle(uuid))
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         """Return the GPU time of each process on a card after a moment (Unix microseconds).
@@ -163,16 +153,42 @@ class Nvml:
         Raises:
             NvmlError: the card isn't known.
         """
+        return processes.busy(self._handle(uuid), since_us)
+
+    def _handle(self, uuid: str) -> Any:
         handle = self._handles.get(uuid)
         if handle is None:
             raise NvmlError(f"no card with UUID {uuid}")
-        return processes.busy(handle, since_us)
+        return handle
+
+    def _reason(self, uuid: str) -> str:
+        """Return why a card should get no new work, nothing when it is well."""
+        reason = health.ask(self._handles[uuid])
+        if reason not in health.SILENT:
+            return reason
+        try:
+            # A card that was reset, or taken out and found again, may answer to a new handle only.
+            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        except pynvml.NVMLError:
+            return reason
+        now = health.ask(handle)
+        if now not in health.SILENT:
+            self._handles[uuid] = handle
+        return now
+
+    def _uuid(self, device: Any) -> str:
+        """Return whose handle this is; a card that has just been lost can't say it."""
+        address = ctypes.cast(device, ctypes.c_void_p).value
+        for uuid, handle in tuple(self._handles.items()):
+            if ctypes.cast(handle, ctypes.c_void_p).value == address:
+                return uuid
+        return str(pynvml.nvmlDeviceGetUUID(device))
 
     def _subscribe(self) -> Any:
         events = pynvml.nvmlEventSetCreate()
         try:
             for uuid, handle in self._handles.items():
-                _register(uuid, handle, events)
+                health.listen(uuid, handle, events)
         except pynvml.NVMLError:
             pynvml.nvmlEventSetFree(events)
             raise
@@ -208,7 +224,7 @@ class Nvml:
         uuid = str(pynvml.nvmlDeviceGetUUID(handle))
         if not uuid:
             raise ValueError("it has no UUID")
-        mig = _mig_enabled(handle)
+        mig = health.mig_enabled(handle)
         return Card(
             minor=int(pynvml.nvmlDeviceGetMinorNumber(handle)),
             uuid=uuid,
@@ -218,15 +234,8 @@ class Nvml:
             numa=_numa(self._sysfs / bus / "numa_node", handle),
             bus=bus,
             healthy=not mig,
-            reason=_MIG if mig else "",
+            reason=health.MIG_ENABLED if mig else "",
         )
-
-
-def _register(uuid: str, handle: Any, events: Any) -> None:
-    try:
-        pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
-    except pynvml.NVMLError_NotSupported:
-        logger.info("a card has no XID events, its health is polled only uuid=%s", uuid)
 
 
 def _cuda() -> str:
@@ -235,14 +244,6 @@ def _cuda() -> str:
     except pynvml.NVMLError:
         return ""  # libcuda isn't installed
     return f"{version // 1000}.{version % 1000 // 10}"  # 12020 is 12.2
-
-
-def _mig_enabled(handle: Any) -> bool:
-    try:
-        current, _ = pynvml.nvmlDeviceGetMigMode(handle)
-    except pynvml.NVMLError:
-        return False  # a card that can't be cut up, or a driver before MIG
-    return bool(current == pynvml.NVML_DEVICE_MIG_ENABLE)
 
 
 def _multiprocessors(handle: Any) -> int:

@@ -10,11 +10,10 @@ import pynvml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuProcess:
-    """A compute process: host PID, bytes of card memory, percent of SM time lately."""
+    """A compute process: host PID, bytes of card memory."""
 
     pid: int
     memory_bytes: int
-    sm_percent: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +35,7 @@ def busy(handle: Any, since_us: int) -> Busy:
     and says nothing of processes that were idle (nvmlDeviceGetProcessUtilization).
     """
     begin_us = max(since_us, time.time_ns() // 1000 - _LONGEST_SPAN_US)
-    try:
-        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, begin_us)
-    except pynvml.NVMLError:
-        return Busy(until_us=begin_us, busy_ns={})
-    latest = _latest(samples)
+    latest = _latest(_samples(handle, begin_us))
     until_us = max((int(sample.timeStamp) for sample in latest.values()), default=begin_us)
     return Busy(
         until_us=until_us,
@@ -53,17 +48,20 @@ def busy(handle: Any, since_us: int) -> Busy:
 
 
 def read(handle: Any) -> tuple[GpuProcess, ...]:
-    """Return the card's compute processes; utilisation is 0 where no sample is there yet."""
-    percent = _utilisation(handle)
+    """Return the card's compute processes."""
     return tuple(
         GpuProcess(
             pid=process.pid,
             # None where the driver can't tell (a container without the host's PID space).
             memory_bytes=process.usedGpuMemory or 0,
-            sm_percent=percent.get(process.pid, 0),
         )
         for process in _running(handle)
     )
+
+
+def sm_percent(handle: Any) -> Mapping[int, int]:
+    """Return each process's latest utilisation, by host PID; an idle one has none."""
+    return {pid: int(sample.smUtil) for pid, sample in _latest(_samples(handle, 0)).items()}
 
 
 def _running(handle: Any) -> Any:
@@ -73,13 +71,12 @@ def _running(handle: Any) -> Any:
         return pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)  # drivers before 510
 
 
-def _utilisation(handle: Any) -> dict[int, int]:
+def _samples(handle: Any, since_us: int) -> Any:
     try:
-        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, 0)
+        return pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
     except pynvml.NVMLError:
-        # Nothing has run since the driver began to sample, or the card can't (before Maxwell).
-        return {}
-    return {pid: int(sample.smUtil) for pid, sample in _latest(samples).items()}
+        # Nothing has run since then, or the card can't tell (before Maxwell).
+        return ()
 
 
 def _latest(samples: Any) -> dict[int, Any]:

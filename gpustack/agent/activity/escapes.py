@@ -2,23 +2,45 @@
 
 The dynamic linker goes on without a library that it can't preload, and some programs never ask it:
 static ones, those of another libc, those that a tenant has started by hand. They use the card, and
-their memory maps lack the hook.
+their memory maps lack the hook. And who is root in a container can move the folders aside that its
+limits and its ledger are mounted in, and put files of its own there: the maps lack the real ones.
 """
 
+import contextlib
+import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.shares import Share
+from gpustack.agent.containers.owners import Owner
 
 logger = logging.getLogger(__name__)
 
 _HOOK: Final = "libvcuda.so"
+_OWN_FILES: Final = ("limits", "ledger")
 
 UNHOOKED: Final = "UnhookedProcess"
+FOREIGN: Final = "ForeignLimits"
 DAMAGED: Final = "LedgerDamaged"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a container's processes were like at the last look, by host PID.
+
+    Attributes:
+        reported: those that it has been reported for; they aren't looked at again.
+        strange: those that lacked its files: reported when they still do at the next look.
+    """
+
+    reported: frozenset[int] = frozenset()
+    strange: frozenset[int] = frozenset()
+
+
+_NOTHING: Final = _Seen()
 
 
 class Escapes:
@@ -40,23 +62,31 @@ class Escapes:
         self._tell = tell
         self._hooks = hooks
         self._proc = proc
-        self._said: set[tuple[Share, str]] = set()
+        self._said: set[tuple[Owner, str]] = set()
+        self._seen: dict[Owner, _Seen] = {}
         self.unhooked = 0
+        self.foreign = 0
         self.damaged = 0
 
     def look_at(self, share: Share, pids: tuple[int, ...]) -> None:
-        """Report a container's processes on a card that don't map the hook."""
-        ours = {str(path.stat().st_ino) for path in self._hooks.glob(f"*/{_HOOK}")}
-        loose = [pid for pid in pids if self._is_loose(pid, ours)]
-        if loose and self._is_news(share, UNHOOKED):
-            self.unhooked += 1
-            names = ", ".join(f"{self._name(pid)} (host PID {pid})" for pid in loose)
-            self._report(
-                share,
-                UNHOOKED,
-                f"container {share.owner[1]}: {names} uses the GPU without libvcuda.so: its memory"
-                " counts against the share, its launches are not held back",
-            )
+        """Report a container's processes on a card that don't map the hook, or not its files."""
+        before = self._seen.pop(share.owner, _NOTHING)
+        reported = before.reported.intersection(pids)
+        fresh = {pid: self._mapped(pid) for pid in pids if pid not in reported}
+        # A process that has ended or is just ending has no maps.
+        maps = {pid: files for pid, files in fresh.items() if files}
+        if not maps and not reported:
+            return
+        hooks = _files(self._hooks.glob(f"*/{_HOOK}"))
+        own = _files(share.folder / name for name in _OWN_FILES)
+        loose = frozenset(pid for pid, files in maps.items() if hooks.isdisjoint(files))
+        # The driver may know a process whose first call into the hook isn't through yet; one that
+        # lacks the files at two looks in a row never asked for them.
+        strange = frozenset(pid for pid, files in maps.items() if not own <= files) - loose
+        foreign = strange & before.strange
+        self._seen[share.owner] = _Seen(reported=reported | loose | foreign, strange=strange)
+        self._report_loose(share, loose)
+        self._report_foreign(share, foreign)
 
     def ledger_is_damaged(self, share: Share, why: str) -> None:
         """Report a ledger that can't be read: its container wrote over it or cut it off."""
@@ -69,13 +99,36 @@ class Escapes:
                 " the driver sees counts against its share",
             )
 
-    def forget(self, living: frozenset[Share]) -> None:
+    def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
         self._said = {said for said in self._said if said[0] in living}
+        self._seen = {owner: seen for owner, seen in self._seen.items() if owner in living}
+
+    def _report_loose(self, share: Share, pids: frozenset[int]) -> None:
+        if pids and self._is_news(share, UNHOOKED):
+            self.unhooked += 1
+            self._report(
+                share,
+                UNHOOKED,
+                f"container {share.owner[1]}: {self._names(pids)} uses the GPU without libvcuda.so:"
+                " its memory counts against the share, its launches are not held back",
+            )
+
+    def _report_foreign(self, share: Share, pids: frozenset[int]) -> None:
+        if pids and self._is_news(share, FOREIGN):
+            self.foreign += 1
+            self._report(
+                share,
+                FOREIGN,
+                f"container {share.owner[1]}: {self._names(pids)} uses the GPU and doesn't map the"
+                " limits and the ledger of its container: other files lie in /etc/vcuda or"
+                " /run/vcuda, or the hook was gone round; its share may not hold until they are"
+                " left alone and the container starts anew",
+            )
 
     def _is_news(self, share: Share, what: str) -> bool:
-        known = (share, what) in self._said
-        self._said.add((share, what))
+        known = (share.owner, what) in self._said
+        self._said.add((share.owner, what))
         return not known
 
     def _report(self, share: Share, reason: str, message: str) -> None:
@@ -92,19 +145,31 @@ class Escapes:
             )
         )
 
-    def _is_loose(self, pid: int, ours: set[str]) -> bool:
-        """Say whether a process maps none of our files: a name alone proves nothing."""
+    def _mapped(self, pid: int) -> frozenset[tuple[int, str]]:
+        """Return what a process maps, by inode and name: a name alone proves nothing."""
         try:
             maps = (self._proc / str(pid) / "maps").read_text(errors="replace")
         except OSError:
-            return False  # it has ended
-        # A process that is just ending has no maps any more.
-        mapped = (line.split(maxsplit=5) for line in maps.splitlines())
-        inodes = {line[4] for line in mapped if len(line) == 6 and line[5].endswith(f"/{_HOOK}")}
-        return bool(maps) and ours.isdisjoint(inodes)
+            return frozenset()  # it has ended
+        lines = (line.split(maxsplit=5) for line in maps.splitlines())
+        return frozenset(
+            (int(line[4]), line[5].rpartition("/")[2]) for line in lines if len(line) == 6
+        )
+
+    def _names(self, pids: Iterable[int]) -> str:
+        return ", ".join(f"{self._name(pid)} (host PID {pid})" for pid in sorted(pids))
 
     def _name(self, pid: int) -> str:
         try:
             return (self._proc / str(pid) / "comm").read_text(errors="replace").strip()
         except OSError:
             return "a process"
+
+
+def _files(paths: Iterable[pathlib.Path]) -> frozenset[tuple[int, str]]:
+    """Return files as maps name them, without those that are gone."""
+    found = set()
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            found.add((path.stat().st_ino, path.name))
+    return frozenset(found)

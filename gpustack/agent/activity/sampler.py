@@ -5,7 +5,6 @@ containers on a card that somebody may burst on are read twenty times a second, 
 within 200 ms after a neighbour wants its share.
 """
 
-import dataclasses
 import logging
 import threading
 import time
@@ -30,14 +29,6 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 BURST_SECONDS: Final = 0.05
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What lasts from one look to the next, for a container on a card."""
-
-    unaccounted_bytes: int
-    busy_ns: int
 
 
 class ActivitySampler:
@@ -68,13 +59,13 @@ class ActivitySampler:
         self._escapes = escapes
         self._clock_ns = clock_ns
         self._unaccounted = Unaccounted()
-        self._known: dict[tuple[Owner, str], _Known] = {}
+        self._busy_ns: dict[tuple[Owner, str], int] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
 
     @property
     def unaccounted_bytes(self) -> int:
         """Memory of all shares that no ledger explains."""
-        return sum(each.unaccounted_bytes for each in tuple(self._known.values()))
+        return self._unaccounted.total_bytes()
 
     def run(self, stop: threading.Event) -> None:
         """Look until told to stop."""
@@ -110,13 +101,13 @@ class ActivitySampler:
 
     def _forget_others(self) -> None:
         living = frozenset(share.owner for share in self._shares)
-        self._known = {key: known for key, known in self._known.items() if key[0] in living}
+        self._busy_ns = {key: busy for key, busy in self._busy_ns.items() if key[0] in living}
         self._unaccounted.forget(living)
-        self._escapes.forget(frozenset(self._shares))
+        self._escapes.forget(living)
 
     def _begin(self, share: Share) -> None:
         """Go on from the page: hooks count on what an earlier agent has told them."""
-        if all((share.owner, uuid) in self._known for uuid in share.uuids):
+        if all((share.owner, uuid) in self._busy_ns for uuid in share.uuids):
             return
         try:
             cards = mapped.read_activity(share.folder / "activity").cards
@@ -127,9 +118,7 @@ class ActivitySampler:
         for uuid in share.uuids:
             card = told.get(uuid, CardActivity(uuid=uuid))
             self._unaccounted.begin(share.owner, uuid, card.unaccounted_bytes)
-            self._known[share.owner, uuid] = _Known(
-                unaccounted_bytes=card.unaccounted_bytes, busy_ns=card.busy_ns
-            )
+            self._busy_ns[share.owner, uuid] = card.busy_ns
 
     def _ledgers(self, wanted: Collection[Share]) -> dict[Owner, LedgerReading]:
         found = {}
@@ -154,14 +143,13 @@ class ActivitySampler:
             if uuid not in seen:
                 continue
             sight = seen[uuid].get(share.owner, NOTHING)
-            unaccounted = self._unaccounted.add(
+            self._unaccounted.add(
                 share.owner,
                 uuid,
                 seen_bytes=sight.memory_bytes,
                 charged_bytes=charged.get(uuid, 0),
             )
-            busy_ns = self._known[share.owner, uuid].busy_ns + sight.busy_ns
-            self._known[share.owner, uuid] = _Known(unaccounted_bytes=unaccounted, busy_ns=busy_ns)
+            self._busy_ns[share.owner, uuid] += sight.busy_ns
             self._escapes.look_at(share, sight.pids)
 
     def _publish(self, wanted: Collection[Share], wishes: bursts.Wishes) -> None:
@@ -175,11 +163,10 @@ class ActivitySampler:
                 logger.debug("page is not published share=%s: %s", share.full_name, error)
 
     def _card(self, share: Share, uuid: str, wishes: bursts.Wishes) -> CardActivity:
-        known = self._known[share.owner, uuid]
         return CardActivity(
             uuid=uuid,
             tenants_wanting=len(wishes[uuid]),
             burst_allowed=bursts.allowed(share, uuid, wishes),
-            unaccounted_bytes=known.unaccounted_bytes,
-            busy_ns=known.busy_ns,
+            unaccounted_bytes=self._unaccounted.bytes_of(share.owner, uuid),
+            busy_ns=self._busy_ns[share.owner, uuid],
         )

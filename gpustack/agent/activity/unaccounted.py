@@ -4,7 +4,6 @@ Modules, contexts that nobody saw, programs that the hook never met, and a ledge
 has written over: the driver counts them all. What is found so counts against the share.
 """
 
-import collections
 from typing import Final
 
 from gpustack.agent.containers.owners import Owner
@@ -18,20 +17,27 @@ class Unaccounted:
     """The lowest of a container's last three samples, for each of its cards."""
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[Owner, str], collections.deque[int]] = {}
+        # Tuples, which are replaced and not changed: the metrics are read by another thread.
+        self._samples: dict[tuple[Owner, str], tuple[int, ...]] = {}
 
     def begin(self, owner: Owner, uuid: str, known_bytes: int) -> None:
         """Go on from what an earlier agent has published; it stands until three samples are in."""
-        samples = collections.deque([known_bytes] * _SAMPLES, maxlen=_SAMPLES)
-        self._samples.setdefault((owner, uuid), samples)
+        self._samples.setdefault((owner, uuid), (known_bytes,) * _SAMPLES)
 
     def add(self, owner: Owner, uuid: str, *, seen_bytes: int, charged_bytes: int) -> int:
         """Take a sample; returns the lowest of the last three."""
-        samples = self._samples.setdefault(
-            (owner, uuid), collections.deque([0] * _SAMPLES, maxlen=_SAMPLES)
-        )
-        samples.append(max(0, seen_bytes - charged_bytes))
+        before = self._samples.get((owner, uuid), (0,) * _SAMPLES)
+        samples = (*before[1:], max(0, seen_bytes - charged_bytes))
+        self._samples[owner, uuid] = samples
         return min(samples)
+
+    def bytes_of(self, owner: Owner, uuid: str) -> int:
+        """Return the lowest of a container's last three samples on a card."""
+        return min(self._samples[owner, uuid])
+
+    def total_bytes(self) -> int:
+        """Return the sum over all containers and cards."""
+        return sum(min(samples) for samples in tuple(self._samples.values()))
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""

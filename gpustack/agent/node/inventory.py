@@ -1,8 +1,10 @@
 """The host's cards and their health, as everybody in the agent sees them.
 
 Cards are read once, at start: a card doesn't appear or disappear under a running driver. What
-changes is health: a card that doesn't answer, or that a critical XID blames, takes no new work. One
-that didn't answer at start isn't known at all until the next one.
+changes is health: a card that doesn't answer takes no new work until it does. One that a critical
+XID blames takes none until it has been reset, which shows by its loss and return, or until the
+agent starts anew: it may answer all the time, and only an operator knows what else has helped. A
+card that didn't answer at start isn't known at all until the next one.
 """
 
 import dataclasses
@@ -11,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from gpustack.adapters.nvml import CardFault, Nvml, NvmlError
+from gpustack.adapters.nvml import LOST, CardFault, Nvml, NvmlError
 from gpustack.model.device import Card, Node
 
 logger = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class CardInventory:
         self._now = now
         self._changed = threading.Condition()  # guards what follows
         self._xids: dict[str, str] = {}
+        self._lost: frozenset[str] = frozenset()  # and not back yet
         self._generation = 0
         found = nvml.inventory()
         if not found.cards:
@@ -98,20 +101,28 @@ class CardInventory:
                 continue
             if fault is not None:
                 with self._changed:
-                    # Stays until the agent restarts: only an operator knows that a reset helped.
                     self._xids[fault.uuid] = fault.reason
                 self.observe(self._nvml.faults())
 
     def observe(self, faults: tuple[CardFault, ...]) -> None:
         """Take note of which cards are at fault now; all others are healthy."""
         with self._changed:
-            reasons = {**self._xids, **{fault.uuid: fault.reason for fault in faults}}
+            found = {fault.uuid: fault.reason for fault in faults}
+            self._forgive(found)
+            reasons = {**self._xids, **found}
             cards = tuple(self._judged(card, reasons) for card in self._node.cards)
             if cards == self._node.cards:
                 return
             self._node = dataclasses.replace(self._node, cards=cards)
             self._generation += 1
             self._changed.notify_all()
+
+    def _forgive(self, found: Mapping[str, str]) -> None:
+        """Forget the XIDs of cards that were lost and are back: they begin anew."""
+        for uuid in self._lost - found.keys():
+            self._xids.pop(uuid, None)
+        lost = {uuid for uuid, reason in found.items() if reason == LOST}
+        self._lost = (self._lost & found.keys()) | lost
 
     def _judged(self, card: Card, reasons: Mapping[str, str]) -> Card:
         reason = reasons.get(card.uuid, "")

@@ -1,6 +1,7 @@
 """The numbers that the agent's parts keep of themselves, as metrics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from gpustack.adapters.kube import EventRecorder
 from gpustack.agent.activity.escapes import Escapes
@@ -13,9 +14,34 @@ from gpustack.agent.containers.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.web.metrics import Number
 
-
-def _number(name: str, documentation: str, read: Callable[[], float]) -> Number:
-    return Number(name=name, documentation=documentation, read=read)
+_MEANINGS: Final = {
+    "gpustack_identity_guesses": (
+        "Allocate calls whose container was inferred without the kubelet's word."
+    ),
+    "gpustack_identity_ambiguities": (
+        "Allocate calls that could have been meant for more than one pod."
+    ),
+    "gpustack_pairing_mismatches": (
+        "PreStartContainer calls for devices that the kubelet gave another pod."
+    ),
+    "gpustack_kubelet_failures": "Questions that the kubelet's PodResources socket did not answer.",
+    "gpustack_runtime_failures": "Questions that the container runtime did not answer.",
+    "gpustack_pod_writes_dropped": "Pod annotations that were given up.",
+    "gpustack_unhooked_containers": (
+        "Containers with a share of which a process used its card without the hook."
+    ),
+    "gpustack_foreign_limits": (
+        "Containers with a share of which a process didn't map its limits and ledger."
+    ),
+    "gpustack_damaged_ledgers": "Containers whose ledger could not be read.",
+    "gpustack_events_dropped": "Events that were not written.",
+    "gpustack_registered": "1 while the kubelet watches both device plugins.",
+    "gpustack_pod_writes_pending": "Pods whose annotations wait to be written.",
+    "gpustack_pods_holding_cards": "Pods with a record.",
+    "gpustack_unaccounted_memory_bytes": (
+        "Memory of containers with a share that the driver sees and no ledger explains."
+    ),
+}
 
 
 def counters(
@@ -29,48 +55,19 @@ def counters(
     events: EventRecorder,
 ) -> tuple[Number, ...]:
     """Return what only grows; `_total` is added to the names in the output."""
-    return (
-        _number(
-            "gpustack_identity_guesses",
-            "Allocate calls whose container was inferred without the kubelet's word.",
-            lambda: finder.guesses,
-        ),
-        _number(
-            "gpustack_identity_ambiguities",
-            "Allocate calls that could have been meant for more than one pod.",
-            lambda: finder.ambiguities,
-        ),
-        _number(
-            "gpustack_pairing_mismatches",
-            "PreStartContainer calls for devices that the kubelet gave another pod.",
-            lambda: pairing.mismatches,
-        ),
-        _number(
-            "gpustack_kubelet_failures",
-            "Questions that the kubelet's PodResources socket did not answer.",
-            lambda: kubelet.failures,
-        ),
-        _number(
-            "gpustack_runtime_failures",
-            "Questions that the container runtime did not answer.",
-            lambda: runtime.failures,
-        ),
-        _number(
-            "gpustack_pod_writes_dropped",
-            "Pod annotations that were given up.",
-            lambda: writes.dropped,
-        ),
-        _number(
-            "gpustack_unhooked_containers",
-            "Containers with a share of which a process used its card without the hook.",
-            lambda: escapes.unhooked,
-        ),
-        _number(
-            "gpustack_damaged_ledgers",
-            "Containers whose ledger could not be read.",
-            lambda: escapes.damaged,
-        ),
-        _number("gpustack_events_dropped", "Events that were not written.", lambda: events.dropped),
+    return _numbers(
+        {
+            "gpustack_identity_guesses": lambda: finder.guesses,
+            "gpustack_identity_ambiguities": lambda: finder.ambiguities,
+            "gpustack_pairing_mismatches": lambda: pairing.mismatches,
+            "gpustack_kubelet_failures": lambda: kubelet.failures,
+            "gpustack_runtime_failures": lambda: runtime.failures,
+            "gpustack_pod_writes_dropped": lambda: writes.dropped,
+            "gpustack_unhooked_containers": lambda: escapes.unhooked,
+            "gpustack_foreign_limits": lambda: escapes.foreign,
+            "gpustack_damaged_ledgers": lambda: escapes.damaged,
+            "gpustack_events_dropped": lambda: events.dropped,
+        }
     )
 
 
@@ -78,25 +75,18 @@ def gauges(
     *, registrar: Registrar, writes: PodWrites, records: Records, activity: ActivitySampler
 ) -> tuple[Number, ...]:
     """Return what goes up and down."""
-    return (
-        _number(
-            "gpustack_registered",
-            "1 while the kubelet watches both device plugins.",
-            lambda: float(registrar.ready),
-        ),
-        _number(
-            "gpustack_pod_writes_pending",
-            "Pods whose annotations wait to be written.",
-            lambda: writes.pending,
-        ),
-        _number(
-            "gpustack_pods_holding_cards",
-            "Pods with a record.",
-            lambda: float(len(records.all())),
-        ),
-        _number(
-            "gpustack_unaccounted_memory_bytes",
-            "Memory of containers with a share that the driver sees and no ledger explains.",
-            lambda: activity.unaccounted_bytes,
-        ),
+    return _numbers(
+        {
+            "gpustack_registered": lambda: float(registrar.ready),
+            "gpustack_pod_writes_pending": lambda: writes.pending,
+            "gpustack_pods_holding_cards": lambda: float(len(records.all())),
+            "gpustack_unaccounted_memory_bytes": lambda: activity.unaccounted_bytes,
+        }
+    )
+
+
+def _numbers(readers: Mapping[str, Callable[[], float]]) -> tuple[Number, ...]:
+    return tuple(
+        Number(name=name, documentation=_MEANINGS[name], read=read)
+        for name, read in readers.items()
     )

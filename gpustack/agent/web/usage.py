@@ -20,11 +20,11 @@ class CardUse:
     memory_bytes: int = 0
     pids: tuple[int, ...] = ()
 
-    def plus(self, process: GpuProcess) -> "CardUse":
+    def plus(self, process: GpuProcess, sm_percent: int) -> "CardUse":
         """Return the sum with one more process."""
         return CardUse(
             minor=self.minor,
-            sm_percent=self.sm_percent + process.sm_percent,
+            sm_percent=self.sm_percent + sm_percent,
             memory_bytes=self.memory_bytes + process.memory_bytes,
             pids=(*self.pids, process.pid),
         )
@@ -85,16 +85,19 @@ class UsageReader:
         owner_of = self._owners.now()
         used: dict[tuple[str, str, int], CardUse] = {}
         for card in self._inventory.node.cards:
-            for process in self._processes(card.uuid):
+            for process, percent in self._processes(card.uuid):
                 owner = owner_of(process.pid)
                 if owner is not None:
                     key = (*owner, card.minor)
-                    used[key] = used.get(key, CardUse(minor=card.minor)).plus(process)
+                    use = used.get(key, CardUse(minor=card.minor))
+                    used[key] = use.plus(process, percent)
         return used
 
-    def _processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+    def _processes(self, uuid: str) -> list[tuple[GpuProcess, int]]:
+        """Return the processes on a card, each with its utilisation in percent."""
         try:
-            return self._nvml.processes(uuid)
+            percent = self._nvml.sm_percent(uuid)
+            return [(each, percent.get(each.pid, 0)) for each in self._nvml.processes(uuid)]
         except NvmlError as error:
             logger.debug("no processes of card uuid=%s: %s", uuid, error)
-            return ()
+            return []

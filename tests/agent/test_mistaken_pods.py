@@ -1,0 +1,124 @@
+"""A container whose pod was given what was made for another doesn't start, and its pod is failed.
+
+The kubelet's Allocate names no pod, so an answer may go to the wrong one; before a container starts
+that is found out.
+"""
+
+import pytest
+
+from tests.agent.host import CORE, KEYS, Host, Pod, card_of, container, decision, make_pod
+from tests.fakes.kubelet import AdmissionError
+
+
+def _mistaken(host: Host) -> tuple[Pod, Pod]:
+    """Two pods, the first of which was given what was meant for the second."""
+    first, second = host.share("first", 0), host.share("second", 1)
+    for pod in (first, second):
+        host.kubelet.admit(pod)
+    host.kubelet.swap(first, second)
+    host.kubelet.forget(second)
+    host.kubelet.know(second)
+    return first, second
+
+
+def test_a_pod_that_holds_what_was_made_for_another_is_failed_and_the_other_is_not(
+    host: Host,
+) -> None:
+    host.start_agent()
+    first, second = _mistaken(host)
+    with pytest.raises(AdmissionError, match=r"PairingMismatch: .*default/first: the pod is fail"):
+        host.kubelet.start_container(first, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(first))
+    seen = host.api.get("pods", "first")
+    assert seen["status"]["reason"] == "PairingMismatch"
+    assert [each["type"] for each in seen["status"]["conditions"]] == ["DisruptionTarget"]
+    # Without a change of something else, the kubelet writes its own status over it.
+    assert KEYS.gpu_assigned not in seen["metadata"]["annotations"]
+    assert not host.is_failed(second)
+
+
+def test_a_container_that_the_originals_manager_answered_may_start_again(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    answer = host.kubelet.admit(pod)["c0"]
+    answer.ClearField("annotations")
+    answer.ClearField("mounts")
+    host.kubelet.write_checkpoint(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    assert not host.is_failed(pod)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_an_init_container_with_the_answer_of_another_pod_does_not_start(
+    host: Host, written: bool
+) -> None:
+    host.start_agent()
+    first, second = (
+        host.create(
+            make_pod(
+                name,
+                container("c0", 50, 32),
+                init=(container("prepare", 50, 32),),
+                annotations=decision((minor,), cores=50, memory=32),
+            )
+        )
+        for minor, name in enumerate(("first", "second"))
+    )
+    for pod in (first, second):
+        host.kubelet.admit(pod)
+    host.kubelet.swap(first, second)
+    if not written:
+        (host.kubelet.root / "device-plugins" / "kubelet_internal_checkpoint").unlink()
+    with pytest.raises(AdmissionError, match="PairingMismatch"):
+        host.kubelet.start_container(first, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(first))
+
+
+def test_a_pod_whose_devices_nobody_was_given_is_failed_once_no_record_can_come(
+    host: Host,
+) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    host.wait_until(lambda: host.agent.recovery.is_whole)
+    host.agent.records.remove(pod["metadata"]["uid"])
+    with pytest.raises(AdmissionError, match="NotAllocated"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(pod))
+
+
+@pytest.mark.long
+def test_an_agent_that_has_not_taken_up_a_pod_yet_does_not_fail_it(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    host.stop_agent()
+    (host.state / "checkpoint.json").unlink()
+    host.cri.stop()  # nobody says what runs
+    host.start_agent()
+    with pytest.raises(AdmissionError, match="NotAllocated"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    assert host.agent.writes.pending == 0
+    assert not host.is_failed(pod)
+    host.cri.start()
+    host.wait_until(lambda: _is_taken_up(host))
+    assert card_of(host.kubelet.start_container(pod, "c0", CORE)) == "/dev/nvidia1"
+
+
+def _is_taken_up(host: Host) -> bool:
+    host.agent.recovery.restore()
+    return host.agent.recovery.is_whole
+
+
+def test_an_agent_that_starts_between_does_not_take_up_what_was_made_for_another(
+    host: Host,
+) -> None:
+    host.start_agent()
+    first, second = _mistaken(host)
+    host.agent.records.remove(first["metadata"]["uid"])
+    host.stop_agent()
+    host.start_agent()
+    with pytest.raises(AdmissionError, match="PairingMismatch"):
+        host.kubelet.start_container(first, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(first))
+    assert not host.is_failed(second)
