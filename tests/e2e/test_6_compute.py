@@ -1,5 +1,6 @@
 """Shares of GPU time, on the simulated card's time line, through real kubelet and containerd."""
 
+import collections.abc
 import json
 import time
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import workloads
-from tests.cluster.kubectl import annotations, wait_for
+from tests.cluster.kubectl import KubectlError, annotations, is_running, wait_for
 from tests.cluster.site import Site
 
 pytestmark = pytest.mark.bench
@@ -16,6 +17,16 @@ SECONDS = 60
 KERNEL_US = 10_000
 POINTS = 3.0
 LIMIT = "tencent.com/vcuda-core-limit"
+POLICY = "gpustack-requests"
+ADVICE = "choose another mountPath"
+
+# What a tenant would put over its share: files of its own.
+OVER_OURS = {
+    "a folder over the limits": {"mountPath": "/etc/vcuda"},
+    "a file over the limits": {"mountPath": "/etc/vcuda/limits", "subPath": "limits"},
+    "a file over the preload": {"mountPath": "/etc/ld.so.preload", "subPath": "preload"},
+}
+over_ours = pytest.mark.parametrize("mount", OVER_OURS.values(), ids=OVER_OURS)
 
 
 def share(cores: int) -> dict[str, str]:
@@ -31,6 +42,49 @@ def used_percent(printed: str) -> float:
     done = json.loads(printed.splitlines()[-1])
     assert done["result"] == "CUDA_SUCCESS", printed
     return float(done["launches"] * done["kernel_us"] / done["seconds"] / 1e4)
+
+
+def mounting(name: str, mount: dict[str, str]) -> dict[str, Any]:
+    """Return a pod with a share that mounts a ConfigMap there."""
+    volumes = [{"name": "own", "configMap": {"name": "own"}}]
+    pod = workloads.pod(name, share(30), volumes=volumes)
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", **mount}]
+    return pod
+
+
+@pytest.fixture
+def own_files(site: Site) -> collections.abc.Iterator[None]:
+    """Make the ConfigMap of ``mounting``."""
+    data = {"limits": "none", "preload": ""}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}, "data": data}
+    site.kubectl.apply(made)
+    yield
+    site.kubectl.delete("configmap", "own")
+
+
+def is_refused(site: Site, pod: dict[str, Any]) -> bool:
+    """Whether the API server takes no such pod; it is asked without making one."""
+    try:
+        site.kubectl.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+    except KubectlError:
+        return True
+    return False
+
+
+@pytest.fixture
+def without_policy(site: Site, own_files: None) -> collections.abc.Iterator[None]:
+    """Let the API server admit everything, as one before 1.30 does."""
+    binding = f"validatingadmissionpolicybinding/{POLICY}"
+    saved = site.kubectl.get(binding)
+    kept = {key: saved["metadata"][key] for key in ("name", "annotations")}
+    pod = mounting("asked", OVER_OURS["a folder over the limits"])
+    site.kubectl.delete(binding)
+    try:
+        wait_for("the policy to be off", lambda: not is_refused(site, pod))
+        yield
+    finally:
+        site.kubectl.create({**saved, "metadata": kept})
+        wait_for("the policy to be on again", lambda: is_refused(site, pod))
 
 
 def place_of(pod: dict[str, Any]) -> tuple[str, str]:
@@ -69,3 +123,56 @@ def test_a_changed_ceiling_holds_within_two_seconds(site: Site) -> None:
         assert time.monotonic() - changed < 10, f"it gets {found:.0f} % still"
     # What was seen began a second and the start of a process before it was seen.
     assert time.monotonic() - changed < 2 + 2
+
+
+@over_ours
+@pytest.mark.usefixtures("own_files")
+def test_a_pod_that_mounts_over_its_share_is_not_made(site: Site, mount: dict[str, str]) -> None:
+    with pytest.raises(KubectlError) as refused:
+        site.kubectl.create(mounting("hiding", mount))
+    assert f"container vcuda-test: volumeMounts: mountPath {mount['mountPath']}: " in str(
+        refused.value
+    )
+    assert ADVICE in str(refused.value)
+    assert site.kubectl.items("pods") == []
+
+
+@over_ours
+@pytest.mark.usefixtures("without_policy")
+def test_where_no_policy_stops_it_the_agent_fails_a_pod_that_mounts_over_its_share(
+    site: Site, mount: dict[str, str]
+) -> None:
+    site.kubectl.apply(mounting("hiding", mount))
+
+    def ended() -> dict[str, Any]:
+        seen = site.kubectl.get("pod", "hiding")
+        assert not is_running(seen), "it runs with its own files over ours"
+        return seen if seen["status"]["phase"] == "Failed" else {}
+
+    pod = wait_for("the pod to be failed", ended)
+    assert pod["status"]["reason"] == "UnexpectedAdmissionError"
+    assert not pod["status"].get("containerStatuses"), "no container was ever made"
+    described = site.kubectl.run("describe", "pod", "hiding")
+    assert f"HiddenPath: container 'vcuda-test', volumeMounts {mount['mountPath']}: " in described
+    assert ADVICE in described
+
+
+def reported(site: Site, pod: str) -> set[str]:
+    """Return the reasons of what the agent says of a pod's ways out of its share."""
+    selected = f"--field-selector=involvedObject.name={pod}"
+    reasons = {event["reason"] for event in site.kubectl.items("events", selected)}
+    return reasons & {"UnhookedProcess", "ForeignLimits", "LedgerDamaged"}
+
+
+def test_a_container_that_puts_its_own_files_in_the_place_of_ours_is_reported(site: Site) -> None:
+    moving = "mv /etc/vcuda /etc/aside && cp -r /etc/aside /etc/vcuda && exec cuda-workload --hold"
+    commands = {"honest": ["cuda-workload", "--hold"], "moving": ["sh", "-c", moving]}
+    for name, command in commands.items():
+        site.kubectl.apply(workloads.pod(name, share(10), command))
+    for name in commands:
+        site.running(name)
+    wait_for("the report", lambda: reported(site, "moving"))
+    assert {name: reported(site, name) for name in commands} == {
+        "honest": set(),
+        "moving": {"ForeignLimits"},
+    }

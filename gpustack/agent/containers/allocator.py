@@ -147,8 +147,11 @@ class Allocator:
     def _placed(self, found: Match) -> tuple[PodRecord, ContainerRecord]:
         hidden = response.hidden_path(found.pod, found.container.name)
         if hidden is not None:
-            where = f"container {found.container.name!r}, volumeMounts {hidden}"
-            raise PluginRefusal("HiddenPath", f"{where}: this path belongs to the GPU stack")
+            raise PluginRefusal(
+                "HiddenPath",
+                f"container {found.container.name!r}, volumeMounts {hidden}: the GPU stack mounts"
+                " its own files there; choose another mountPath",
+            )
         record = self._records.get(uid_of(found.pod))
         if record is None:
             record = self._decisions.record(found.pod, found.request)
