@@ -36,7 +36,9 @@ FILES = {
 }
 EVERYTHING = ["ca.crt", "extender.crt", "scheduler/client.crt", "scheduler/ca.crt"]
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="gives files to root, as on a host")
+pytestmark = pytest.mark.skipif(
+    os.getuid() != 0, reason="gives files to root, as on a host: run it as root"
+)
 
 
 @pytest.fixture

@@ -55,7 +55,10 @@ return [...document.querySelectorAll(texts)]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        pytest.skip("no chromium and chromedriver; tests/setup.sh installs them on Debian")
+        pytest.skip(
+            "chromium or chromedriver is missing: `make setup` installs them on Debian; elsewhere"
+            " install both and put them on the PATH"
+        )
     with chromium() as opened:
         yield opened
 

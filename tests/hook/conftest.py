@@ -57,7 +57,7 @@ def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     A mapping there doesn't hold the file that was opened, but the one of the layer below.
     """
     if os.geteuid() != 0:
-        pytest.skip("mounting an overlayfs needs root")
+        pytest.skip("mounting an overlayfs needs root: run it as root")
     layers = {name: tmp_path / "overlay" / name for name in ("lower", "upper", "work", "merged")}
     for folder in layers.values():
         folder.mkdir(parents=True)
@@ -65,7 +65,10 @@ def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     command = ["mount", "-t", "overlay", "overlay", "-o", options, str(layers["merged"])]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     if result.returncode != 0:
-        pytest.skip(f"this machine mounts no overlayfs on {tmp_path}: {result.stderr.strip()}")
+        pytest.skip(
+            f"this machine mounts no overlayfs on {tmp_path} ({result.stderr.strip()}): run it as"
+            " root of the machine with --basetemp on a file system that is no overlay itself"
+        )
     yield layers["merged"]
     # Lazily: a program that failed may have left a child behind.
     subprocess.run(["umount", "--lazy", str(layers["merged"])], check=True)
@@ -82,9 +85,9 @@ def gated(build: pathlib.Path) -> frozenset[str]:
 def root(tmp_path: pathlib.Path, build: pathlib.Path, driver: pathlib.Path) -> Root:
     """A container's root, with /bin/client in it."""
     if os.geteuid() != 0:
-        pytest.skip("chroot needs root")
+        pytest.skip("chroot needs root: run it as root")
     if platform.machine() != "x86_64":
-        pytest.skip("the root is made for x86-64")
+        pytest.skip(f"the root is made for x86-64, this is {platform.machine()}: run it on x86-64")
     made = Root(tmp_path / "root", build, driver)
     tmp_path.chmod(0o755)
     client = made.add(compiled(tmp_path, "client.c", "client"))

@@ -34,7 +34,7 @@ def unpacked(package: Package) -> pathlib.Path:
     environment's CI says that nobody would read why.
     """
     if platform.machine() != "x86_64":
-        pytest.skip("the packages are for x86-64, this machine isn't")
+        pytest.skip(f"the packages are for x86-64, this is {platform.machine()}: run it on x86-64")
     folder = paths.cache("debian") / f"{package.suite}-{package.name}"
     with progress.exclusive(folder.name):
         if not folder.exists():
@@ -43,7 +43,11 @@ def unpacked(package: Package) -> pathlib.Path:
                 with progress.exclusive(f"apt-{package.suite}-{package.component}"):
                     _fetch(package, folder)
             except progress.BenchError as error:
-                give_up(f"{package.name} of Debian {package.suite} can't be fetched: {error}")
+                give_up(
+                    f"{package.name} of Debian {package.suite} can't be fetched: {error}; needed:"
+                    f" apt-get, {KEYRING} (Debian's debian-archive-keyring) and a mirror that this"
+                    " machine reaches, which GPUSTACK_BENCH_MIRROR may name"
+                )
     return folder
 
 

@@ -70,13 +70,12 @@ def physical():
             return call("cuMemRelease", made)
     hold("cuMemRelease", made)
 
-# Of more than 1 MiB: whether smaller ones share pages, as the hook has it, is open.
 def an_array():
-    edges = rng.randrange(1024, 4000), rng.randrange(1024, 4000)
+    edges = rng.randrange(16, 4000), rng.randrange(16, 4000)
     hold("cuArrayDestroy", tried(array, *edges, 0, 1, rng.choice([1, 2, 4])))
 
 def a_mipmap():
-    edges = rng.randrange(1024, 2000), rng.randrange(1024, 2000)
+    edges = rng.randrange(16, 2000), rng.randrange(16, 2000)
     made = tried(array, *edges, 0, 0x20, rng.choice([1, 2, 4]), 0, rng.randrange(1, 8))
     hold("cuMipmappedArrayDestroy", made)
 
