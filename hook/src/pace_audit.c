@@ -16,23 +16,36 @@
 #define AUDIT_NS (1 * NS_PER_S)
 #define SILENT_NS (4 * NS_PER_S)
 #define FACTOR_MAX 8.0
-#define PRIOR_NS 3e8 /* what the first second is weighed against */
+#define PRIOR_NS 5e7 /* what the first second is weighed against, and the longest kernel always */
 #define GAIN 1.0
 #define LUMP_PART                                                                                  \
     4            /* a kernel is counted by the agent while it runs, and by us when it is over      \
                   */
 #define KEPT 0.9 /* of a sum, from second to second */
+/* Eleven days: beyond it a count is noise, of a tenant that writes into its ledger; sums of it
+ * would leave what a word holds. */
+#define MOST_NS 1e15
 
-static void begin(struct pace_audit *audit, const struct pace_terms *terms, uint64_t now) {
-    *audit = (struct pace_audit){.begun = true,
-                                 .at = now,
-                                 .agent_ns = terms->agent_busy_ns,
-                                 .ledger_ns = terms->ledger_busy_ns,
-                                 .agent_sum = PRIOR_NS,
-                                 .ledger_sum = PRIOR_NS,
-                                 .own_sum = PRIOR_NS,
-                                 .own_raw_sum = PRIOR_NS,
-                                 .factor = 1};
+/* Both counts as they are now, when the agent's has just come: what the next are compared to. Also
+ * while nobody else is there: what the container does until others come, in a burst perhaps several
+ * times its share, is in both of them then, and no debt. */
+static void rebase(struct pace_audit *audit, const struct pace_terms *terms, uint64_t now) {
+    audit->at = now;
+    audit->agent_ns = terms->agent_busy_ns;
+    audit->ledger_ns = terms->ledger_busy_ns;
+    audit->own_ns = 0;
+    audit->own_raw_ns = 0;
+}
+
+static void begin(struct pace_audit *audit) {
+    audit->begun = true;
+    audit->agent_sum = PRIOR_NS;
+    audit->ledger_sum = PRIOR_NS;
+    audit->own_sum = PRIOR_NS;
+    audit->own_raw_sum = PRIOR_NS;
+    audit->rest_ns = 0;
+    audit->owed_ns = 0;
+    audit->factor = 1;
 }
 
 static double within(double value, double least, double most) {
@@ -41,24 +54,21 @@ static double within(double value, double least, double most) {
 
 static void account(struct pace_audit *audit, const struct pace_terms *terms, uint64_t longest_ns,
                     uint64_t now) {
-    double agent = (double)(terms->agent_busy_ns - audit->agent_ns);
-    double ledger = (double)(terms->ledger_busy_ns - audit->ledger_ns);
+    double agent = within((double)(terms->agent_busy_ns - audit->agent_ns), 0, MOST_NS);
+    double ledger = within((double)(terms->ledger_busy_ns - audit->ledger_ns), 0, MOST_NS);
     audit->agent_sum = audit->agent_sum * KEPT + agent;
     audit->ledger_sum = audit->ledger_sum * KEPT + ledger;
     audit->own_sum = audit->own_sum * KEPT + (double)audit->own_ns;
     audit->own_raw_sum = audit->own_raw_sum * KEPT + (double)audit->own_raw_ns;
-    audit->at = now;
-    audit->agent_ns = terms->agent_busy_ns;
-    audit->ledger_ns = terms->ledger_busy_ns;
-    audit->own_ns = 0;
-    audit->own_raw_ns = 0;
-    audit->rest_ns += (int64_t)(agent - ledger);
+    rebase(audit, terms, now);
+    audit->rest_ns = (int64_t)within((double)audit->rest_ns + agent - ledger, -MOST_NS, MOST_NS);
     if (audit->ledger_sum > 0 && audit->own_raw_sum > 0) {
         double part = within(audit->own_sum / audit->ledger_sum, 0, 1);
         double rest = (double)audit->rest_ns * part, lump = (double)longest_ns / LUMP_PART;
         audit->owed_ns = (int64_t)((rest - within(rest, -lump, lump)) * GAIN);
-        audit->factor =
-            within(audit->agent_sum * part / audit->own_raw_sum, 1 / FACTOR_MAX, FACTOR_MAX);
+        audit->factor = within((audit->agent_sum * part + (double)longest_ns) /
+                                   (audit->own_raw_sum + (double)longest_ns),
+                               1 / FACTOR_MAX, FACTOR_MAX);
     }
 }
 
@@ -66,12 +76,22 @@ void pace_audit(struct pace_audit *audit, const struct pace_terms *terms, uint32
                 uint64_t longest_ns, uint64_t now) {
     bool undone =
         terms->agent_busy_ns < audit->agent_ns || terms->ledger_busy_ns < audit->ledger_ns;
-    bool silent = terms->agent_busy_ns == audit->agent_ns && now - audit->at > SILENT_NS;
-    if (others == 0 || !audit->begun || undone || silent) {
-        begin(audit, terms, now);
-        audit->begun = others != 0;
-    } else if (terms->agent_busy_ns != audit->agent_ns &&
-               terms->ledger_busy_ns != audit->ledger_ns && now - audit->at >= AUDIT_NS / 2) {
+    bool heard = terms->agent_busy_ns != audit->agent_ns;
+    bool silent = !heard && now - audit->at > SILENT_NS;
+    if (audit->at == 0 || undone || silent) {
+        rebase(audit, terms, now);
+        audit->begun = false;
+    }
+    if (others == 0) {
+        audit->begun = false;
+        audit->owed_ns = 0;
+        if (heard) {
+            rebase(audit, terms, now);
+        }
+    } else if (!audit->begun) {
+        begin(audit);
+    } else if (heard && terms->ledger_busy_ns != audit->ledger_ns &&
+               now - audit->at >= AUDIT_NS / 2) {
         account(audit, terms, longest_ns, now);
     }
 }

@@ -19,6 +19,10 @@
 
 enum { SIM_TENANTS = 8, SIM_PROCESSES = 16, SIM_STREAMS = 4, SIM_QUEUE = 1024 };
 
+/* In ticks of 50 ms: how often the agent looks, and by how much NVML's windows of some 1/6 s may be
+ * behind by then. */
+enum { SIM_LOOK = 20, SIM_LAG = 4 };
+
 enum sim_loop { SIM_FLOOD, SIM_SYNCHRONISE };
 
 /* What a program launches, one after the other. */
@@ -46,7 +50,8 @@ enum sim_limiter { SIM_OURS, SIM_NONE, SIM_ORIGINAL, SIM_PLAIN };
 
 struct sim_run {
     enum sim_limiter limiter;
-    bool agent; /* there is one */
+    bool agent;   /* there is one */
+    unsigned lag; /* of NVML's counts when it looks: ticks, up to SIM_LAG */
     uint64_t length_ns;
     unsigned tenants;
     struct sim_tenant tenant[SIM_TENANTS];
@@ -96,7 +101,8 @@ struct sim_container {
     _Atomic uint64_t paid_until;
     uint32_t tenants_wanting;
     bool burst_allowed;
-    uint64_t agent_busy_ns, sampled_ns;
+    uint64_t agent_busy_ns;
+    uint64_t busy_ns[SIM_LOOK + SIM_LAG + 1]; /* at the agent's last ticks */
 };
 
 extern struct sim_world {

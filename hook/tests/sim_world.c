@@ -156,8 +156,14 @@ void sim_agent(uint64_t now) {
         struct sim_container *container = &world.containers[i];
         container->tenants_wanting = wanting;
         container->burst_allowed = wanting - wants(i, now) == 0;
-        if (now % LOOK_EVERY_NS == 0) {
-            container->agent_busy_ns = world.run->tenant[i].busy_ns;
+        uint64_t *busy_ns = container->busy_ns;
+        memmove(busy_ns, busy_ns + 1, (SIM_LOOK + SIM_LAG) * sizeof *busy_ns);
+        busy_ns[SIM_LOOK + SIM_LAG] = world.run->tenant[i].busy_ns;
+        if (now % LOOK_EVERY_NS == 0) { /* what is known, and as much again until now */
+            const uint64_t *until = &busy_ns[SIM_LOOK + SIM_LAG - world.run->lag];
+            uint64_t told = *until + (*until - *(until - SIM_LOOK)) * world.run->lag / SIM_LOOK;
+            container->agent_busy_ns =
+                told > container->agent_busy_ns ? told : container->agent_busy_ns;
         }
     }
 }

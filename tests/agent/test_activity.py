@@ -60,6 +60,22 @@ def test_gpu_time_adds_up_from_the_second_look(stage: Stage) -> None:
     assert stage.card("one").busy_ns == 1520
 
 
+def test_gpu_time_is_told_up_to_now_and_never_goes_back(stage: Stage) -> None:
+    pid = stage.process(stage.share("one"), memory_bytes=0)
+    stage.sampler.look()
+    told = []
+    # The driver's windows end a fifth of their length before the look; then it stands still.
+    stage.nvml.lag = 0.2
+    for busy_ns in (1000, 1000, 100, 0):
+        stage.nvml.busy_ns[pid] = busy_ns
+        stage.sampler.look()
+        told.append(stage.card("one").busy_ns)
+    assert told == [1200, 2200, 2200, 2200]
+    stage.nvml.busy_ns[pid] = 1000
+    stage.sampler.look()
+    assert stage.card("one").busy_ns == 3100 + 200
+
+
 def test_a_restarted_agent_goes_on_from_the_pages(stage: Stage) -> None:
     pid = stage.process(stage.share("one"), memory_bytes=10 * MIB)
     for _ in range(3):

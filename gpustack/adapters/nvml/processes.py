@@ -18,9 +18,16 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """GPU time of processes, by host PID, in a span that ends at ``until_us`` (Unix, µs)."""
+    """GPU time of processes, by host PID, in a span.
+
+    Attributes:
+        until_us: when the span ended (Unix, µs).
+        lag: the time from then to now, as a part of the span; at most 1.
+        busy_ns: by host PID.
+    """
 
     until_us: int
+    lag: float = 0.0
     busy_ns: Mapping[int, int]
 
 
@@ -34,11 +41,13 @@ def busy(handle: Any, since_us: int) -> Busy:
     NVML gives a process's average utilisation, in whole percent of the time since a time stamp,
     and says nothing of processes that were idle (nvmlDeviceGetProcessUtilization).
     """
-    begin_us = max(since_us, time.time_ns() // 1000 - _LONGEST_SPAN_US)
+    now_us = time.time_ns() // 1000
+    begin_us = max(since_us, now_us - _LONGEST_SPAN_US)
     latest = _latest(_samples(handle, begin_us))
     until_us = max((int(sample.timeStamp) for sample in latest.values()), default=begin_us)
     return Busy(
         until_us=until_us,
+        lag=min(1.0, max(0, now_us - until_us) / max(1, until_us - begin_us)),
         busy_ns={
             # percent of microseconds, in nanoseconds
             pid: int(sample.smUtil) * max(0, int(sample.timeStamp) - begin_us) * 10

@@ -5,6 +5,7 @@ containers on a card that somebody may burst on are read twenty times a second, 
 within 200 ms after a neighbour wants its share.
 """
 
+import dataclasses
 import logging
 import threading
 import time
@@ -29,6 +30,25 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 BURST_SECONDS: Final = 0.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """GPU time of a container on a card.
+
+    Attributes:
+        known_ns: in the driver's windows that are over.
+        told_ns: as hooks are told it, up to now. They compare it with what they have charged by
+            now: without the windows' lag, a burst that ends would look like a debt.
+    """
+
+    known_ns: int
+    told_ns: int
+
+    def plus(self, sight: Sight) -> "_Counted":
+        known_ns = self.known_ns + sight.busy_ns
+        # A count of time doesn't go back.
+        return _Counted(known_ns=known_ns, told_ns=max(self.told_ns, known_ns + sight.ahead_ns))
 
 
 class ActivitySampler:
@@ -59,7 +79,7 @@ class ActivitySampler:
         self._escapes = escapes
         self._clock_ns = clock_ns
         self._unaccounted = Unaccounted()
-        self._busy_ns: dict[tuple[Owner, str], int] = {}  # by container and card
+        self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
 
     @property
@@ -101,13 +121,13 @@ class ActivitySampler:
 
     def _forget_others(self) -> None:
         living = frozenset(share.owner for share in self._shares)
-        self._busy_ns = {key: busy for key, busy in self._busy_ns.items() if key[0] in living}
+        self._counted = {key: each for key, each in self._counted.items() if key[0] in living}
         self._unaccounted.forget(living)
         self._escapes.forget(living)
 
     def _begin(self, share: Share) -> None:
         """Go on from the page: hooks count on what an earlier agent has told them."""
-        if all((share.owner, uuid) in self._busy_ns for uuid in share.uuids):
+        if all((share.owner, uuid) in self._counted for uuid in share.uuids):
             return
         try:
             cards = mapped.read_activity(share.folder / "activity").cards
@@ -118,7 +138,7 @@ class ActivitySampler:
         for uuid in share.uuids:
             card = told.get(uuid, CardActivity(uuid=uuid))
             self._unaccounted.begin(share.owner, uuid, card.unaccounted_bytes)
-            self._busy_ns[share.owner, uuid] = card.busy_ns
+            self._counted[share.owner, uuid] = _Counted(known_ns=card.busy_ns, told_ns=card.busy_ns)
 
     def _ledgers(self, wanted: Collection[Share]) -> dict[Owner, LedgerReading]:
         found = {}
@@ -149,7 +169,8 @@ class ActivitySampler:
                 seen_bytes=sight.memory_bytes,
                 charged_bytes=charged.get(uuid, 0),
             )
-            self._busy_ns[share.owner, uuid] += sight.busy_ns
+            key = share.owner, uuid
+            self._counted[key] = self._counted[key].plus(sight)
             self._escapes.look_at(share, sight.pids)
 
     def _publish(self, wanted: Collection[Share], wishes: bursts.Wishes) -> None:
@@ -168,5 +189,5 @@ class ActivitySampler:
             tenants_wanting=len(wishes[uuid]),
             burst_allowed=bursts.allowed(share, uuid, wishes),
             unaccounted_bytes=self._unaccounted.bytes_of(share.owner, uuid),
-            busy_ns=self._busy_ns[share.owner, uuid],
+            busy_ns=self._counted[share.owner, uuid].told_ns,
         )

@@ -20,19 +20,22 @@ class Sight:
 
     Attributes:
         memory_bytes: of the card, contexts and modules included.
-        busy_ns: GPU time since the look before.
+        busy_ns: GPU time since the look before, as far as the driver's windows are over.
+        ahead_ns: what it will be since then, if the container goes on as it did.
         pids: its processes there, as the host numbers them.
     """
 
     memory_bytes: int = 0
     busy_ns: int = 0
+    ahead_ns: int = 0
     pids: tuple[int, ...] = ()
 
-    def plus(self, pid: int, memory_bytes: int, busy_ns: int) -> "Sight":
+    def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "Sight":
         """Return the sum with one more process."""
         return Sight(
             memory_bytes=self.memory_bytes + memory_bytes,
             busy_ns=self.busy_ns + busy_ns,
+            ahead_ns=self.ahead_ns + ahead_ns,
             pids=(*self.pids, pid),
         )
 
@@ -69,6 +72,8 @@ class Witness:
             for each in processes:
                 owner = owner_of(each.pid)
                 if owner is not None:
-                    seen = sights[owner]
-                    sights[owner] = seen.plus(each.pid, each.memory_bytes, times.get(each.pid, 0))
+                    busy_ns = times.get(each.pid, 0)
+                    sights[owner] = sights[owner].plus(
+                        each.pid, each.memory_bytes, busy_ns, int(busy_ns * busy.lag)
+                    )
         return found
