@@ -138,8 +138,11 @@ def _publish(path: pathlib.Path, magic: bytes, body: bytes) -> None:
     try:
         data = os.pread(fd, layout.PAGE_FILE_BYTES + 1, 0)
         published = layout.check_page(magic, data)
-        # A torn slot still states how far generations got; readers compare for equality only.
-        generation = layout.SLOT_HEADER.unpack_from(data, layout.slot_offset(published))[0]
+        # Readers compare generations for equality only. The idle slot counts too: a writer that
+        # died may have left one there that a reader has seen, and that must not come again.
+        generation = max(
+            layout.SLOT_HEADER.unpack_from(data, layout.slot_offset(slot))[0] for slot in (0, 1)
+        )
         idle = 1 - published
         slot = layout.encode_slot(body, (generation + 1) & (2**64 - 1))
         _write_all(fd, slot, layout.slot_offset(idle))

@@ -124,8 +124,9 @@ struct vcuda_activity_file {
  * A process owns a slot while it holds a write lock on the slot's first byte: an OFD lock, or,
  * where the filesystem drops that with the descriptor (overlayfs), one of the process. The kernel
  * drops either with the process, however it ends; F_OFD_GETLK shows both. No PID is trusted. What a
- * slot without a lock holds is void, and whoever takes that lock next returns it to the sums. The
- * byte after the first is the owner's, to try what the filesystem does.
+ * slot without a lock holds is void, and whoever needs room or the slot returns it to the sums,
+ * under a read lock, as several may at the same time: it keeps the slot from being taken, and hides
+ * it from nobody. The byte after the first is the owner's, to try what the filesystem does.
  *
  * Memory is charged by compare-and-swap on one word a card, `sum`, which also names the slot and
  * the number of the operation that set it last:

@@ -53,13 +53,22 @@ static int move_up(int fd) {
     return fd;
 }
 
-static bool take_first_free(struct hold *hold, int fd, bool (*lock)(int, size_t)) {
+/* Shared first, for what the dead left is to be gone before the slot counts as somebody's; then one
+ * call makes a write lock of it. Of two that try the same slot at the same time both may go on to
+ * the next. */
+static bool take_first_free(struct hold *hold, int fd, enum lock_owner owner,
+                            const struct clearing *clearing) {
     for (unsigned i = 0; i < VCUDA_LEDGER_SLOTS; i++) {
         unsigned slot = (hold->slot + i) % VCUDA_LEDGER_SLOTS;
-        if (lock(fd, byte_of(slot))) {
+        if (!sys_share_byte(fd, byte_of(slot), owner)) {
+            continue;
+        }
+        clearing->clear(clearing->ledger, slot);
+        if (sys_lock_byte(fd, byte_of(slot), owner)) {
             hold->slot = slot;
             return true;
         }
+        sys_unlock_byte(fd, byte_of(slot), owner);
     }
     return false;
 }
@@ -76,7 +85,7 @@ static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
         return false;
     }
     void *mapping = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, trial, 0);
-    bool locked = mapping != MAP_FAILED && sys_lock_byte(trial, byte);
+    bool locked = mapping != MAP_FAILED && sys_lock_byte(trial, byte, LOCK_OF_FILE);
     sys_close(trial);
     locked = locked && sys_byte_is_locked(fd, byte);
     if (mapping != MAP_FAILED) {
@@ -85,18 +94,18 @@ static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
     return locked;
 }
 
-bool hold_take(struct hold *hold, const char *path, int fd) {
+bool hold_take(struct hold *hold, const char *path, int fd, const struct clearing *clearing) {
     close_kept(fd); /* before locking: closing any descriptor drops the process's own locks */
     hold->fd = 0;
-    hold->held = take_first_free(hold, fd, sys_lock_byte);
+    hold->held = take_first_free(hold, fd, LOCK_OF_FILE, clearing);
     if (!hold->held || mapping_keeps_locks(path, fd, hold->slot)) {
         sys_close(fd);
         return hold->held;
     }
-    sys_unlock_byte(fd, byte_of(hold->slot)); /* the two kinds exclude each other */
+    sys_unlock_byte(fd, byte_of(hold->slot), LOCK_OF_FILE); /* the two exclude each other */
     fd = move_up(fd);
     /* 0 means none; it is left over only where the program has used up all others. */
-    hold->held = fd != 0 && take_first_free(hold, fd, sys_lock_byte_of_process);
+    hold->held = fd != 0 && take_first_free(hold, fd, LOCK_OF_PROCESS, clearing);
     if (!hold->held) {
         sys_close(fd);
         return false;
@@ -128,17 +137,17 @@ void hold_give_back(const struct hold *hold, int fd) {
     }
 }
 
-bool hold_lock_other(const struct hold *hold, int fd, unsigned slot) {
-    if (!sys_lock_byte(fd, byte_of(slot))) {
+bool hold_share_other(const struct hold *hold, int fd, unsigned slot) {
+    if (!sys_share_byte(fd, byte_of(slot), LOCK_OF_FILE)) {
         return false;
     }
     /* A descriptor that is the ledger now was it when the byte was locked: without this look, a
      * program that has put another file there would make every slot seem free. */
     if (fd == hold->fd && !hold_stands(hold)) {
-        sys_unlock_byte(fd, byte_of(slot));
+        sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE);
         return false;
     }
     return true;
 }
 
-void hold_unlock_other(int fd, unsigned slot) { sys_unlock_byte(fd, byte_of(slot)); }
+void hold_unshare_other(int fd, unsigned slot) { sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE); }

@@ -14,15 +14,24 @@
 
 #include <stdbool.h>
 
+struct ledger;
+
 struct hold {
     bool held;
     unsigned slot; /* also when it was lost: it is tried first then */
     int fd;        /* 0: the mapping keeps the lock */
 };
 
+/* What is done to a slot that nobody holds, and nobody takes meanwhile, before it is taken: others
+ * would count what it held as its new owner's. */
+struct clearing {
+    void (*clear)(struct ledger *ledger, unsigned slot);
+    struct ledger *ledger;
+};
+
 /* Takes a slot that nobody holds. `fd` is the ledger at `path`, open and mapped; it is closed, or
  * kept. False: no slot is free, and nothing is kept. */
-bool hold_take(struct hold *hold, const char *path, int fd);
+bool hold_take(struct hold *hold, const char *path, int fd, const struct clearing *clearing);
 /* Whether it still holds; cheap where the mapping keeps it. */
 bool hold_stands(const struct hold *hold);
 /* To be called when the mapping goes. */
@@ -31,8 +40,9 @@ void hold_drop(struct hold *hold);
 /* For a look at others' slots: the ledger's descriptor, to be given back; negative: none. */
 int hold_borrow(const struct hold *hold, const char *path);
 void hold_give_back(const struct hold *hold, int fd);
-/* Locks another slot's byte, if nobody holds it, until hold_unlock_other. */
-bool hold_lock_other(const struct hold *hold, int fd, unsigned slot);
-void hold_unlock_other(int fd, unsigned slot);
+/* Keeps another slot, if nobody holds it, from being taken until hold_unshare_other. Several may do
+ * so at the same time: a slot whose owner is gone never looks as if it had one. */
+bool hold_share_other(const struct hold *hold, int fd, unsigned slot);
+void hold_unshare_other(int fd, unsigned slot);
 
 #endif

@@ -60,31 +60,31 @@ static void complete(const struct ledger *ledger, int card, uint64_t sum) {
     atomic_compare_exchange_strong(used, &before, after);
 }
 
-/* As ledger_add, for any slot whose lock the caller holds. */
+/* As ledger_add, for any slot whose lock the caller holds. Where nobody owns the slot, several may
+ * return what it holds at the same time: they write the same delta, and the swap of one of them
+ * fails those of the others, which then look again at what is left. */
 static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t units,
                         uint64_t limit) {
     word *sum = sum_word(ledger, card);
     struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
     uint64_t now = atomic_load(sum);
-    complete(ledger, card, now); /* it may be this slot's own, of an owner that died */
-    uint64_t used = atomic_load((word *)&entry->used);
-    uint64_t sequence = (sequence_of_used(used) + 1) & SUM_SEQUENCE_MASK;
-    if (units < -(int64_t)(used & UNITS_MASK)) {
-        units = -(int64_t)(used & UNITS_MASK); /* a slot gives back what it holds, never others' */
-    }
-    atomic_store((_Atomic int64_t *)&entry->delta, units);
     for (;;) {
-        uint64_t total = add_units(now & UNITS_MASK, units);
-        if (units > 0 && total > limit) {
-            return false;
+        complete(ledger, card, now); /* it may be this slot's own, of an owner that died */
+        uint64_t used = atomic_load((word *)&entry->used);
+        /* A slot gives back what it holds, never others'. */
+        int64_t held = (int64_t)(used & UNITS_MASK), delta = units < -held ? -held : units;
+        if (delta == 0 || (delta > 0 && (now & UNITS_MASK) + (uint64_t)delta > limit)) {
+            return delta == 0;
         }
+        uint64_t total = add_units(now & UNITS_MASK, delta);
+        atomic_store((_Atomic int64_t *)&entry->delta, delta);
+        uint64_t sequence = (sequence_of_used(used) + 1) & SUM_SEQUENCE_MASK;
         uint64_t after =
             total | (uint64_t)slot << VCUDA_UNITS_BITS | sequence << SUM_SEQUENCE_SHIFT;
         if (atomic_compare_exchange_weak(sum, &now, after)) {
             complete(ledger, card, after);
             return true;
         }
-        complete(ledger, card, now);
     }
 }
 
@@ -99,8 +99,19 @@ static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t
 
 /* What a slot that nobody owns still holds goes back. */
 static void return_slot(struct ledger *ledger, unsigned slot, int card) {
-    settle_slot(ledger, slot, card, 0);
+    add_to_slot(ledger, slot, card, -(int64_t)UNITS_MASK, 0);
     atomic_store((word *)&entry_of(ledger, slot, card)->contexts, 0);
+}
+
+/* Before the slot becomes this process's. Where that lost its slot, this may be it: what is its own
+ * stays, for others would be given it. */
+static void clear_slot(struct ledger *ledger, unsigned slot) {
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        complete(ledger, card, atomic_load(sum_word(ledger, card)));
+        if (ledger_used(ledger, slot, card) != ledger->units[card]) {
+            return_slot(ledger, slot, card);
+        }
+    }
 }
 
 static void ledger_close(struct ledger *ledger) {
@@ -171,12 +182,13 @@ bool ledger_open(struct ledger *ledger, const char *path, bool own) {
     if (fd < 0) {
         return false;
     }
+    const struct clearing clearing = {.clear = clear_slot, .ledger = ledger};
     if (!map_file(ledger, fd)) {
         sys_close(fd);
     } else if (!own) {
         sys_close(fd);
         return true;
-    } else if (hold_take(&ledger->hold, path, fd)) {
+    } else if (hold_take(&ledger->hold, path, fd, &clearing)) {
         settle_own(ledger);
         return true;
     }
@@ -215,17 +227,21 @@ void ledger_reclaim(struct ledger *ledger, const char *path, int card) {
     for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
         bool own = ledger->hold.held && slot == ledger->hold.slot;
         if (own || ledger_used(ledger, slot, card) == 0 ||
-            !hold_lock_other(&ledger->hold, fd, slot)) {
+            !hold_share_other(&ledger->hold, fd, slot)) {
             continue;
         }
         return_slot(ledger, slot, card);
-        hold_unlock_other(fd, slot);
+        hold_unshare_other(fd, slot);
     }
     hold_give_back(&ledger->hold, fd);
 }
 
 uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card) {
     return atomic_load((word *)&entry_of(ledger, slot, card)->used) & UNITS_MASK;
+}
+
+uint64_t ledger_busy_ns(const struct ledger *ledger, unsigned slot, int card) {
+    return atomic_load((word *)&entry_of(ledger, slot, card)->busy_ns);
 }
 
 uint32_t ledger_pid(const struct ledger *ledger, unsigned slot) {

@@ -36,9 +36,10 @@ uint64_t ledger_sum(const struct ledger *ledger, int card); /* units */
 /* Returns to the sum what processes that are gone still hold. */
 void ledger_reclaim(struct ledger *ledger, const char *path, int card);
 
-/* What one slot holds, in units, and whose it says it is. After ledger_reclaim the
+/* What one slot holds, in units, its GPU time, and whose it says it is. After ledger_reclaim the
  * dead hold nothing. */
 uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card);
+uint64_t ledger_busy_ns(const struct ledger *ledger, unsigned slot, int card);
 uint32_t ledger_pid(const struct ledger *ledger, unsigned slot);
 
 void ledger_count_contexts(struct ledger *ledger, int card, int64_t change);

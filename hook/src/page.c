@@ -74,7 +74,10 @@ static bool read_slot(struct page *page, uint32_t published) {
     struct vcuda_limits_slot slot;
     memcpy(&slot, slot_of(page, published), sizeof slot);
     uint32_t crc = crc32_ieee(0, &slot.header.generation, sizeof slot.header.generation);
-    if (crc32_ieee(crc, &slot.body, sizeof slot.body) != slot.header.crc) {
+    /* A writer that came around meanwhile may have died before it published this. */
+    if (crc32_ieee(crc, &slot.body, sizeof slot.body) != slot.header.crc ||
+        published_now(page) != published ||
+        generation_now(page, published) != slot.header.generation) {
         return false;
     }
     page->published = published;

@@ -28,19 +28,24 @@ int sys_duplicate(int fd, int least) { return (int)syscall(SYS_fcntl, fd, F_DUPF
 
 bool sys_stat(int fd, struct stat *found) { return syscall(SYS_fstat, fd, found) == 0; }
 
-static bool set_lock(int fd, int command, size_t offset, int16_t type) {
+static bool set_lock(int fd, enum lock_owner owner, size_t offset, int16_t type) {
     struct byte_lock lock = {
         .type = type, .whence = SEEK_SET, .start = (int64_t)offset, .length = 1};
+    int command = owner == LOCK_OF_FILE ? F_OFD_SETLK : F_SETLK;
     return syscall(SYS_fcntl, fd, command, &lock) == 0;
 }
 
-bool sys_lock_byte(int fd, size_t offset) { return set_lock(fd, F_OFD_SETLK, offset, F_WRLCK); }
-
-bool sys_lock_byte_of_process(int fd, size_t offset) {
-    return set_lock(fd, F_SETLK, offset, F_WRLCK);
+bool sys_lock_byte(int fd, size_t offset, enum lock_owner owner) {
+    return set_lock(fd, owner, offset, F_WRLCK);
 }
 
-void sys_unlock_byte(int fd, size_t offset) { set_lock(fd, F_OFD_SETLK, offset, F_UNLCK); }
+bool sys_share_byte(int fd, size_t offset, enum lock_owner owner) {
+    return set_lock(fd, owner, offset, F_RDLCK);
+}
+
+void sys_unlock_byte(int fd, size_t offset, enum lock_owner owner) {
+    set_lock(fd, owner, offset, F_UNLCK);
+}
 
 /* The lock that keeps `fd` from an OFD lock on the byte; of type F_UNLCK where none does. */
 static struct byte_lock find_lock(int fd, size_t offset) {

@@ -23,12 +23,15 @@ void sys_close(int fd);
 /* The lowest free number from `least` on, closed by exec; negative where there is none. */
 int sys_duplicate(int fd, int least);
 bool sys_stat(int fd, struct stat *found);
-/* Whether an OFD write lock on one byte could be taken at once; and one of the process (POSIX). */
-bool sys_lock_byte(int fd, size_t offset);
-bool sys_lock_byte_of_process(int fd, size_t offset);
-void sys_unlock_byte(int fd, size_t offset); /* an OFD lock */
+/* Whose a lock is: the open file's (OFD), or the process's (POSIX). */
+enum lock_owner { LOCK_OF_FILE, LOCK_OF_PROCESS };
+/* Whether a write lock on one byte could be taken at once, or made of a read lock that this owner
+ * has, which it then keeps otherwise; and a read lock. */
+bool sys_lock_byte(int fd, size_t offset, enum lock_owner owner);
+bool sys_share_byte(int fd, size_t offset, enum lock_owner owner);
+void sys_unlock_byte(int fd, size_t offset, enum lock_owner owner);
 /* Whether another open file, or any process, has locked the byte; and whether this process has, by
- * sys_lock_byte_of_process. False where `fd` is no open file. */
+ * LOCK_OF_PROCESS. False where `fd` is no open file. */
 bool sys_byte_is_locked(int fd, size_t offset);
 bool sys_byte_is_ours(int fd, size_t offset);
 uint32_t sys_pid(void);

@@ -58,7 +58,9 @@ static void page_publish(const char *path, const void *body) {
     struct vcuda_limits_file *file = map_file(path, sizeof *file);
     uint32_t idle = 1 - file->header.published;
     memcpy(&file->slots[idle].body, body, sizeof file->slots[idle].body);
-    uint64_t generation = file->slots[1 - idle].header.generation + 1;
+    uint64_t generation = file->slots[1 - idle].header.generation;
+    uint64_t left = file->slots[idle].header.generation; /* by a writer that died */
+    generation = (generation > left ? generation : left) + 1;
     file->slots[idle].header = slot_header(generation, body);
     file->header.published = idle;
     munmap(file, sizeof *file);
@@ -69,6 +71,12 @@ void limits_write(const struct vcuda_limits_body *body) {
 }
 
 void limits_publish(const struct vcuda_limits_body *body) { page_publish("limits", body); }
+
+void limits_republish(uint32_t slot) {
+    struct vcuda_limits_file *file = map_file("limits", sizeof *file);
+    file->header.published = slot;
+    munmap(file, sizeof *file);
+}
 
 void activity_publish_body(const struct vcuda_activity_body *body) {
     page_publish("activity", body);

@@ -27,6 +27,7 @@
 void files_make(void);
 void limits_write(const struct vcuda_limits_body *body); /* a new file */
 void limits_publish(const struct vcuda_limits_body *body);
+void limits_republish(uint32_t slot);              /* what lies there */
 void activity_publish(uint64_t unaccounted_bytes); /* of card 0 */
 struct vcuda_limits_body limits_default(void);
 void activity_publish_body(const struct vcuda_activity_body *body);

@@ -10,8 +10,8 @@ static void scribble(unsigned seed) {
     CHECK(fd >= 0);
     srandom(seed);
     for (off_t offset = sizeof(struct vcuda_ledger_header);
-         offset < (off_t)sizeof(struct vcuda_ledger_file); offset += (off_t)sizeof(long)) {
-        long noise = random() << 33 ^ random() << 11 ^ random();
+         offset < (off_t)sizeof(struct vcuda_ledger_file); offset += (off_t)sizeof(uint64_t)) {
+        uint64_t noise = (uint64_t)random() << 33 ^ (uint64_t)random() << 11 ^ (uint64_t)random();
         CHECK(pwrite(fd, &noise, sizeof noise, offset) == sizeof noise);
         if (offset == sizeof(struct vcuda_ledger_header)) { /* keep the cards' names */
             offset = offsetof(struct vcuda_ledger_file, slots);
