@@ -1,27 +1,32 @@
 /*
- * gpustack-hook-selftest: says in JSON what the hook does in this container, and tries to exceed
- * the limits. Exit status 0: they hold; 1: something doesn't, named under "problems"; 2: wrong use.
+ * gpustack-hook-selftest: says what the hook does in this container, and tries to exceed the
+ * limits. Exit status 0: they hold; 1: they don't, and why is said; 2: wrong use, or there is
+ * nothing to test: no card, no driver, no limits.
  *
  * Run it in a container of a share: `/usr/local/vcuda/gpustack-hook-selftest`. It takes one context
- * of each card while it runs, and no memory: the requests that it makes must be refused.
+ * of each card while it runs and 2 s of launches, and no memory: what it asks for must be refused.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "drivers.h"
+#include "attempts.h"
 #include "page.h"
 #include "paths.h"
-#include "report.h"
-
-/* A page of the card: what is refused with this much more than is free can't be a rounding. */
-#define PAGE_BYTES ((size_t)2 << 20)
 
 typedef CUresult cuInit_fn(unsigned int flags);
 typedef CUresult cuDriverGetVersion_fn(int *version);
 typedef CUresult cuDeviceGetCount_fn(int *count);
 typedef CUresult cuDeviceGet_fn(CUdevice *device, int ordinal);
 typedef CUresult cuCtxSetCurrent_fn(CUcontext context);
+typedef nvmlReturn_t nvmlInit_v2_fn(void);
+typedef nvmlReturn_t nvmlShutdown_fn(void);
+typedef nvmlReturn_t nvmlSystemGetDriverVersion_fn(char *version, unsigned int length);
+
+struct options {
+    bool json, gated, quick;
+};
 
 static const char *const cuda_gates[] = {
 #define LOADER_GATE(name)
@@ -66,105 +71,162 @@ static void check_gates(struct report *report, void *library, const char *const 
     }
 }
 
-static void check_request(struct report *report, void *library, const char *what, size_t bytes) {
-    cuMemAlloc_v2_fn *allocate = (cuMemAlloc_v2_fn *)dlsym(library, "cuMemAlloc_v2");
-    cuMemFree_v2_fn *release = (cuMemFree_v2_fn *)dlsym(library, "cuMemFree_v2");
-    CUdeviceptr pointer = 0;
-    CUresult result = allocate(&pointer, bytes);
-    if (result == CUDA_SUCCESS) {
-        release(pointer);
-        report_problem(report, "%zu bytes were granted: %s", bytes, what);
-    } else if (result != CUDA_ERROR_OUT_OF_MEMORY) {
-        report_problem(report, "%zu bytes, %s: refused with %d", bytes, what, result);
+static void check_files(struct report *report, struct page *limits) {
+    struct stat found;
+    if (page_refresh(limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
+        report->limits = &limits->body.limits;
+    } else {
+        report->missing = true;
+        report_problem(report,
+                       "%s holds no limits of layout %u: is this a container with a share of a"
+                       " card?",
+                       HOOK_LIMITS_PATH, VCUDA_LAYOUT_VERSION);
+    }
+    if (report->limits != NULL && (stat(HOOK_LEDGER_PATH, &found) != 0 ||
+                                   found.st_size != sizeof(struct vcuda_ledger_file))) {
+        report_problem(report, "%s is missing or not whole: nothing can be counted",
+                       HOOK_LEDGER_PATH);
     }
 }
 
-static void check_card(struct report *report, void *library, CUdevice device, CUcontext context) {
-    cuDeviceGetUuid_fn *get_uuid = (cuDeviceGetUuid_fn *)dlsym(library, "cuDeviceGetUuid");
-    cuCtxSetCurrent_fn *set = (cuCtxSetCurrent_fn *)dlsym(library, "cuCtxSetCurrent");
-    cuMemGetInfo_v2_fn *info = (cuMemGetInfo_v2_fn *)dlsym(library, "cuMemGetInfo_v2");
-    struct card card = {.total_bytes = 0};
-    CUuuid uuid;
-    if (get_uuid(&uuid, device) != CUDA_SUCCESS || set(context) != CUDA_SUCCESS ||
-        info(&card.free_bytes, &card.total_bytes) != CUDA_SUCCESS) {
-        report_problem(report, "device %d can't be asked", device);
-        return;
-    }
-    memcpy(card.uuid, uuid.bytes, sizeof card.uuid);
-    const struct vcuda_device_limit *limit = report_limit(report, card.uuid);
-    report_card(report, &card);
-    if (limit == NULL) {
-        report_problem(report, "device %d has no limits", device);
-        return;
-    }
-    if (card.total_bytes > limit->memory_bytes) {
-        report_problem(report, "device %d shows %zu bytes, its share is %llu", device,
-                       card.total_bytes, (unsigned long long)limit->memory_bytes);
-    }
-    check_request(report, library, "more than the share", limit->memory_bytes + 1);
-    check_request(report, library, "more than is free", card.free_bytes + PAGE_BYTES);
-}
-
-static void check_cards(struct report *report, void *library) {
-    cuInit_fn *init = (cuInit_fn *)dlsym(library, "cuInit");
-    cuDriverGetVersion_fn *version = (cuDriverGetVersion_fn *)dlsym(library, "cuDriverGetVersion");
-    cuDeviceGetCount_fn *get_count = (cuDeviceGetCount_fn *)dlsym(library, "cuDeviceGetCount");
-    cuDeviceGet_fn *get = (cuDeviceGet_fn *)dlsym(library, "cuDeviceGet");
-    cuDevicePrimaryCtxRetain_fn *retain =
-        (cuDevicePrimaryCtxRetain_fn *)dlsym(library, "cuDevicePrimaryCtxRetain");
-    cuDevicePrimaryCtxRelease_v2_fn *release =
-        (cuDevicePrimaryCtxRelease_v2_fn *)dlsym(library, "cuDevicePrimaryCtxRelease_v2");
-    int count = 0;
-    CUresult result = init(0);
-    version(&report->driver_version);
-    if (result == CUDA_SUCCESS) {
-        result = get_count(&count);
-    }
+/* A context of the card is current. */
+static void check_card(struct report *report, void *library, struct card *card, CUdevice device,
+                       const struct options *options) {
+    cuMemGetInfo_v2_fn *info = DRIVER(library, cuMemGetInfo_v2);
+    const struct vcuda_device_limit *limit = report_limit(report, card->uuid);
+    char uuid[UUID_CHARS];
+    report_uuid(card->uuid, uuid);
+    CUresult result = info(&card->free_bytes, &card->total_bytes);
     if (result != CUDA_SUCCESS) {
-        report_problem(report, "the driver doesn't start: %d", result);
+        report_problem(report, "%s: its memory can't be asked for: error %d", uuid, result);
+        return;
     }
-    for (int ordinal = 0; ordinal < count; ordinal++) {
-        CUdevice device = 0;
-        CUcontext context = NULL;
-        get(&device, ordinal);
-        result = retain(&context, device);
-        if (result == CUDA_SUCCESS) {
-            check_card(report, library, device, context);
-            release(device);
-        } else if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-            report->full++; /* the tenant's own programs have taken all of its share */
-        } else {
-            report_problem(report, "device %d gives no context: %d", ordinal, result);
+    if (card->total_bytes > limit->memory_bytes) {
+        report_problem(report, "%s shows %zu bytes, its share is %llu", uuid, card->total_bytes,
+                       (unsigned long long)limit->memory_bytes);
+    }
+    try_memory(report, library, card, device);
+    if (options->quick) {
+        report_attempt(card, "GPU time", NOT_TRIED, "--quick was given");
+    } else {
+        try_compute(report, library, card);
+    }
+}
+
+static void enter_card(struct report *report, void *library, int ordinal,
+                       const struct options *options) {
+    CUdevice device = 0;
+    CUcontext context = NULL;
+    CUuuid uuid;
+    struct card *card = report_card(report);
+    if (card == NULL || DRIVER(library, cuDeviceGet)(&device, ordinal) != CUDA_SUCCESS ||
+        DRIVER(library, cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS) {
+        report_problem(report, "device %d has no name", ordinal);
+        return;
+    }
+    memcpy(card->uuid, uuid.bytes, sizeof card->uuid);
+    CUresult result = DRIVER(library, cuDevicePrimaryCtxRetain)(&context, device);
+    bool limited = report_limit(report, card->uuid) != NULL;
+    if (result == CUDA_SUCCESS && limited) {
+        DRIVER(library, cuCtxSetCurrent)(context);
+        check_card(report, library, card, device, options);
+    } else if (!limited && report->limits != NULL) {
+        report_problem(report, "device %d is none of the cards that have limits", ordinal);
+    } else if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        card->full = true; /* the tenant's own programs have taken all of its share */
+    } else if (limited) {
+        report_problem(report, "device %d gives no context: error %d", ordinal, result);
+    } else if (result == CUDA_SUCCESS) {
+        report_problem(report, "device %d gives a context, though there are no limits", ordinal);
+    }
+    if (result == CUDA_SUCCESS) {
+        DRIVER(library, cuDevicePrimaryCtxRelease_v2)(device);
+    }
+}
+
+static void check_driver(struct report *report, void *library, const struct options *options) {
+    int count = 0;
+    CUresult result = DRIVER(library, cuInit)(0);
+    DRIVER(library, cuDriverGetVersion)(&report->cuda_version);
+    if (result == CUDA_SUCCESS) {
+        result = DRIVER(library, cuDeviceGetCount)(&count);
+    }
+    if (result != CUDA_SUCCESS || count == 0) {
+        report->missing = true;
+        report_problem(report, "the driver finds no card: error %d", result);
+    }
+    for (int ordinal = 0; report->hook != NULL && ordinal < count; ordinal++) {
+        enter_card(report, library, ordinal, options);
+    }
+}
+
+static void ask_version(struct report *report, void *library) {
+    nvmlInit_v2_fn *init = DRIVER(library, nvmlInit_v2);
+    nvmlSystemGetDriverVersion_fn *get = DRIVER(library, nvmlSystemGetDriverVersion);
+    nvmlShutdown_fn *end = DRIVER(library, nvmlShutdown);
+    if (init != NULL && get != NULL && end != NULL && init() == NVML_SUCCESS) {
+        if (get(report->driver_version, sizeof report->driver_version) != NVML_SUCCESS) {
+            report->driver_version[0] = '\0';
         }
+        end();
     }
+}
+
+static void check(struct report *report, const struct options *options) {
+    static struct page limits;
+    const void *hook = hook_base(&report->hook);
+    check_files(report, &limits);
+    void *nvml = dlopen(NVML_SONAME, RTLD_NOW);
+    void *cuda = dlopen(CUDA_SONAME, RTLD_NOW);
+    if (hook == NULL) {
+        report_problem(report, "the hook is not loaded into this process: nothing is gated, and"
+                               " nothing was tried. /etc/ld.so.preload must name libvcuda.so");
+    } else {
+        check_gates(report, nvml, nvml_gates, sizeof nvml_gates / sizeof *nvml_gates, hook);
+        check_gates(report, cuda, cuda_gates, sizeof cuda_gates / sizeof *cuda_gates, hook);
+    }
+    if (cuda == NULL) {
+        report->missing = true;
+        report_problem(report, "there is no driver: %s", dlerror());
+    } else {
+        check_driver(report, cuda, options);
+    }
+    if (nvml != NULL) {
+        ask_version(report, nvml);
+    }
+}
+
+static bool read_options(int argc, char **argv, struct options *options) {
+    for (int i = 1; i < argc; i++) {
+        bool *option = strcmp(argv[i], "--json") == 0    ? &options->json
+                       : strcmp(argv[i], "--gated") == 0 ? &options->gated
+                       : strcmp(argv[i], "--quick") == 0 ? &options->quick
+                                                         : NULL;
+        if (option == NULL) {
+            return false;
+        }
+        *option = true;
+    }
+    return true;
 }
 
 int main(int argc, char **argv) {
-    if (argc != 1) {
-        fprintf(stderr, "usage: %s\n", argv[0]);
+    static struct report report;
+    struct options options = {.json = false};
+    if (!read_options(argc, argv, &options)) {
+        fprintf(stderr,
+                "usage: %s [--json] [--gated] [--quick]\n"
+                "  --json   the report as JSON\n"
+                "  --gated  lists the functions that are gated\n"
+                "  --quick  tries no launches, which take 2 s a card\n",
+                argv[0]);
         return 2;
     }
-    static struct report report;
-    static struct page limits;
-    const void *hook = hook_base(&report.hook);
-    if (hook == NULL) {
-        report_problem(&report, "the hook is not loaded into this process");
-    }
-    if (page_refresh(&limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
-        report.limits = &limits.body.limits;
+    check(&report, &options);
+    if (options.json) {
+        print_json(&report);
     } else {
-        report_problem(&report, "%s holds no limits of layout %u", HOOK_LIMITS_PATH,
-                       VCUDA_LAYOUT_VERSION);
+        print_text(&report, options.gated);
     }
-    void *nvml = dlopen(NVML_SONAME, RTLD_NOW);
-    check_gates(&report, nvml, nvml_gates, sizeof nvml_gates / sizeof *nvml_gates, hook);
-    void *cuda = dlopen(CUDA_SONAME, RTLD_NOW);
-    if (cuda == NULL) {
-        report_problem(&report, "no driver: %s", dlerror());
-    } else {
-        check_gates(&report, cuda, cuda_gates, sizeof cuda_gates / sizeof *cuda_gates, hook);
-        check_cards(&report, cuda);
-    }
-    report_print(&report);
-    return report.problem_count == 0 ? 0 : 1;
+    return report_status(&report);
 }

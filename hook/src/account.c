@@ -1,6 +1,7 @@
 #include "account.h"
 
 #include "paths.h"
+#include "physical.h"
 #include "tenant.h"
 
 /* See account.h for the rule and its source. */
@@ -179,6 +180,7 @@ CUresult account_view(const CUuuid *uuid, struct view *view) {
     }
     uint64_t used = terms.unaccounted_bytes;
     if (terms.counted) {
+        physical_settle(process);
         ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
         used += ledger_sum(&process->ledger, terms.card) * VCUDA_UNIT_BYTES;
     }
@@ -201,8 +203,11 @@ CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *
         for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
             uint64_t units = ledger_used(&process->ledger, slot, terms.card);
             if (units != 0) {
-                list[*count].pid = ledger_pid(&process->ledger, slot);
-                list[(*count)++].used_bytes = units * VCUDA_UNIT_BYTES;
+                list[(*count)++] = (struct occupant){
+                    .pid = ledger_pid(&process->ledger, slot),
+                    .slot = slot,
+                    .used_bytes = units * VCUDA_UNIT_BYTES,
+                    .busy_ns = ledger_busy_ns(&process->ledger, slot, terms.card)};
             }
         }
     }

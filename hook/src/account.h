@@ -72,10 +72,11 @@ uint32_t account_context(const struct seat *seat);
 CUresult account_context_seen(const struct seat *seat);
 /* The device of a known context; false for another number. */
 bool account_context_device(uint32_t number, CUdevice *device);
-/* The heap of device-side malloc is `bytes` large in the context of `seat`: charged is what exceeds
- * the default, which is part of a context. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED and nothing
- * changes. */
-CUresult account_heap(const struct seat *seat, uint64_t bytes);
+/* What a context sets aside by its limits, beyond what every context takes. */
+enum aside { ASIDE_HEAP, ASIDE_STACKS, ASIDES };
+/* It is `bytes` in the context of `seat` from now on. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED
+ * and nothing changes. */
+CUresult account_aside(const struct seat *seat, enum aside aside, uint64_t bytes);
 /* Its charge and all that was allocated in it go back. */
 void account_context_drop(uint32_t number);
 
@@ -91,7 +92,9 @@ CUresult account_view(const CUuuid *uuid, struct view *view);
 /* The container's own processes on a card, with the PIDs that they have in it. */
 struct occupant {
     uint32_t pid;
+    uint32_t slot; /* in the ledger: its own while it lives */
     uint64_t used_bytes;
+    uint64_t busy_ns; /* GPU time since it took its slot */
 };
 /* Fills `list`, which has room for as many as the ledger has slots. SUCCESS or NOT_PERMITTED; none
  * where on_error is open and the ledger unusable. */

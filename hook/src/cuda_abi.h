@@ -27,35 +27,4 @@ enum {
     CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
-typedef int nvmlReturn_t;
-typedef struct nvmlDevice_st *nvmlDevice_t;
-typedef struct {
-    unsigned long long total, free, used;
-} nvmlMemory_t;
-typedef struct {
-    unsigned int version;
-    unsigned long long total, reserved, free, used;
-} nvmlMemory_v2_t;
-
-typedef struct {
-    unsigned int pid;
-    unsigned long long usedGpuMemory;
-} nvmlProcessInfo_v1_t;
-typedef struct { /* _v3 has the same */
-    unsigned int pid;
-    unsigned long long usedGpuMemory;
-    unsigned int gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_v2_t;
-
-enum {
-    NVML_SUCCESS = 0,
-    NVML_ERROR_INVALID_ARGUMENT = 2,
-    NVML_ERROR_NO_PERMISSION = 4,
-    NVML_ERROR_INSUFFICIENT_SIZE = 7,
-    NVML_ERROR_FUNCTION_NOT_FOUND = 13,
-};
-
-/* NVML_DEVICE_UUID_V2_BUFFER_SIZE: the longest form, of a MIG device, with its terminator. */
-#define NVML_UUID_CHARS 96
-
 #endif

@@ -26,6 +26,9 @@ typedef struct {
     void **kernelParams;
 } CUDA_LAUNCH_PARAMS;
 
+typedef void (*CUgraphRecaptureCallback)(void); /* it has arguments, and isn't called by us */
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+
 typedef void (*CUhostFn)(void *data);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 

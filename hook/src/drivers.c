@@ -16,10 +16,11 @@ static const struct {
 
 static const char *const sonames[DRIVER_KINDS] = {CUDA_SONAME, NVML_SONAME};
 
-/* Written in the callback of dl_iterate_phdr only, whose lock is the writers' lock. */
+/* Written in the callback of objects_visit only, whose lock is the writers' lock. What that lock
+ * alone would guard is atomic too: a thread sanitizer doesn't see locks inside libc. */
 static struct {
     struct driver drivers[DRIVER_KINDS][DRIVER_COPIES];
-    unsigned long long adds, subs;
+    _Atomic unsigned long long adds, subs;
 } registry;
 
 static void driver_fill(struct driver *driver, enum driver_kind kind, const struct object *object) {
@@ -66,12 +67,13 @@ static int visit(struct dl_phdr_info *info, size_t size, void *argument) {
     struct scan *scan = argument;
     struct object object;
     if (!scan->begun) {
-        if (info->dlpi_adds == registry.adds && info->dlpi_subs == registry.subs) {
+        if (info->dlpi_adds == atomic_load(&registry.adds) &&
+            info->dlpi_subs == atomic_load(&registry.subs)) {
             return 1;
         }
         scan->begun = true;
-        registry.adds = info->dlpi_adds;
-        registry.subs = info->dlpi_subs;
+        atomic_store(&registry.adds, info->dlpi_adds);
+        atomic_store(&registry.subs, info->dlpi_subs);
     }
     for (unsigned kind = 0; kind < DRIVER_KINDS; kind++) {
         if (object_open(&object, info) && object_is_named(&object, sonames[kind])) {
@@ -86,7 +88,7 @@ static int visit_all(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)info;
     (void)size;
     struct scan *scan = argument;
-    dl_iterate_phdr(visit, scan);
+    objects_visit(visit, scan);
     for (unsigned kind = 0; scan->begun && kind < DRIVER_KINDS; kind++) {
         for (unsigned number = 0; number < DRIVER_COPIES; number++) {
             struct driver *driver = &registry.drivers[kind][number];
@@ -100,7 +102,7 @@ static int visit_all(struct dl_phdr_info *info, size_t size, void *argument) {
 
 void drivers_scan(void) {
     struct scan scan = {.begun = false};
-    dl_iterate_phdr(visit_all, &scan);
+    objects_visit(visit_all, &scan);
 }
 
 struct driver *driver_with(enum driver_kind kind, unsigned number, enum symbol symbol) {
@@ -167,7 +169,7 @@ static int visit_stray(struct dl_phdr_info *info, size_t size, void *argument) {
 bool drivers_is_stray(const void *address) {
     struct stray stray = {.address = address};
     if (address != NULL) {
-        dl_iterate_phdr(visit_stray, &stray);
+        objects_visit(visit_stray, &stray);
     }
     return stray.found;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "cuda_launch_abi.h"
+#include "nvml_abi.h"
 
 #define CUDA_SONAME "libcuda.so.1"
 #define NVML_SONAME "libnvidia-ml.so.1"
@@ -53,6 +54,8 @@ struct driver {
 #define NVML_GATE(name, args, ...)                                                                 \
     typedef nvmlReturn_t name##_fn(__VA_ARGS__);                                                   \
     nvmlReturn_t gate_##name(struct driver *driver, __VA_ARGS__);
+#undef NVML_REFUSED
+#define NVML_REFUSED(name)
 #define CUDA_REAL(name, ...) typedef CUresult name##_fn(__VA_ARGS__);
 #define NVML_REAL(name, ...) typedef nvmlReturn_t name##_fn(__VA_ARGS__);
 #include "symbols.def"
@@ -60,6 +63,7 @@ struct driver {
 #undef CUDA_GATE
 #undef CUDA_GATE_0
 #undef NVML_GATE
+#undef NVML_REFUSED
 #undef CUDA_REAL
 #undef NVML_REAL
 

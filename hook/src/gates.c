@@ -3,7 +3,7 @@
  * entries are the exported ones, so that a program that is linked with the driver and one that asks
  * dlsym for it see the same address, as they would without us.
  */
-#include "drivers.h"
+#include "gates_nvml.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -37,12 +37,24 @@
     ENTRY_0(static, name##_copy3, 3, name)
 #define NVML_GATE(name, args, ...)                                                                 \
     ENTRIES(DRIVER_NVML, nvmlReturn_t, NVML_ERROR_FUNCTION_NOT_FOUND, name, args, __VA_ARGS__)
+#define REFUSAL(storage, entry, number, name)                                                      \
+    storage nvmlReturn_t entry(void) {                                                             \
+        struct driver *driver = driver_with(DRIVER_NVML, number, SYMBOL_##name);                   \
+        return driver == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : nvml_refuse(driver);               \
+    }
+#define NVML_REFUSED(name)                                                                         \
+    EXPORTED nvmlReturn_t name(void);                                                              \
+    REFUSAL(EXPORTED, name, 0, name)                                                               \
+    REFUSAL(static, name##_copy1, 1, name)                                                         \
+    REFUSAL(static, name##_copy2, 2, name)                                                         \
+    REFUSAL(static, name##_copy3, 3, name)
 #define CUDA_REAL(name, ...)
 #define NVML_REAL(name, ...)
 #include "symbols.def"
 #undef CUDA_GATE
 #undef CUDA_GATE_0
 #undef NVML_GATE
+#undef NVML_REFUSED
 
 #define ROW(name) {(void *)name, (void *)name##_copy1, (void *)name##_copy2, (void *)name##_copy3}
 

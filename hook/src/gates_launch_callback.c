@@ -70,6 +70,19 @@ static CUresult settle(struct wrapped *wrapped, CUresult result) {
 GATE_HOST_FUNCTION(cuLaunchHostFunc, false)
 GATE_HOST_FUNCTION(cuLaunchHostFunc_ptsz, true)
 
+#define GATE_HOST_FUNCTION_V2(name, twin)                                                          \
+    CUresult gate_##name(struct driver *driver, CUstream stream, CUhostFn function, void *data,    \
+                         unsigned int mode) {                                                      \
+        struct wrapped *wrapped =                                                                  \
+            wrap(driver, stream, twin, (struct wrapped){.function = function, .data = data});      \
+        return wrapped == NULL                                                                     \
+                   ? REAL(driver, name)(stream, function, data, mode)                              \
+                   : settle(wrapped, REAL(driver, name)(stream, run_function, wrapped, mode));     \
+    }
+
+GATE_HOST_FUNCTION_V2(cuLaunchHostFunc_v2, false)
+GATE_HOST_FUNCTION_V2(cuLaunchHostFunc_v2_ptsz, true)
+
 #define GATE_CALLBACK(name, twin)                                                                  \
     CUresult gate_##name(struct driver *driver, CUstream stream, CUstreamCallback callback,        \
                          void *data, unsigned int flags) {                                         \

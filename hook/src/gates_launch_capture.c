@@ -75,6 +75,38 @@ CUresult gate_cuStreamBeginCaptureToGraph_ptsz(struct driver *driver, CUstream s
         REAL(driver, cuStreamBeginCaptureToGraph_ptsz)(stream, graph, nodes, edges, count, mode));
 }
 
+CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, CUstream stream, int mode,
+                                            CUgraph graph, CUgraphRecaptureCallback callback,
+                                            void *data) {
+    return begun(REAL(driver, cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
+}
+
+CUresult gate_cuStreamBeginRecaptureToGraph_ptsz(struct driver *driver, CUstream stream, int mode,
+                                                 CUgraph graph, CUgraphRecaptureCallback callback,
+                                                 void *data) {
+    return begun(
+        REAL(driver, cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
+}
+
+/* Recorded into the command list of a graphics API, which submits it. */
+CUresult gate_cuStreamBeginCaptureToCig(struct driver *driver, CUstream stream,
+                                        CUstreamCigCaptureParams *parameters) {
+    return begun(REAL(driver, cuStreamBeginCaptureToCig)(stream, parameters));
+}
+
+CUresult gate_cuStreamBeginCaptureToCig_ptsz(struct driver *driver, CUstream stream,
+                                             CUstreamCigCaptureParams *parameters) {
+    return begun(REAL(driver, cuStreamBeginCaptureToCig_ptsz)(stream, parameters));
+}
+
+CUresult gate_cuStreamEndCaptureToCig(struct driver *driver, CUstream stream) {
+    return ended(REAL(driver, cuStreamEndCaptureToCig)(stream));
+}
+
+CUresult gate_cuStreamEndCaptureToCig_ptsz(struct driver *driver, CUstream stream) {
+    return ended(REAL(driver, cuStreamEndCaptureToCig_ptsz)(stream));
+}
+
 CUresult gate_cuStreamEndCapture(struct driver *driver, CUstream stream, CUgraph *graph) {
     return ended(REAL(driver, cuStreamEndCapture)(stream, graph));
 }

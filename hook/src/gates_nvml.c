@@ -1,11 +1,9 @@
 /*
  * The same view for programs that ask NVML, nvidia-smi among them. Closed without limits. The
  * card's own reservation isn't the tenant's affair: used and free add up to its share, so that
- * NVML and cuMemGetInfo agree. The list of processes is the container's own, with its PIDs.
+ * NVML and cuMemGetInfo agree.
  */
-#include "gates.h"
-
-#include "vcuda_layout.h"
+#include "gates_nvml.h"
 
 static int digit_value(char digit) {
     if (digit >= '0' && digit <= '9') {
@@ -38,8 +36,7 @@ static bool parse_uuid(const char *text, CUuuid *uuid) {
     return digits == 2 * sizeof uuid->bytes;
 }
 
-/* The driver's own refusal where it has one: not initialised, no such device. */
-static nvmlReturn_t uuid_of(struct driver *driver, nvmlDevice_t device, CUuuid *uuid) {
+nvmlReturn_t nvml_uuid(struct driver *driver, nvmlDevice_t device, CUuuid *uuid) {
     nvmlDeviceGetUUID_fn *get = REAL(driver, nvmlDeviceGetUUID);
     char text[NVML_UUID_CHARS];
     if (get == NULL) {
@@ -52,10 +49,17 @@ static nvmlReturn_t uuid_of(struct driver *driver, nvmlDevice_t device, CUuuid *
     return result;
 }
 
+nvmlReturn_t nvml_refuse(struct driver *driver) {
+    nvmlDeviceGetCount_v2_fn *ask = REAL(driver, nvmlDeviceGetCount_v2);
+    unsigned int count;
+    nvmlReturn_t asked = ask == NULL ? NVML_SUCCESS : ask(&count);
+    return asked == NVML_SUCCESS ? NVML_ERROR_NO_PERMISSION : asked;
+}
+
 static nvmlReturn_t view_of(struct driver *driver, nvmlDevice_t device, uint64_t card_bytes,
                             struct view *view) {
     CUuuid uuid;
-    nvmlReturn_t result = uuid_of(driver, device, &uuid);
+    nvmlReturn_t result = nvml_uuid(driver, device, &uuid);
     if (result != NVML_SUCCESS) {
         return result;
     }
@@ -100,62 +104,4 @@ nvmlReturn_t gate_nvmlDeviceGetMemoryInfo_v2(struct driver *driver, nvmlDevice_t
         memory->free = view.share_bytes - view.used_bytes;
     }
     return result;
-}
-
-/* NVML's rule for lists: `room` entries are there; with fewer than needed only the count is set. */
-static nvmlReturn_t occupants_of(struct driver *driver, nvmlDevice_t device, unsigned int *count,
-                                 const void *room, struct occupant *list) {
-    CUuuid uuid;
-    unsigned found;
-    nvmlReturn_t result = uuid_of(driver, device, &uuid); /* before a look at the arguments */
-    if (result != NVML_SUCCESS) {
-        return result;
-    }
-    if (count == NULL || (*count != 0 && room == NULL)) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
-    if (account_occupants(&uuid, list, &found) != CUDA_SUCCESS) {
-        return NVML_ERROR_NO_PERMISSION;
-    }
-    bool fits = found <= *count;
-    *count = found;
-    return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
-}
-
-nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses(struct driver *driver, nvmlDevice_t device,
-                                                       unsigned int *count,
-                                                       nvmlProcessInfo_v1_t *processes) {
-    struct occupant list[VCUDA_LEDGER_SLOTS];
-    nvmlReturn_t result = occupants_of(driver, device, count, processes, list);
-    for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
-        processes[i] =
-            (nvmlProcessInfo_v1_t){.pid = list[i].pid, .usedGpuMemory = list[i].used_bytes};
-    }
-    return result;
-}
-
-/* Of a whole card there is no instance: NVML says so with all bits set. */
-static nvmlReturn_t list_v2(struct driver *driver, nvmlDevice_t device, unsigned int *count,
-                            nvmlProcessInfo_v2_t *processes) {
-    struct occupant list[VCUDA_LEDGER_SLOTS];
-    nvmlReturn_t result = occupants_of(driver, device, count, processes, list);
-    for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
-        processes[i] = (nvmlProcessInfo_v2_t){.pid = list[i].pid,
-                                              .usedGpuMemory = list[i].used_bytes,
-                                              .gpuInstanceId = UINT32_MAX,
-                                              .computeInstanceId = UINT32_MAX};
-    }
-    return result;
-}
-
-nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses_v2(struct driver *driver,
-                                                          nvmlDevice_t device, unsigned int *count,
-                                                          nvmlProcessInfo_v2_t *processes) {
-    return list_v2(driver, device, count, processes);
-}
-
-nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses_v3(struct driver *driver,
-                                                          nvmlDevice_t device, unsigned int *count,
-                                                          nvmlProcessInfo_v2_t *processes) {
-    return list_v2(driver, device, count, processes);
 }

@@ -1,8 +1,8 @@
 /*
  * Virtual memory management: physical memory is charged to the card that it is made on, whatever
- * context is current; memory of the host isn't. Exports, imports and multicast objects take nothing
- * of a card by themselves: the memory behind them was made by cuMemCreate, and is charged to who
- * made it. Closed without limits.
+ * context is current; memory of the host isn't. Imports and multicast objects take nothing of a
+ * card by themselves: the memory behind them was made by cuMemCreate, and is charged to who made
+ * it, also while an export alone keeps it. Closed without limits.
  */
 #include "gates.h"
 #include "physical.h"
@@ -56,11 +56,23 @@ CUresult gate_cuMemRetainAllocationHandle(struct driver *driver,
     return result;
 }
 
+CUresult gate_cuMemExportToShareableHandle(struct driver *driver, void *shared,
+                                           CUmemGenericAllocationHandle handle, int type,
+                                           cuuint64_t flags) {
+    CUresult result = REAL(driver, cuMemExportToShareableHandle)(shared, handle, type, flags);
+    if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        physical_exported(handle, *(const int *)shared);
+    }
+    return result;
+}
+
 CUresult gate_cuMemImportFromShareableHandle(struct driver *driver,
                                              CUmemGenericAllocationHandle *handle, void *shared,
                                              int type) {
     CUresult result = REAL(driver, cuMemImportFromShareableHandle)(handle, shared, type);
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        physical_imported(*handle, (int)(intptr_t)shared);
+    } else if (result == CUDA_SUCCESS) {
         physical_retained(*handle);
     }
     return result;

@@ -58,7 +58,7 @@ static void expand(struct walk *walk, const struct object *object) {
         if (entry->d_tag == DT_NEEDED) {
             walk->wanted = object->strings + entry->d_un.d_val;
             walk->position = 0;
-            dl_iterate_phdr(visit_wanted, walk);
+            objects_visit(visit_wanted, walk);
         }
     }
 }
@@ -80,22 +80,22 @@ static int visit_reached(struct dl_phdr_info *info, size_t size, void *argument)
     return walk->found != NULL;
 }
 
-/* Runs as the callback of one outer dl_iterate_phdr, whose lock keeps the order as it is. */
+/* Runs as the callback of one outer objects_visit, whose lock keeps the order as it is. */
 static int walk_all(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)info;
     (void)size;
     struct walk *walk = argument;
-    dl_iterate_phdr(visit_start, walk);
+    objects_visit(visit_start, walk);
     do {
         walk->grown = false;
         walk->position = 0;
-        dl_iterate_phdr(visit_reached, walk);
+        objects_visit(visit_reached, walk);
     } while (walk->grown && walk->found == NULL);
     return 1;
 }
 
 void *objects_find_needed(const void *address, const char *soname, const char *name) {
     struct walk walk = {.address = address, .soname = soname, .name = name};
-    dl_iterate_phdr(walk_all, &walk);
+    objects_visit(walk_all, &walk);
     return walk.found;
 }

@@ -4,6 +4,11 @@
  */
 #include "objects.h"
 
+#include <stdatomic.h>
+
+typedef int visit_fn(struct dl_phdr_info *info, size_t size, void *argument);
+typedef int iterate_fn(visit_fn *visit, void *argument);
+
 bool text_equal(const char *one, const char *other) {
     while (*one != '\0' && *one == *other) {
         one++;
@@ -18,18 +23,9 @@ static const void *dynamic_pointer(const struct object *object, const ElfW(Dyn) 
     return (const void *)(value < object->base ? object->base + value : value);
 }
 
-bool object_open(struct object *object, const struct dl_phdr_info *info) {
-    *object = (struct object){
-        .base = info->dlpi_addr, .segments = info->dlpi_phdr, .segment_count = info->dlpi_phnum};
+/* False where it has no symbols. */
+static bool read_dynamic(struct object *object) {
     const ElfW(Dyn) *soname = NULL;
-    for (unsigned i = 0; i < object->segment_count; i++) {
-        if (object->segments[i].p_type == PT_DYNAMIC) {
-            object->dynamic = (const ElfW(Dyn) *)(object->base + object->segments[i].p_vaddr);
-        }
-    }
-    if (object->dynamic == NULL) {
-        return false;
-    }
     for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB) {
             object->symbols = dynamic_pointer(object, entry);
@@ -48,6 +44,17 @@ bool object_open(struct object *object, const struct dl_phdr_info *info) {
     }
     object->soname = soname == NULL ? NULL : object->strings + soname->d_un.d_val;
     return true;
+}
+
+bool object_open(struct object *object, const struct dl_phdr_info *info) {
+    *object = (struct object){
+        .base = info->dlpi_addr, .segments = info->dlpi_phdr, .segment_count = info->dlpi_phnum};
+    for (unsigned i = 0; i < object->segment_count; i++) {
+        if (object->segments[i].p_type == PT_DYNAMIC) {
+            object->dynamic = (const ElfW(Dyn) *)(object->base + object->segments[i].p_vaddr);
+        }
+    }
+    return object->dynamic != NULL && read_dynamic(object);
 }
 
 bool object_is_named(const struct object *object, const char *soname) {
@@ -123,6 +130,34 @@ void *object_symbol(const struct object *object, const char *name) {
     return object->sysv_hash == NULL ? NULL : sysv_lookup(object, name);
 }
 
+#pragma weak _r_debug /* of the loader, which nobody is linked with */
+
+/* The loader lists first what the program started with, libc among it, and unloads none of that: so
+ * the way to libc needs no lock. */
+static void *find_in_libc(const char *name) {
+    const struct link_map *map = &_r_debug == NULL ? NULL : _r_debug.r_map;
+    for (; map != NULL; map = map->l_next) {
+        struct object object = {.base = map->l_addr, .dynamic = map->l_ld};
+        if (read_dynamic(&object) && object_is_named(&object, "libc.so.6")) {
+            return object_symbol(&object, name);
+        }
+    }
+    return NULL;
+}
+
+/* Another library's function of that name may stand before libc's: a thread sanitizer's does, and
+ * isn't ready while it asks dlsym for what it stands before itself. */
+void objects_visit(visit_fn *visit, void *argument) {
+    static void *_Atomic known;
+    void *iterate = atomic_load(&known);
+    if (iterate == NULL) {
+        iterate = find_in_libc("dl_iterate_phdr");
+        iterate = iterate == NULL ? (void *)dl_iterate_phdr : iterate;
+        atomic_store(&known, iterate);
+    }
+    ((iterate_fn *)iterate)(visit, argument);
+}
+
 struct search {
     const char *soname, *name;
     const void *address;
@@ -142,7 +177,7 @@ static int visit_named(struct dl_phdr_info *info, size_t size, void *argument) {
 
 void *objects_find(const char *soname, const char *name) {
     struct search search = {.soname = soname, .name = name};
-    dl_iterate_phdr(visit_named, &search);
+    objects_visit(visit_named, &search);
     return search.found;
 }
 
@@ -160,6 +195,6 @@ static int visit_position(struct dl_phdr_info *info, size_t size, void *argument
 
 int objects_position(const void *address) {
     struct search search = {.address = address, .found_position = -1};
-    dl_iterate_phdr(visit_position, &search);
+    objects_visit(visit_position, &search);
     return search.found_position;
 }

@@ -19,7 +19,10 @@ struct object {
     const char *soname; /* NULL: has none */
 };
 
-/* Fills `object` from what dl_iterate_phdr hands out; false for one without dynamic symbols. The
+/* libc's own dl_iterate_phdr. */
+void objects_visit(int (*visit)(struct dl_phdr_info *, size_t, void *), void *argument);
+
+/* Fills `object` from what objects_visit hands out; false for one without dynamic symbols. The
  * result is good while that call lasts: it keeps dlclose away. */
 bool object_open(struct object *object, const struct dl_phdr_info *info);
 bool object_is_named(const struct object *object, const char *soname);

@@ -3,7 +3,9 @@
 #include "tenant.h"
 
 void physical_free(struct process *process, const struct record *physical) {
-    terms_return(process, (int)physical->owner, page_units(physical->bytes));
+    if (!physical_is_kept(process, physical)) {
+        terms_return(process, (int)physical->owner, page_units(physical->bytes));
+    }
 }
 
 static CUresult charge_counted(struct process *process, const struct terms *terms,
@@ -111,7 +113,9 @@ void physical_release_end(const struct physical_release *release, bool released)
         process->pending--;
     }
     if (released && release->last) {
-        terms_return(process, release->card, page_units(release->bytes));
+        physical_free(process, &(struct record){.key = release->handle,
+                                                .bytes = release->bytes,
+                                                .owner = (uint32_t)release->card});
     } else if (!released && release->last) {
         records_put(&process->records, (struct record){.kind = RECORD_PHYSICAL,
                                                        .key = release->handle,

@@ -1,8 +1,8 @@
 /*
  * Physical memory of cuMemCreate: on a card, in no context. It is charged when it is made and goes
  * back when the last of its handles is released and the last of its mappings is undone, as the
- * driver frees it (cuda.h, cuMemRelease). What is imported from another process isn't known here:
- * the exporter pays.
+ * driver frees it (cuda.h, cuMemRelease), and when the descriptor is closed that it was exported
+ * by. What is imported from another process isn't known here: the exporter pays.
  */
 #ifndef HOOK_PHYSICAL_H
 #define HOOK_PHYSICAL_H
@@ -23,6 +23,11 @@ void physical_cancel(const struct physical_charge *charge);
 
 /* The driver gave the handle out once more. */
 void physical_retained(uint64_t handle);
+/* It exported the memory as this descriptor; it imported this descriptor. */
+void physical_exported(uint64_t handle, int fd);
+void physical_imported(uint64_t handle, int fd);
+/* Returns what descriptors kept that are closed by now; whether there was any. */
+bool physical_reclaim(void);
 
 /* A release in two steps, so that a handle that the driver gives out again finds its place empty.
  */
@@ -44,8 +49,11 @@ void physical_map_end(uint64_t handle, uint64_t address, uint64_t bytes, bool ma
 void physical_unmap_begin(uint64_t address, uint64_t bytes);
 void physical_unmap_end(uint64_t address, uint64_t bytes, bool unmapped);
 
-/* Within the accounting: what a record of physical memory held goes back. */
+/* Within the accounting. What a record of physical memory, by its handle, held goes back, unless a
+ * descriptor keeps it. */
 struct process;
 void physical_free(struct process *process, const struct record *physical);
+bool physical_is_kept(struct process *process, const struct record *physical);
+bool physical_settle(struct process *process);
 
 #endif

@@ -106,6 +106,7 @@ void physical_unmap_end(uint64_t address, uint64_t bytes, bool unmapped) {
         if (!unmapped) {
             restore(process, mapping);
         } else if (records_take(&process->records, RECORD_DYING, address, &physical)) {
+            physical.key = mapping.handle;
             physical_free(process, &physical);
         }
     }

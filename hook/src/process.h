@@ -15,6 +15,8 @@
 
 /* Contexts of one process. Programs have one a card; a few libraries make their own. */
 enum { MAX_CONTEXTS = 128 };
+/* What its limits may set aside, see account_aside. */
+enum { CONTEXT_ASIDES = 2 };
 
 struct context {
     uint32_t number; /* 0: free place */
@@ -23,9 +25,9 @@ struct context {
     CUcontext handle; /* NULL while it is being made */
     CUdevice device;
     bool primary;
-    uint64_t charged_units; /* all of it: context, pages of its own, shared pages */
-    uint64_t small_bytes;   /* in shared pages */
-    uint64_t heap_units;    /* of it: the heap of device-side malloc */
+    uint64_t charged_units;               /* all of it: context, pages of its own, shared pages */
+    uint64_t small_bytes;                 /* in shared pages */
+    uint64_t aside_units[CONTEXT_ASIDES]; /* of it: by enum aside */
 };
 
 /* See reserve.h. */
@@ -47,6 +49,7 @@ struct process {
     struct ledger ledger;
     struct records records;
     size_t pending; /* charges whose record isn't put yet */
+    size_t kept;    /* records of memory that a descriptor alone keeps */
     uint32_t last_number;
     struct context contexts[MAX_CONTEXTS];
     unsigned reserve_count; /* places ever used */

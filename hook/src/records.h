@@ -22,6 +22,10 @@ enum record_kind {
     RECORD_MAPPING,  /* by address */
     RECORD_UNMAPPING,
     RECORD_DYING,
+    /* See physical_export.c. */
+    RECORD_EXPORTED,   /* by handle: its descriptor */
+    RECORD_DESCRIPTOR, /* by descriptor: `bytes` is which file, `handle` whose */
+    RECORD_KEPT,       /* by descriptor: memory that it alone keeps; `handle` is which file */
     /* See reserve.h. */
     RECORD_POOL,   /* by its handle: where it lies */
     RECORD_POOLED, /* by device pointer */

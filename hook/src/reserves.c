@@ -2,6 +2,7 @@
 
 #include "capture_mode.h"
 #include "execs.h"
+#include "physical.h"
 
 static uint64_t held_bytes(struct driver *driver, const struct reserve_look *look) {
     const struct reserve_name *name = &look->name;
@@ -70,7 +71,7 @@ void reserves_ask(struct driver *driver) {
 }
 
 bool reserves_reclaim(struct driver *driver) {
-    bool gave_back = false;
+    bool gave_back = physical_reclaim();
     for (uint32_t i = next_of(driver, 0); i != 0; i = next_of(driver, i)) {
         gave_back = reserve_trim(driver, i) || gave_back;
     }

@@ -12,13 +12,15 @@ enum { FAKE_CARDS = 2 };
 CUresult cuInit(unsigned int flags);
 CUresult cuDriverGetVersion(int *version);
 CUresult cuDeviceGetCount(int *count);
+CUresult cuDeviceGet(CUdevice *device, int ordinal);
 CUresult cuCtxGetCurrent(CUcontext *context);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxGetDevice(CUdevice *device);
 
-unsigned long fake_allocations(void);    /* calls that reached the driver, also failed ones */
-void fake_fail_next(CUresult result);    /* of the next allocation or context */
-unsigned long long fake_in_use(void);    /* bytes allocated in this process */
+unsigned long fake_allocations(void); /* calls that reached the driver, also failed ones */
+void fake_fail_next(CUresult result); /* of the next allocation or context */
+unsigned long long fake_in_use(void); /* bytes allocated in this process */
+const unsigned long long *fake_in_use_word(void); /* where it lies: for who stops the process */
 void fake_set_errno_on_calls(int value); /* a driver may leave errno as it likes; 0: leaves it */
 /* Makes the primary context current as cudart does, through no function that has a name. */
 CUcontext fake_context_made_privately(int device);
@@ -31,8 +33,6 @@ void fake_set_array_bytes(unsigned long long bytes);
 CUstream fake_stream_of(CUcontext context);
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);
-CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle, int type,
-                                      cuuint64_t flags);
 CUresult cuGraphCreate(CUgraph *graph, unsigned int flags);
 CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                 size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *parameters);
@@ -40,7 +40,5 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNo
                                size_t count, CUdeviceptr pointer);
 CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                   size_t count, CUgraph child);
-
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device);
 
 #endif

@@ -32,3 +32,9 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
     pthread_detach(thread);
     return CUDA_SUCCESS;
 }
+
+/* The mode says how a thread waits that runs the function: not ours to show. */
+cuLaunchHostFunc_v2_fn cuLaunchHostFunc_v2;
+CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data, unsigned int mode) {
+    return mode > 1 ? CUDA_ERROR_INVALID_VALUE : cuLaunchHostFunc(stream, function, data);
+}

@@ -17,6 +17,7 @@ static struct {
         size_t bytes;
         CUcontext context;
     } blocks[MAX_BLOCKS];
+    unsigned block_count; /* places ever used: who steps through this has no time for the rest */
     struct CUctx_st contexts[MAX_MADE];
     unsigned made;
     struct CUctx_st primary[FAKE_CARDS];
@@ -34,6 +35,7 @@ unsigned long fake_allocations(void) { return fake.allocations; }
 void fake_fail_next(CUresult result) { fake.failure = result; }
 
 unsigned long long fake_in_use(void) { return fake.in_use; }
+const unsigned long long *fake_in_use_word(void) { return &fake.in_use; }
 
 void fake_set_errno_on_calls(int value) { fake.errno_value = value; }
 
@@ -76,6 +78,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t bytes) {
             fake.blocks[i].bytes = bytes;
             fake.blocks[i].context = current;
             *pointer = fake.next;
+            fake.block_count += i == fake.block_count;
             fake.next += (bytes + 511) / 512 * 512;
             fake.in_use += bytes;
             break;
@@ -87,7 +90,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t bytes) {
 
 CUresult fake_release(CUdeviceptr pointer) {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < MAX_BLOCKS; i++) {
+    for (unsigned i = 0; i < fake.block_count; i++) {
         if (fake.blocks[i].bytes != 0 && fake.blocks[i].pointer == pointer) {
             fake.in_use -= fake.blocks[i].bytes;
             fake.blocks[i].bytes = 0;
@@ -105,7 +108,7 @@ static CUresult release(CUdeviceptr pointer) {
 }
 
 static void drop(CUcontext context) {
-    for (unsigned i = 0; i < MAX_BLOCKS; i++) {
+    for (unsigned i = 0; i < fake.block_count; i++) {
         if (fake.blocks[i].bytes != 0 && fake.blocks[i].context == context) {
             fake.in_use -= fake.blocks[i].bytes;
             fake.blocks[i].bytes = 0;

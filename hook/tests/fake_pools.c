@@ -19,6 +19,7 @@ static struct {
     size_t bytes; /* 0: free place */
     CUmemoryPool pool;
 } given[MAX_GIVEN];
+static unsigned given_count; /* places ever used */
 static CUdeviceptr next_pointer = UINT64_C(1) << 40;
 static unsigned long long chunk = 2u << 20;
 
@@ -27,8 +28,7 @@ void fake_set_pool_chunk(unsigned long long bytes) { chunk = bytes; }
 CUstream fake_stream_of(CUcontext context) { return (CUstream)(void *)context; }
 
 static void set_reserved(CUmemoryPool pool, unsigned long long reserved) {
-    fake_use(reserved);
-    fake_unuse(pool->reserved);
+    fake_use(reserved - pool->reserved); /* at once, also where it is less */
     pool->reserved = reserved;
 }
 
@@ -54,6 +54,7 @@ static CUresult take(CUmemoryPool pool, CUdeviceptr *pointer, size_t bytes) {
     }
     for (unsigned i = 0; i < MAX_GIVEN; i++) {
         if (given[i].bytes == 0) {
+            given_count += i == given_count;
             *pointer = given[i].pointer = next_pointer;
             given[i].bytes = bytes;
             given[i].pool = pool;
@@ -69,7 +70,7 @@ static CUresult take(CUmemoryPool pool, CUdeviceptr *pointer, size_t bytes) {
 }
 
 bool fake_pools_release(CUdeviceptr pointer) {
-    for (unsigned i = 0; i < MAX_GIVEN; i++) {
+    for (unsigned i = 0; i < given_count; i++) {
         if (given[i].bytes != 0 && given[i].pointer == pointer) {
             CUmemoryPool pool = given[i].pool;
             pool->used -= given[i].bytes;
@@ -85,7 +86,7 @@ bool fake_pools_release(CUdeviceptr pointer) {
 }
 
 void fake_pools_reset(CUdevice device) {
-    for (unsigned i = 0; i < MAX_GIVEN; i++) {
+    for (unsigned i = 0; i < given_count; i++) {
         if (given[i].bytes != 0 && given[i].pool == &pools[device]) {
             fake_pools_release(given[i].pointer);
         }
@@ -194,18 +195,22 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
 
 cuMemPoolGetAttribute_fn cuMemPoolGetAttribute;
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
-    if (pool->destroyed) {
-        return CUDA_ERROR_INVALID_VALUE;
+    fake_lock();
+    bool destroyed = pool->destroyed;
+    if (!destroyed) {
+        *(cuuint64_t *)value = attribute == ATTRIBUTE_RESERVED ? pool->reserved
+                               : attribute == ATTRIBUTE_USED   ? pool->used
+                                                               : pool->threshold;
     }
-    *(cuuint64_t *)value = attribute == ATTRIBUTE_RESERVED ? pool->reserved
-                           : attribute == ATTRIBUTE_USED   ? pool->used
-                                                           : pool->threshold;
-    return CUDA_SUCCESS;
+    fake_unlock();
+    return destroyed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
     if (attribute == ATTRIBUTE_THRESHOLD) {
+        fake_lock();
         memcpy(&pool->threshold, value, sizeof pool->threshold);
+        fake_unlock();
     }
     return CUDA_SUCCESS;
 }

@@ -1,11 +1,15 @@
 /* Physical memory of the fake driver: freed with its last handle and its last mapping. */
 #include "fake_driver.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 enum { MAX_BLOCKS = 256, MAX_MAPPINGS = 256 };
 
 static struct {
     size_t bytes; /* 0: free place; its number plus FIRST_HANDLE is the handle */
     unsigned handles, mappings;
+    bool exported; /* and so kept: nobody tells when the descriptor is closed */
 } blocks[MAX_BLOCKS];
 static struct {
     CUdeviceptr address;
@@ -15,7 +19,7 @@ static struct {
 enum { FIRST_HANDLE = 5 };
 
 static void end_if_unused(unsigned block) {
-    if (blocks[block].handles == 0 && blocks[block].mappings == 0) {
+    if (blocks[block].handles == 0 && blocks[block].mappings == 0 && !blocks[block].exported) {
         fake_unuse(blocks[block].bytes);
         blocks[block].bytes = 0;
     }
@@ -79,20 +83,32 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     return result;
 }
 
-/* The shared form is the handle itself; imported, it is the same one again. */
+/* A file that names the block. */
+cuMemExportToShareableHandle_fn cuMemExportToShareableHandle;
 CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle, int type,
                                       cuuint64_t flags) {
     (void)type, (void)flags;
-    *(CUmemGenericAllocationHandle *)shared = handle;
-    return CUDA_SUCCESS;
+    int fd = memfd_create("fake", MFD_CLOEXEC);
+    fake_lock();
+    if (is_known(handle)) {
+        blocks[handle - FIRST_HANDLE].exported = true;
+    }
+    fake_unlock();
+    *(int *)shared = fd;
+    return fd >= 0 && write(fd, &handle, sizeof handle) == (ssize_t)sizeof handle
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 cuMemImportFromShareableHandle_fn cuMemImportFromShareableHandle;
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
                                         int type) {
     (void)type;
+    CUmemGenericAllocationHandle found = 0;
+    if (pread((int)(intptr_t)shared, &found, sizeof found, 0) != (ssize_t)sizeof found) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     fake_lock();
-    CUmemGenericAllocationHandle found = *(CUmemGenericAllocationHandle *)shared;
     *handle = found;
     if (is_known(found)) {
         blocks[found - FIRST_HANDLE].handles++;

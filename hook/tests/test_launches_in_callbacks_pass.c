@@ -24,6 +24,9 @@ int main(void) {
     uint64_t begin = wall_ns();
     CHECK(CUDA(cuLaunchHostFunc)(FAKE_STREAM(1), launch_a_hundred, said) == CUDA_SUCCESS);
     await(said);
+    CHECK(CUDA(cuLaunchHostFunc_v2)(FAKE_STREAM(1), launch_a_hundred, said, 1) == CUDA_SUCCESS);
+    await(said);
+    CHECK(CUDA(cuLaunchHostFunc_v2)(FAKE_STREAM(1), launch_a_hundred, said, 9) == 1);
     CHECK(wall_ns() - begin < 100 * NS_PER_MS);
     launch(NS_PER_US);
     CHECK(wall_ns() - begin > 100 * NS_PER_MS);

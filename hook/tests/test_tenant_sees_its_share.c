@@ -1,7 +1,5 @@
 /* cuMemGetInfo and NVML agree: the share, less contexts, allocations and what the agent saw. */
-#include <dlfcn.h>
-
-#include "support.h"
+#include "asking_nvml.h"
 
 static void expect_cuda(uint64_t available, uint64_t total) {
     size_t shown_available = 0, shown_total = 0;
@@ -11,24 +9,19 @@ static void expect_cuda(uint64_t available, uint64_t total) {
 }
 
 static void expect_nvml(uint64_t available, uint64_t total) {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    CHECK(library != NULL);
-    nvmlReturn_t (*handle)(unsigned, nvmlDevice_t *) =
-        (nvmlReturn_t(*)(unsigned, nvmlDevice_t *))dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
-    nvmlDeviceGetMemoryInfo_fn *one =
-        (nvmlDeviceGetMemoryInfo_fn *)dlsym(library, "nvmlDeviceGetMemoryInfo");
-    nvmlDeviceGetMemoryInfo_v2_fn *two =
-        (nvmlDeviceGetMemoryInfo_v2_fn *)dlsym(library, "nvmlDeviceGetMemoryInfo_v2");
-    nvmlDevice_t device;
     nvmlMemory_t memory;
     nvmlMemory_v2_t memory2 = {.version = 0x2000028};
-    CHECK(handle(0, &device) == NVML_SUCCESS);
-    CHECK(one(device, &memory) == NVML_SUCCESS && two(device, &memory2) == NVML_SUCCESS);
+    nvmlDevice_t device = nvml_card(0);
+    CHECK(GATED(nvmlDeviceGetMemoryInfo)(device, &memory) == NVML_SUCCESS);
+    CHECK(GATED(nvmlDeviceGetMemoryInfo_v2)(device, &memory2) == NVML_SUCCESS);
     CHECK(memory.total == total && memory.free == available);
     CHECK(memory.used == total - available);
     CHECK(memory2.version == 0x2000028 && memory2.reserved == 0);
     CHECK(memory2.total == total && memory2.free == available);
     CHECK(memory2.used == memory.used);
+    memory2.version = 1;
+    CHECK(GATED(nvmlDeviceGetMemoryInfo_v2)(device, &memory2) ==
+          NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }
 
 int main(void) {

@@ -59,6 +59,11 @@ DECLARED: Final = (
         " process, it is unaccounted",
     ),
     (
+        "What a card does as a whole, by NVML: samples, counters (GPM), events, private tables",
+        "neighbours share that condition, and it names none of them. Lists of processes, memory and"
+        " utilisation show the tenant its own; nvidia-smi's process table is the driver's",
+    ),
+    (
         "gVisor, Kata and other runtimes with a kernel of their own",
         "their processes aren't the host's, so neither the preload nor the agent meets them; shares"
         " are for the runtimes that the README names",

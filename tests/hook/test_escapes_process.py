@@ -88,11 +88,12 @@ def test_graphs_are_gated(gated: frozenset[str]) -> None:
 @escape(
     "Memory by handles: virtual memory, IPC, memory of another API",
     Outcome.CLOSED,
-    "who makes it is charged, who imports it is not charged a second time; what outlives its"
-    " maker, or is kept by an exported descriptor alone, is counted as unaccounted",
+    "who makes it is charged, who imports it is not charged a second time; what a descriptor keeps"
+    " stays charged while it is open; what outlives its maker is counted as unaccounted",
 )
 def test_who_makes_memory_pays_and_who_imports_it_does_not(gated: frozenset[str]) -> None:
     assert {"cuMemCreate", "cuMemPoolCreate", "cuMemAlloc_v2"} <= gated
+    assert "cuMemExportToShareableHandle" in gated
     assert not {"cuIpcOpenMemHandle_v2", "cuImportExternalMemory"} & gated
 
 

@@ -33,6 +33,34 @@ STEPS = {
         call("cuMemRelease", again)
         stop("released")
     """,
+    "descriptors": """
+        one, again, fd = created(16 * MIB), u64(), ctypes.c_int()
+        call("cuMemExportToShareableHandle", byref(fd), one, 1, u64(0))
+        call("cuMemRelease", one)
+        stop("kept by its descriptor alone")
+        call("cuMemImportFromShareableHandle", byref(again), handle(fd.value), 1)
+        stop("imported where it came from")
+        os.close(fd.value)
+        stop("kept by a handle alone")
+        call("cuMemRelease", again)
+        stop("gone")
+        other = created(8 * MIB)
+        call("cuMemExportToShareableHandle", byref(fd), other, 1, u64(0))
+        call("cuMemRelease", other)
+        os.close(fd.value)
+        info()
+        stop("gone by its descriptor, and asked about")
+    """,
+    "limits": """
+        call("cuCtxSetLimit", 0, size(3 * 1024 + 5))
+        stop("larger stacks")
+        call("cuCtxSetLimit", 0, size(2048))
+        stop("smaller ones")
+        assert cuda.cuCtxSetLimit(0, size(300 << 10)) == 2
+        stop("refused")
+        call("cuCtxSetLimit", 0, size(512))
+        stop("less than there was")
+    """,
     "pools": """
         first, second = given(40 * MIB), given(3)
         stop("given")
@@ -82,6 +110,7 @@ STEPS = {
         stop("the import keeps it")
         call("cuMemRelease", again)
         os.close(descriptor.value)
+        info()  # nobody tells the hook of a close: it looks when it is asked
         stop("released")
     """,
     "contexts": """

@@ -1,0 +1,30 @@
+/* What tests that ask NVML share: its functions by dlopen and dlsym, and a card's handle. */
+#ifndef ASKING_NVML_H
+#define ASKING_NVML_H
+
+#include <dlfcn.h>
+
+#include "fake_nvml.h"
+#include "support.h"
+
+static inline void *nvml_function(const char *name) {
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    CHECK(library != NULL);
+    void *function = dlsym(library, name);
+    if (function == NULL) {
+        fprintf(stderr, "no %s\n", name);
+    }
+    CHECK(function != NULL);
+    return function;
+}
+#define NVML(name) ((__typeof__(&name))nvml_function(#name))
+/* One that is gated: the fake driver's headers give it no prototype. */
+#define GATED(name) ((name##_fn *)nvml_function(#name))
+
+static inline nvmlDevice_t nvml_card(unsigned index) {
+    nvmlDevice_t device;
+    CHECK(NVML(nvmlDeviceGetHandleByIndex_v2)(index, &device) == NVML_SUCCESS);
+    return device;
+}
+
+#endif

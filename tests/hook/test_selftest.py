@@ -1,0 +1,168 @@
+"""gpustack-hook-selftest, read as its user reads it, and as programs do."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from gpustack.adapters import mapped
+from gpustack.wire import activity, limits
+from tests.hook.container import CARD, MIB, SHARE_BYTES, Container, share
+
+FAMILIES = [
+    "cuMemAlloc",
+    "cuMemAlloc",
+    "cuMemAllocPitch",
+    "cuMemAllocManaged",
+    "cuMemAllocAsync",
+    "cuMemCreate",
+    "cuArrayCreate",
+    "cuCtxSetLimit heap",
+]
+
+
+def report_of(container: Container, *options: str) -> tuple[int, Any]:
+    result = container.run(str(container.program), "--json", *options)
+    assert result.stderr == ""
+    return result.returncode, json.loads(result.stdout)
+
+
+def test_in_a_share_every_family_is_refused_more_than_is_free(container: Container) -> None:
+    status, report = report_of(container, "--quick")
+    assert (status, report["holds"], report["problems"]) == (0, True, [])
+    assert report["limits"]["devices"][0]["memory_bytes"] == SHARE_BYTES
+    (card,) = report["cards"]
+    assert (card["uuid"], card["total_bytes"]) == (CARD, SHARE_BYTES)
+    attempts = [(each["what"], each["outcome"]) for each in card["attempts"]]
+    assert attempts == [*((family, "refused") for family in FAMILIES), ("GPU time", "not tried")]
+    assert (report["driver"], report["driver_version"]) == ("535.261.03", 12020)
+
+
+def test_people_get_words_and_the_same_verdict(container: Container) -> None:
+    result = container.run(str(container.program), "--quick")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "The limits hold."
+    assert any("2048 MiB of memory, 64 MiB for each context; 50 % of the time" in x for x in lines)
+    assert any("cuMemCreate" in line and "refused" in line for line in lines)
+    assert "cuMemAlloc_v2" not in result.stdout
+
+
+def test_the_gated_functions_are_those_of_the_list_that_the_driver_has(
+    container: Container, gated: frozenset[str], driver: pathlib.Path
+) -> None:
+    _, report = report_of(container, "--quick")
+    listed = container.run(str(container.program), "--quick", "--gated").stdout.split()
+    assert {"cuMemAlloc_v2", "cuGetProcAddress_v2", "nvmlDeviceGetMemoryInfo"} <= set(listed)
+    assert set(report["gated"]) <= gated & set(listed)
+    assert len(report["gated"]) == len(set(report["gated"])) > 90
+
+
+@pytest.mark.clock
+def test_launches_without_a_pause_get_their_share_of_the_time(container: Container) -> None:
+    status, report = report_of(container)
+    attempt = report["cards"][0]["attempts"][-1]
+    assert (status, attempt["what"], attempt["outcome"]) == (0, "GPU time", "refused"), attempt
+    assert "50 % are allowed" in attempt["why"]
+
+
+def test_beside_neighbours_no_kernel_is_timed(container: Container) -> None:
+    busy = activity.CardActivity(uuid=CARD, tenants_wanting=2)
+    page = activity.Activity(sampled_ns=1, cards=(busy,))
+    mapped.publish_activity(container.folder / "activity", page)
+    status, report = report_of(container)
+    attempt = report["cards"][0]["attempts"][-1]
+    assert (status, attempt["outcome"]) == (0, "not tried")
+    assert attempt["why"] == "other containers are using the card"
+
+
+def test_a_driver_that_loads_no_kernel_is_said_to(
+    container: Container, build: pathlib.Path
+) -> None:
+    container.environment["LD_LIBRARY_PATH"] = str(build / "test" / "driver")
+    fake = "GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"
+    (container.folder / "ledger").unlink()
+    mapped.create_ledger(container.folder / "ledger", fake)
+    one = share(SHARE_BYTES).devices[0]
+    devices = tuple(
+        limits.DeviceLimit(
+            uuid=uuid,
+            memory_bytes=512 * MIB,
+            compute_percent=one.compute_percent,
+            burst_percent=one.burst_percent,
+            context_bytes=one.context_bytes,
+        )
+        for uuid in fake
+    )
+    mapped.publish_limits(container.folder / "limits", limits.Limits(devices=devices))
+    status, report = report_of(container)
+    assert (status, report["problems"], report["driver"]) == (0, [], "")
+    for card in report["cards"]:
+        outcomes = {each["what"]: each["outcome"] for each in card["attempts"]}
+        assert outcomes["cuMemCreate"] == "refused"
+        assert outcomes["GPU time"] == "not tried"
+        assert "can't load a kernel" in card["attempts"][-1]["why"]
+
+
+def test_without_the_hook_nothing_is_gated_and_nothing_tried(container: Container) -> None:
+    container.environment["LD_PRELOAD"] = ""
+    status, report = report_of(container)
+    assert (status, report["holds"], report["gated"], report["cards"]) == (1, False, [], [])
+    assert "nothing is gated" in report["problems"][0]
+    assert "ld.so.preload" in report["problems"][0]
+
+
+def test_limits_that_do_not_hold_are_found(container: Container) -> None:
+    opened = limits.Limits(devices=share(SHARE_BYTES).devices, on_error=limits.OnError.OPEN)
+    mapped.publish_limits(container.folder / "limits", opened)
+    (container.folder / "ledger").unlink()  # nothing is counted, and that is to be overlooked
+    status, report = report_of(container, "--quick")
+    assert (status, report["holds"]) == (1, False)
+    assert "ledger is missing" in report["problems"][0]
+    granted = [
+        each["what"] for each in report["cards"][0]["attempts"] if each["outcome"] == "granted"
+    ]
+    assert granted == FAMILIES
+    assert any("cuMemCreate was granted" in problem for problem in report["problems"])
+    text = container.run(str(container.program), "--quick").stdout
+    assert text.splitlines()[-1] == "The limits do not hold."
+
+
+def test_a_card_without_room_for_a_context_is_no_problem(container: Container) -> None:
+    with container.start("enter(); check(allocate(info()[0])[0]); print(); input()") as tenant:
+        assert tenant.stdout is not None
+        tenant.stdout.readline()
+        status, report = report_of(container)
+        tenant.communicate("\n", timeout=30)
+    assert (status, report["cards"][0]["full"], report["cards"][0]["attempts"]) == (0, True, [])
+
+
+def test_without_limits_there_is_nothing_to_test_and_the_hook_is_closed(
+    container: Container,
+) -> None:
+    (container.folder / "limits").unlink()
+    status, report = report_of(container)
+    assert (status, report["holds"], report["limits"]) == (2, None, None)
+    assert [problem.split(":")[0] for problem in report["problems"]] == [
+        "limits holds no limits of layout 1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [("SIMGPU_DEV", "the driver finds no card"), ("LD_LIBRARY_PATH", "there is no driver")],
+)
+def test_without_a_card_or_a_driver_there_is_nothing_to_test(
+    container: Container, variable: str, said: str
+) -> None:
+    container.environment[variable] = "/nowhere"
+    status, report = report_of(container)
+    assert (status, report["holds"], report["cards"]) == (2, None, [])
+    assert report["problems"][0].startswith(said)
+
+
+def test_wrong_use_says_what_is_right(container: Container) -> None:
+    result = container.run(str(container.program), "--help-me")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("usage: ")
