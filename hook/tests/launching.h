@@ -17,8 +17,11 @@ static inline uint64_t wall_ns(void) {
 }
 
 static inline CUresult try_launch(uint64_t ns, CUstream stream) {
-    static cuLaunchKernel_fn *function;
-    function = function == NULL ? CUDA(cuLaunchKernel) : function;
+    static cuLaunchKernel_fn *_Atomic known;
+    cuLaunchKernel_fn *function = known;
+    if (function == NULL) {
+        known = function = CUDA(cuLaunchKernel);
+    }
     return function(FAKE_KERNEL(ns), 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL);
 }
 

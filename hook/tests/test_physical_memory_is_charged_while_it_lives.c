@@ -1,4 +1,6 @@
 /* cuMemCreate and what keeps its memory: handles, also retained and imported ones, and mappings. */
+#include <unistd.h>
+
 #include "support.h"
 
 #define TWO_MIB (2 * MIB)
@@ -88,22 +90,34 @@ static void expect_ranges(void) {
     expect(0);
 }
 
+static int export_of(CUmemGenericAllocationHandle handle) {
+    int fd;
+    CHECK(CUDA(cuMemExportToShareableHandle)(&fd, handle, 1, 0) == CUDA_SUCCESS);
+    return fd;
+}
+
+static CUmemGenericAllocationHandle imported_from(int fd) {
+    CUmemGenericAllocationHandle handle;
+    CHECK(CUDA(cuMemImportFromShareableHandle)(&handle, (void *)(intptr_t)fd, 1) == CUDA_SUCCESS);
+    return handle;
+}
+
 static void expect_imports_free(void) {
-    CUmemGenericAllocationHandle handle = made(8 * MIB), shared, foreign = 99, imported;
-    CUresult (*export)(void *, CUmemGenericAllocationHandle, int, cuuint64_t) =
-        (CUresult(*)(void *, CUmemGenericAllocationHandle, int, cuuint64_t))cuda_function(
-            "cuMemExportToShareableHandle");
-    CHECK(export(&shared, handle, 1, 0) == CUDA_SUCCESS);
-    CHECK(CUDA(cuMemImportFromShareableHandle)(&imported, &shared, 1) == CUDA_SUCCESS);
+    CUmemGenericAllocationHandle handle = made(8 * MIB);
+    int fd = export_of(handle);
+    CUmemGenericAllocationHandle imported = imported_from(fd);
+    CHECK(close(fd) == 0);
     expect(8 * MIB); /* once */
     let_go(handle);
     expect(8 * MIB);
     let_go(imported);
     expect(0);
-    CHECK(CUDA(cuMemImportFromShareableHandle)(&imported, &foreign, 1) == CUDA_SUCCESS);
-    expect(0); /* another process pays */
+    fd = export_of(99); /* of another process, which pays */
+    imported = imported_from(fd);
+    expect(0);
     CHECK(CUDA(cuMemRelease)(imported) == 1);
     expect(0);
+    CHECK(close(fd) == 0);
 }
 
 static void expect_limit(void) {

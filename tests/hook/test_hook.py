@@ -13,6 +13,8 @@ TESTS = HOOK / "tests"
 # They launch for some of the clock's time and look what they got of it.
 TIMED = [each for each in PROGRAMS if '"launching.h"' in (TESTS / f"test_{each}.c").read_text()]
 OTHERS = sorted({*PROGRAMS} - {*TIMED})
+# Thousands of instructions, one by one.
+SLOW = {"every_family_survives_a_kill_anywhere"}
 
 
 def run_program(build: pathlib.Path, program: str, **environment: str) -> None:
@@ -26,8 +28,14 @@ def run_program(build: pathlib.Path, program: str, **environment: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("program", OTHERS)
+@pytest.mark.parametrize("program", sorted({*OTHERS} - SLOW))
 def test_program(build: pathlib.Path, program: str) -> None:
+    run_program(build, program)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program", sorted(SLOW))
+def test_slow_program(build: pathlib.Path, program: str) -> None:
     run_program(build, program)
 
 
