@@ -18,6 +18,9 @@ command -v gcc >/dev/null || missing+=(gcc)
 # what unit tests look with: ps, and systemd's judgement of our units
 command -v ps >/dev/null || missing+=(procps)
 command -v systemd-analyze >/dev/null || missing+=(systemd)
+# the hook's fuzzers
+command -v clang-14 >/dev/null || missing+=(clang-14)
+compgen -G '/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null || missing+=(libclang-rt-14-dev)
 # the dashboard's tests; Ubuntu's package of this name is a snap, which few test machines can run
 if grep -qx 'ID=debian' /etc/os-release; then
     command -v chromium >/dev/null || missing+=(chromium)
