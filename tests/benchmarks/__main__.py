@@ -4,7 +4,7 @@ import pathlib
 import platform
 import sys
 
-from tests.benchmarks import hook, model, planning
+from tests.benchmarks import gpu, hook, model, planning
 from tests.benchmarks.scheduling import section as scheduling
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
@@ -26,6 +26,7 @@ def main() -> int:
         planning.section(),
         scheduling.section(),
         hook.section(),
+        *gpu.blocks(PAGE.read_text()),
     ]
     PAGE.write_text("\n".join(parts))
     print("\n".join(parts))

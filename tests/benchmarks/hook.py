@@ -1,40 +1,39 @@
 """What the hook costs, and how well its shares of GPU time hold."""
 
-import math
 import os
 import pathlib
 import platform
-import re
 import subprocess
 import sys
 import tempfile
+
+from tests.benchmarks import shares
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "hook" / "out" / "test"
 SOURCE = pathlib.Path(__file__).with_name("exec_cost.c")
 ROUNDS = 5000
+PROCESSES = (1, 2, 4, 8)
+THREADS = (1, 4, 16, 64)
+MILLISECONDS = 500
 
 
 def section() -> str:
     """Measure and return the page's part."""
     command = ["make", "-C", str(ROOT / "hook"), f"PYTHON={sys.executable}", "benches"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return "\n".join((_program_without_cuda(), _gate(), _shares(), _rivals()))
+    parts = (
+        _program_without_cuda(),
+        _gate(),
+        _contention(),
+        _give_back(),
+        shares.section(BUILD / "sim_share", ROOT / "docs"),
+    )
+    return "\n".join(parts)
 
 
 def _gate() -> str:
-    environment = {
-        "LD_PRELOAD": str(BUILD / "libvcuda.so"),
-        "LD_LIBRARY_PATH": str(BUILD / "driver"),
-        "TEST_BUILD": str(BUILD),
-        "PATH": os.defpath,
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        program = [BUILD / "bench_launch"]
-        answer = subprocess.run(
-            program, env=environment, cwd=folder, check=True, capture_output=True, text=True
-        )
-    unlimited, limited = answer.stdout.split()
+    unlimited, limited = _built("bench_launch").split()
     return "\n".join(
         [
             "## What the gate adds to a launch, without waits",
@@ -49,58 +48,60 @@ def _gate() -> str:
     )
 
 
-_CELL = re.compile(r"(?P<name>.+?)\s+\d+\s+[\d.]+ % of\s+[\d.]+ %\s+(?P<error>\S+)")
-_RIVALS = re.compile(
-    r"compared, (?P<tenants>\d+) tenants?\s*, .*, (?P<length>\d+ \w+)\s+ours\s+(?P<ours>\S+ %)"
-    r"\s+original\s+(?P<original>\S+ %)\s+plain bucket\s+(?P<plain>\S+ %)"
-)
-
-
-def _shares() -> str:
-    found = list(filter(None, map(_CELL.match, _simulated("--print", "--full"))))
+def _contention() -> str:
     rows = []
-    for name in dict.fromkeys(each["name"] for each in found):
-        errors = [float(each["error"]) for each in found if each["name"] == name]
-        squares = sum(error * error for error in errors) / len(errors)
-        worst = max(errors, key=abs)
-        rows.append(f"| {name} | {len(errors)} | {worst:+.2f} | {math.sqrt(squares):.2f} |")
+    for processes in PROCESSES:
+        for threads in THREADS:
+            arguments = (str(processes), str(threads), str(MILLISECONDS))
+            median, high, pairs = _built("bench_ledger", *arguments).split()
+            rows.append(f"| {processes} | {threads} | {median} | {high} | {pairs} |")
     return "\n".join(
         [
-            "## Shares of GPU time in virtual time, by kernel length",
+            "## A charge and its refund under contention",
             "",
-            "| work | tenants in its cells | worst error, points | root mean square |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            "Shares of 10 to 90 %, up to 8 tenants, time slices of 2 ms, over 10 s or 40 kernels."
-            " Goal: 3 points.",
-            "",
-        ]
-    )
-
-
-def _rivals() -> str:
-    rows = [
-        f"| {each['tenants']} | {each['length']} | {each['ours']} | {each['original']}"
-        f" | {each['plain']} |"
-        for each in filter(None, map(_RIVALS.match, _simulated("--compare")))
-    ]
-    return "\n".join(
-        [
-            "## The same time line under other controllers: what a share of 30 % got",
-            "",
-            "| tenants | kernel | ours | the original's | a plain token bucket |",
+            "| processes | threads in each | ns: median | p99 | pairs in a microsecond, of all |",
             "|---|---|---|---|---|",
             *rows,
             "",
+            f"Over {MILLISECONDS} ms each on {os.cpu_count()} cores, without a driver: the"
+            " process's lock, a look at limits and activity, the ledger. Beyond one thread a core,"
+            " the 99th percentile is the scheduler's: others' turns on the core are in it.",
+            "",
         ]
     )
 
 
-def _simulated(*arguments: str) -> list[str]:
-    program = [str(BUILD / "sim_share"), *arguments]
-    answer = subprocess.run(program, check=True, capture_output=True, text=True)
-    return answer.stdout.splitlines()
+def _give_back() -> str:
+    given, given_worst, dead, dead_worst = _built("bench_give_back").split()
+    return "\n".join(
+        [
+            "## From SIGKILL of who holds the memory until another one is given it, µs",
+            "",
+            "| | median | worst of 200 |",
+            "|---|---|---|",
+            f"| until the allocation that needs it succeeds | {given} | {given_worst} |",
+            f"| until the process is gone, for its parent | {dead} | {dead_worst} |",
+            "",
+            "The one that needs it asks again and again, on the same machine.",
+            "",
+        ]
+    )
+
+
+def _built(program: str, *arguments: str) -> str:
+    """Run one of the hook's measuring programs with the hook preloaded; return what it prints."""
+    environment = {
+        "LD_PRELOAD": str(BUILD / "libvcuda.so"),
+        "LD_LIBRARY_PATH": str(BUILD / "driver"),
+        "TEST_BUILD": str(BUILD),
+        "PATH": os.defpath,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        answer = subprocess.run(
+            [BUILD / program, *arguments],
+            env=environment, cwd=folder, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+    return answer.stdout
 
 
 def _program_without_cuda() -> str:

@@ -143,8 +143,8 @@ def _text(found: list[Found], rates: Throughput | None, batch: int) -> str:
             "",
             f"## {batch} pods by kube-scheduler 1.34, {BATCH_NODES} nodes with 8 pods each",
             "",
-            "The program that decides nothing is `tests/benchmarks/scheduling/least_extender`: no extender"
-            " behind the same entry can be faster on this machine.",
+            "The program that decides nothing is `tests/benchmarks/scheduling/least_extender`: no"
+            " extender behind the same entry can be faster on this machine.",
             "",
             "| scheduler | pods a second | bindings refused |",
             "|---|---|---|",

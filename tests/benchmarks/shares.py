@@ -1,0 +1,192 @@
+"""How well shares of GPU time hold in virtual time, beside other limiters on the same time line.
+
+``hook/tests/sim_share.c`` plays them; here its lines become tables and a picture.
+"""
+
+import dataclasses
+import math
+import pathlib
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from matplotlib import axes, figure
+
+GOAL_POINTS = 3  # by which a share may be missed
+GOAL_LOSS = 3  # percent of a share that the limiter may cost; 1 where nothing is limited
+PICTURE = pathlib.PurePosixPath("images/shares.png")  # below docs
+
+_CELL = re.compile(
+    r"(?P<name>.+?)\s+\d+\s+(?P<got>[\d.]+) % of\s+(?P<share>[\d.]+) %\s+(?P<error>\S+)"
+)
+_COMPARED = re.compile(
+    r"compared, (?P<tenants>\d+) tenants?\s*,\s+(?P<share>\d+) % each, (?P<length>\d+ \w+)"
+    r"\s+ours\s+(?P<ours>\S+) %\s+original\s+(?P<original>\S+) %\s+plain bucket\s+(?P<plain>\S+) %"
+)
+_LINES = {
+    "ours": ("ours", "tab:blue", "o"),
+    "original": ("the original's", "tab:red", "s"),
+    "plain": ("a plain token bucket", "tab:gray", "^"),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What one tenant of the matrix got; all in percent of the card."""
+
+    name: str
+    share: float
+    got: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What the first tenant got under each limiter; all in percent of the card."""
+
+    tenants: int
+    length: str  # of its kernels
+    share: float
+    got: dict[str, float]
+
+
+def section(program: pathlib.Path, docs: pathlib.Path) -> str:
+    """Play everything, draw the picture below ``docs`` and return the page's part.
+
+    Raises:
+        RuntimeError: a share is missed by more than the goal; the message names the cells.
+    """
+    cells = [
+        Cell(name=each["name"], share=float(each["share"]), got=float(each["got"]))
+        for each in filter(None, map(_CELL.match, _played(program, "--print", "--full")))
+    ]
+    compared = [
+        Compared(
+            tenants=int(each["tenants"]), length=each["length"], share=float(each["share"]),
+            got={name: float(each[name]) for name in _LINES},
+        )
+        for each in filter(None, map(_COMPARED.match, _played(program, "--compare", "--full")))
+    ]  # fmt: skip
+    draw(docs / PICTURE, compared, losses(cells))
+    return "\n".join((_matrix(cells), _rivals(compared)))
+
+
+def losses(cells: Sequence[Cell]) -> dict[str, list[tuple[float, float]]]:
+    """Return for each kernel length (share, percent of it that the limiter cost), by share.
+
+    A tenant that gets a little more than its share has lost nothing.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for cell in cells:
+        if cell.name.startswith("loss, "):
+            cost = max(0.0, 100 * (cell.share - cell.got) / cell.share)
+            found.setdefault(cell.name.removeprefix("loss, "), []).append((cell.share, cost))
+    return {length: sorted(points) for length, points in found.items()}
+
+
+def draw(
+    path: pathlib.Path,
+    compared: Sequence[Compared],
+    lost: Mapping[str, Sequence[tuple[float, float]]],
+) -> None:
+    """Write the picture.
+
+    A panel for each kernel length, one for two tenants, and one for what our limiter costs.
+    """
+    lengths = list(dict.fromkeys(each.length for each in compared))
+    canvas = figure.Figure(figsize=(14, 7), layout="constrained")
+    panels = list(canvas.subplots(2, 4).flat)
+    for length, panel in zip(lengths, panels, strict=False):
+        alone = [each for each in compared if each.tenants == 1 and each.length == length]
+        _draw_errors(panel, alone, [each.share for each in alone])
+        panel.set_title(f"one tenant, kernels of {length}")
+        panel.set_xlabel("share, percent of the card")
+    pairs = [each for each in compared if each.tenants == 2]
+    _draw_errors(panels[-2], pairs, [each.length for each in pairs])
+    panels[-2].set_title("30 % beside 30 %")
+    panels[-2].set_xlabel("kernels of both")
+    _draw_losses(panels[-1], lost)
+    handles, labels = panels[0].get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Without the version of what drew it: the same figures give the same file.
+    canvas.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _draw_errors(
+    panel: axes.Axes, compared: Sequence[Compared], places: Sequence[float | str]
+) -> None:
+    """Errors reach from hundredths of a point to dozens: logarithmic beyond the goal."""
+    panel.axhspan(-GOAL_POINTS, GOAL_POINTS, color="tab:green", alpha=0.15, label="the goal")
+    panel.set_yscale("symlog", linthresh=GOAL_POINTS)
+    panel.set_ylim(-100, 100)
+    panel.set_yticks(
+        ticks := [-100, -30, -10, -3, 0, 3, 10, 30, 100], [str(each) for each in ticks]
+    )
+    panel.set_ylabel("error, points of the card")
+    for name, (label, colour, marker) in _LINES.items():
+        errors = [each.got[name] - each.share for each in compared]
+        panel.plot(list(places), errors, color=colour, marker=marker, label=label)
+
+
+def _draw_losses(panel: axes.Axes, lost: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    panel.axhspan(0, GOAL_LOSS, color="tab:green", alpha=0.15)
+    panel.set_title("what ours takes of a share")
+    panel.set_xlabel("share, percent of the card")
+    panel.set_ylabel("percent of the share")
+    panel.set_ylim(0, 2 * GOAL_LOSS)
+    for length, points in lost.items():
+        panel.plot(*zip(*points, strict=True), marker=".", label=length)
+    panel.legend(title="kernels", fontsize="small", ncols=2)
+
+
+def _matrix(cells: Sequence[Cell]) -> str:
+    rows = []
+    for name in dict.fromkeys(each.name for each in cells):
+        errors = [each.got - each.share for each in cells if each.name == name]
+        squares = sum(error * error for error in errors) / len(errors)
+        worst = max(errors, key=abs)
+        rows.append(f"| {name} | {len(errors)} | {worst:+.2f} | {math.sqrt(squares):.2f} |")
+    return "\n".join(
+        [
+            "## Shares of GPU time in virtual time, by kernel length",
+            "",
+            "| work | tenants in its cells | worst error, points | root mean square |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            "Shares of 10 to 90 %, up to 8 tenants, time slices of 2 ms, over 10 s or 40 kernels."
+            f" Goal: {GOAL_POINTS} points.",
+            "",
+        ]
+    )
+
+
+def _rivals(compared: Sequence[Compared]) -> str:
+    rows = [
+        f"| {each.tenants} | {each.length} | {each.got['ours']:.2f} % |"
+        f" {each.got['original']:.2f} % | {each.got['plain']:.2f} % |"
+        for each in sorted(compared, key=lambda each: each.tenants)
+        if each.share == 30
+    ]
+    return "\n".join(
+        [
+            "## The same time line under other controllers: what a share of 30 % got",
+            "",
+            "| tenants | kernel | ours | the original's | a plain token bucket |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            f"![What shares of 10 to 90 % got under each, and what ours costs]({PICTURE})",
+            "",
+        ]
+    )
+
+
+def _played(program: pathlib.Path, *arguments: str) -> list[str]:
+    answer = subprocess.run([program, *arguments], check=False, capture_output=True, text=True)
+    lines = answer.stdout.splitlines()
+    if answer.returncode:
+        missed = "\n".join(line for line in lines if line.endswith("MISSED"))
+        message = f"{program.name} ended with {answer.returncode}\n{missed}{answer.stderr}"
+        raise RuntimeError(message)
+    return lines
