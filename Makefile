@@ -114,8 +114,12 @@ test: lint unit long system e2e ## Everything, with its own set-up
 bench: native bench-prepare ## Figures into docs/benchmarks.md
 	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
 
+.PHONY: gpu-bundle
+gpu-bundle: native ## What checks on a card need, in build/gpu (PYTHON_THERE=3.12: for a machine without a network)
+	@$(STEP) gpu-bundle -- $(PYTHON) -m tests.gpu.bundle $(if $(PYTHON_THERE),--python $(PYTHON_THERE))
+
 .PHONY: gpu
-gpu: native ## Checks that need a real card; says so where none answers
+gpu: gpu-bundle ## Checks that need a real card; says so where none answers
 	@$(STEP) gpu -- pytest -v -m gpu tests/gpu
 
 ## ---- demo -----------------------------------------------------------------------------------
