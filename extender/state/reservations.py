@@ -109,21 +109,16 @@ class Reservations:
 
     def doubt(self, uid: str, time_ns: int) -> None:
         """Learn that nobody knows whether the decision of that time was, or will be, written."""
-        self._doubtful[uid] = time_ns
+        if self._is_assumed(uid, time_ns):
+            self._doubtful[uid] = time_ns
 
-    def is_doubtful(self, pod: PodState) -> bool:
+    def is_doubtful(self, uid: str) -> bool:
         """Say whether an earlier write about the pod may still come about."""
-        assumed = self._assumed.get(pod.uid)
-        return (
-            assumed is not None
-            and self._doubtful.get(pod.uid) == assumed.time_ns
-            and pod.version <= assumed.version
-        )
+        return uid in self._doubtful and self._is_assumed(uid, self._doubtful[uid])
 
     def retract(self, uid: str, time_ns: int) -> bool:
         """Take back the decision of that time, unless another took its place."""
-        assumed = self._assumed.get(uid)
-        if assumed is None or assumed.time_ns != time_ns:
+        if not self._is_assumed(uid, time_ns):
             return False
         del self._assumed[uid]
         return True
@@ -156,6 +151,10 @@ class Reservations:
             found.append(heapq.heappop(self._queue)[1])
         return found
 
+    def _is_assumed(self, uid: str, time_ns: int) -> bool:
+        assumed = self._assumed.get(uid)
+        return assumed is not None and assumed.time_ns == time_ns
+
     def _in_force(self, pod: PodState) -> Reserved | None:
         if pod.request is None or pod.finished:
             return None
@@ -173,19 +172,18 @@ class Reservations:
         decision = assumed or written
         if decision is None or pod.node:
             return decision
-        if written is not None:
-            self._life(pod, written)  # it ages also while another decision is in force
         return decision if self._is_alive(pod, decision) else None
 
     def _outlived(self, pod: PodState, assumed: Reserved, written: Reserved | None) -> bool:
-        """Say whether what stands on the pod replaces what was decided here."""
-        if pod.node not in {"", assumed.placement.node}:
+        """Say whether what is known of the pod replaces what was decided here."""
+        if pod.node:
             return True
-        if written is None:
+        if pod.version <= assumed.version:
             return False
-        # The write of what was decided here names the pod's version: it has come about, or never
-        # will, once the pod with a decision has another. Whose decision that is doesn't matter.
-        return bool(pod.node) or written.version > assumed.version
+        # The write of what was decided here names the older version: it has come about, or never
+        # will. Whose decision stands there doesn't matter; where there is none, whoever has the
+        # write in hand still hears of it, and may change the pod before.
+        return written is not None or self.is_doubtful(pod.uid)
 
     def _is_alive(self, pod: PodState, decision: Reserved) -> bool:
         life = self._life(pod, decision)

@@ -105,9 +105,7 @@ class ClusterView:
         """Take what a read of ours says of some pods; what it doesn't name stays as it is."""
         with self.lock:
             for pod in pods:
-                if pod.uid not in self._gone:
-                    self._learn(pod)
-            self._tell_room()
+                self.add_pod(pod)
 
     def pod_event(self, kind: str, pod: PodState) -> None:
         """Take one change of a pod."""
@@ -230,19 +228,21 @@ class ClusterView:
     def forget(self, uid: str, time_ns: int) -> None:
         """Take back the decision of that time, because it was not written."""
         with self.lock:
-            if self._reservations.retract(uid, time_ns) and uid in self._pods:
-                self._settle(self._pods[uid])
+            if self._reservations.retract(uid, time_ns):
+                self._settle_known(uid)
             self._tell_room()
 
     def doubt(self, uid: str, time_ns: int) -> None:
-        """Keep the decision of that time: nobody knows whether it was, or will be, written."""
+        """Keep the decision of that time: it may be written still, while the pod doesn't change."""
         with self.lock:
             self._reservations.doubt(uid, time_ns)
+            self._settle_known(uid)
+            self._tell_room()
 
-    def is_doubtful(self, pod: PodState) -> bool:
+    def is_doubtful(self, uid: str) -> bool:
         """Say whether an earlier write about a pod may still come about."""
         with self.lock:
-            return self._reservations.is_doubtful(self._pods.get(pod.uid, pod))
+            return self._reservations.is_doubtful(uid)
 
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that the API server says is gone."""
@@ -254,8 +254,7 @@ class ClusterView:
         """End the reservations whose time is over."""
         with self.lock:
             for uid in self._reservations.due():
-                if uid in self._pods:
-                    self._settle(self._pods[uid])
+                self._settle_known(uid)
             self._tell_room()
 
     def _learn(self, pod: PodState) -> None:
@@ -280,6 +279,10 @@ class ClusterView:
             self._gone[uid] = None
             if len(self._gone) > _TOMBSTONES:
                 self._gone.popitem(last=False)
+
+    def _settle_known(self, uid: str) -> None:
+        if uid in self._pods:
+            self._settle(self._pods[uid])
 
     def _settle(self, pod: PodState) -> None:
         """Count what a pod holds now."""

@@ -108,7 +108,7 @@ class AskedPods:
         Raises:
             CannotDecide: the pod is gone, or couldn't be changed.
         """
-        if not self._view.is_doubtful(pod):
+        if not self._view.is_doubtful(pod.uid):
             return pod
         try:
             after = self._writer.touch(pod, self._now_ns(), timeout_seconds=deadline.left())

@@ -4,7 +4,9 @@ Cards are chosen once more, on what is known now: between filter and bind anothe
 taken them. Then the scheduler is told so; it backs off (a second at first) and asks again. Pod,
 node and cards become true in one call to the API server, which does it for the very pod that was
 looked at (UID and resourceVersion) or not at all. Where that call's answer is lost, the pod is
-read again: it is bound by then, or it is tried again while there is time.
+read again: it is bound by then, or it is tried again while there is time. A binding without an
+answer may be carried out later on; before cards are chosen once more, or the reserved ones are
+taken back, a change of the pod makes that impossible.
 """
 
 import logging
@@ -41,12 +43,10 @@ class _Held:
 
     Attributes:
         time_ns: names the decision, Unix nanoseconds; 0 when nothing is reserved.
-        doubtful: the API server may still bind the pod with it.
         problem: why the last try came to nothing.
     """
 
     time_ns: int = 0
-    doubtful: bool = False
     problem: str = ""
 
 
@@ -103,10 +103,9 @@ class Bind:
         for _ in range(_MOST_TRIES):
             if _is_bound(pod, args.node) or self._try(pod, args.node, held, deadline):
                 return
-            pod = self._asked.read(args.pod, deadline)
-        if not _is_bound(pod, args.node):
-            text = f"pod {pod.full_name} was not bound in {_MOST_TRIES} tries: {held.problem}"
-            raise CannotDecide("WriteFailed", text)
+            pod = self._asked.settled(self._asked.read(args.pod, deadline), deadline)
+        text = f"pod {pod.full_name} was not bound in {_MOST_TRIES} tries: {held.problem}"
+        raise CannotDecide("WriteFailed", text)
 
     def _try(self, pod: PodState, node: str, held: _Held, deadline: Deadline) -> bool:
         """Choose and bind; False when only another look at the pod tells what has happened.
@@ -124,13 +123,13 @@ class Bind:
         try:
             if placement is not None:
                 annotations = encode_decision(self._keys, placement, held.time_ns)
-                pod = self._without_strangers(pod, annotations, deadline)
+                if self._clear_strangers(pod, annotations, held, deadline):
+                    return False
             self._writer.bind(pod, node, annotations, timeout_seconds=_WRITE_PART * deadline.left())
         except kube.KubeError as error:
             return self._refused(pod, error, held)
         except kube.KubeUnavailable as error:
-            held.problem, held.doubtful = str(error), True
-            return False
+            return self._unanswered(pod, error, held)
         self._remember(pod, placement, node, held)
         return True
 
@@ -165,17 +164,31 @@ class Bind:
             "the scheduler will ask again",
         )
 
-    def _without_strangers(
-        self, pod: PodState, annotations: dict[str, str], deadline: Deadline
-    ) -> PodState:
-        """Remove cards that stand on the pod and aren't ours: a binding only adds."""
-        strangers = [key for key in pod.decision_keys if key not in annotations]
-        if not strangers:
-            return pod
-        cleared = self._writer.clear_decision(
-            pod, strangers, timeout_seconds=_WRITE_PART * deadline.left()
-        )
-        return self._view.add_pod(cleared) or cleared
+    def _clear_strangers(
+        self, pod: PodState, annotations: dict[str, str], held: _Held, deadline: Deadline
+    ) -> bool:
+        """Remove cards that stand on the pod and aren't ours: a binding only adds.
+
+        All of them: what was left would be a decision, and newer than the one to be written.
+        Returns whether there were any, which makes another version of the pod.
+
+        Raises:
+            CannotDecide: nobody knows whether they were removed.
+            KubeError: they were not.
+        """
+        if set(pod.decision_keys) <= annotations.keys():
+            return False
+        seconds = _WRITE_PART * deadline.left()
+        try:
+            cleared = self._writer.clear_decision(pod, timeout_seconds=seconds)
+        except (kube.KubeError, kube.KubeUnavailable) as error:
+            if isinstance(error, kube.KubeError) and error.status < 500:
+                raise
+            # Unlike a binding without an answer it leaves nothing in doubt.
+            raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+        self._view.add_pod(cleared)
+        held.problem = "cards that somebody wrote were removed, and came back"
+        return True
 
     def _refused(self, pod: PodState, error: kube.KubeError, held: _Held) -> bool:
         """Judge the API server's no; False where the pod must be looked at again."""
@@ -186,37 +199,34 @@ class Bind:
         if error.conflict:
             return False  # it has changed, or is bound: by an earlier request of ours perhaps
         if error.status >= 500:
-            held.doubtful = True
-            return False
+            return self._unanswered(pod, error, held)
         raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+
+    def _unanswered(self, pod: PodState, error: Exception, held: _Held) -> bool:
+        """Keep what is reserved: the API server may still bind the pod with it."""
+        held.problem = str(error)
+        self._view.doubt(pod.uid, held.time_ns)
+        return False
 
     def _bound_after_all(self, pod: PodState, node: str, held: _Held) -> bool:
         """Take back what is reserved, unless the pod is bound with it, or still may be.
 
-        A binding without an answer may be carried out later on. It names the resourceVersion, so a
-        change of the pod ends it; where that can't be written either, the cards stay reserved
-        until the watch or time tells.
+        It may have been bound by a rival, or by an earlier binding of ours that was lost. Where the
+        change that ends a binding without an answer can't be written either, the cards stay
+        reserved until the watch or time tells.
         """
-        if held.doubtful and held.time_ns:
+        after = self._view.pod(pod.uid)
+        if held.time_ns and self._view.is_doubtful(pod.uid):
             try:
                 after = self._writer.touch(pod, held.time_ns, timeout_seconds=_FENCE_SECONDS)
-            except kube.KubeUnavailable as error:
-                self._keep(pod, held, error)
-                return False
-            except kube.KubeError as error:
-                if not error.not_found:
-                    self._keep(pod, held, error)
+            except (kube.KubeError, kube.KubeUnavailable) as error:
+                if not isinstance(error, kube.KubeError) or not error.not_found:
+                    logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
                     return False
             else:
                 self._view.add_pod(after)
-                if _is_bound(after, node):
-                    return True
         self._view.forget(pod.uid, held.time_ns)
-        return False
-
-    def _keep(self, pod: PodState, held: _Held, error: Exception) -> None:
-        logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
-        self._view.doubt(pod.uid, held.time_ns)
+        return after is not None and _is_bound(after, node)
 
 
 def _is_bound(pod: PodState, node: str) -> bool:

@@ -90,7 +90,11 @@ class Predicates:
             placement = choice.placement
             if placement is None or self._write(choice, placement, deadline):
                 return choice
-            pod = self._asked.read(args.pod, deadline)
+            try:
+                pod = self._asked.read(args.pod, deadline)
+            except CannotDecide:
+                self._view.doubt(pod.uid, choice.time_ns)
+                raise
             written = pod.decision
             if written is not None and written.time_ns == choice.time_ns:
                 return choice  # an earlier try of this very write had come through

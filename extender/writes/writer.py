@@ -2,7 +2,7 @@
 
 import logging
 import urllib.parse
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from extender.errors import CannotDecide
@@ -61,19 +61,20 @@ class PodWriter:
         """
         annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
         annotations.update(encode_decision(self._keys, placement, time_ns))
-        version = {"resourceVersion": str(pod.version)}
-        return self._annotate(pod, annotations, timeout_seconds, version)
+        return self._annotate(pod, annotations, timeout_seconds, _version_of(pod))
 
-    def clear_decision(
-        self, pod: PodState, keys: Collection[str], *, timeout_seconds: float
-    ) -> PodState:
-        """Remove annotations that would make a decision unreadable; returns the pod then.
+    def clear_decision(self, pod: PodState, *, timeout_seconds: float) -> PodState:
+        """Remove all cards that stand on a pod, so that no decision does; returns the pod then.
+
+        It names the pod's ``resourceVersion``: carried out late it must not remove a decision.
 
         Raises:
-            KubeError: they were not removed; the pod may be gone.
+            KubeError: they were not removed; 409 the pod has changed, 404 it is gone.
             KubeUnavailable: they may or may not have been removed.
         """
-        return self._annotate(pod, dict.fromkeys(keys), timeout_seconds)
+        return self._annotate(
+            pod, dict.fromkeys(pod.decision_keys), timeout_seconds, _version_of(pod)
+        )
 
     def touch(self, pod: PodState, time_ns: int, *, timeout_seconds: float) -> PodState:
         """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then.
@@ -117,7 +118,7 @@ class PodWriter:
         metadata: dict[str, object] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         if annotations:
             metadata["annotations"] = dict(annotations)
-            metadata["resourceVersion"] = str(pod.version)
+            metadata.update(_version_of(pod))
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -136,6 +137,11 @@ class PodWriter:
             logger.debug("no retry written pod=%s/%s error=%s", namespace, name, error)
         except kube.KubeUnavailable as error:
             logger.warning("no retry written pod=%s/%s error=%s", namespace, name, error)
+
+
+def _version_of(pod: PodState) -> dict[str, str]:
+    """What makes a write hold for the pod as it is known, and for no later version of it."""
+    return {"resourceVersion": str(pod.version)}
 
 
 def _path(namespace: str, name: str) -> str:

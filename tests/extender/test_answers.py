@@ -82,6 +82,12 @@ def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_the_node_up() -> N
     both = waiting("both", pod((200, 0)))
     assert reasons(answers, both) == {"n0": Reason.NO_WHOLE_CARD}
     assert reasons(answers, waiting("one", CARD)) == {"n0": None}
+    placement = place(host("n0", cards=2), CARD)
+    assert isinstance(placement, Placement)
+    time_ns = seen.assume("first", placement)
+    assert reasons(answers, waiting("one", CARD)) == {"n0": None}  # it counts once
+    seen.forget("first", time_ns)
+    assert reasons(answers, both) == {"n0": Reason.NO_WHOLE_CARD}
     seen.pod_event("MODIFIED", replace(first, nominated="", version=first.version + 1000))
     assert reasons(answers, both) == {"n0": None}
 

@@ -58,6 +58,7 @@ def test_so_is_one_whose_binding_no_watch_has_shown(bench: Bench) -> None:
     bench.api.hold_watches()
     created = bench.create(pod("p", 50, 32))
     assert [bind(bench, created, "gpu1") for _ in range(2)] == ["", ""]
+    assert len(bindings(bench)) == 1
     assert bench.free_cores("gpu1") == 150
 
 
@@ -135,6 +136,12 @@ def test_a_pod_without_gpu_is_simply_bound(bench: Bench, core: object) -> None:
     assert bench.api.get("pods", "p")["spec"]["nodeName"] == "cpu1"
     assert bench.annotations("p") == {}
     assert "resourceVersion" not in bindings(bench)[0]["metadata"]
+
+
+def test_a_pod_without_gpu_that_has_ended_is_not_bound(bench: Bench) -> None:
+    created = bench.create({**pod("p"), "status": {"phase": "Failed"}})
+    assert "has finished" in bind(bench, created, "cpu1")
+    assert bindings(bench) == []
 
 
 def test_a_card_that_another_pod_took_since_the_filter_is_told_with_the_numbers(

@@ -122,6 +122,16 @@ def test_a_decision_has_a_name_of_its_own_and_is_dated_by_the_clock(
         before = time_ns
 
 
+@pytest.mark.parametrize("ahead", [0.0, 5.0, 59.0, HOUR])
+def test_a_decision_is_later_than_what_stands_on_the_pod_unless_that_is_far_ahead(
+    clocks: Clocks, ahead: float
+) -> None:
+    seen = clocks.view()
+    written = clocks.now_ns() + int(ahead * 1e9)
+    seen.pod_event("ADDED", decided(waiting("a", CARD), written))
+    assert (seen.assume("a", cards()) > written) is (ahead < HOUR)
+
+
 def test_decisions_follow_each_other_while_the_clock_is_set_back_a_little(clocks: Clocks) -> None:
     seen = clocks.view()
     seen.pod_event("ADDED", waiting("a", CARD))
@@ -194,6 +204,19 @@ def test_of_what_was_there_before_us_the_written_times_decide(
     assert free(seen) is ends
     seen.pod_event("MODIFIED", replace(there, labels={"a": "b"}, version=there.version + 1))
     assert free(seen) is ends
+
+
+def test_a_reservation_that_was_given_up_stays_so_when_the_refusal_is_taken_back(
+    clocks: Clocks,
+) -> None:
+    seen = clocks.view()
+    time_ns = clocks.now_ns()
+    clocks.run(31.0)
+    there = refused(decided(waiting("a", CARD), time_ns), clocks)
+    seen.pod_event("ADDED", there)
+    again = replace(there, unschedulable="", unschedulable_ns=0, version=there.version + 1)
+    seen.pod_event("MODIFIED", again)
+    assert free(seen)
 
 
 def test_a_decision_waits_for_its_write_until_the_pod_is_another_version(clocks: Clocks) -> None:

@@ -1,5 +1,6 @@
 """A decision whose write is refused, lost, late, or overtaken by somebody else's."""
 
+import functools
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from gpustack.adapters.kube import KubeClient, KubeError
 from tests.extender.bench import KEYS, Bench, pod
+from tests.extender.calls import at_once
 
 
 def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
@@ -25,6 +27,26 @@ def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench)
     assert bench.free_cores("gpu1") == 150
     assert bench.ask(created)["NodeNames"] == ["gpu1"]
     assert bench.free_cores("gpu1") == 150
+
+
+def test_a_write_whose_first_try_came_through_is_found_and_not_made_again(bench: Bench) -> None:
+    bench.api.hold_watches()
+    bench.api.faults.drop("PATCH", "/pods/p$", when="after")
+    assert bench.place("p", 50, 32)["NodeNames"] == ["gpu1"]
+    assert len(bench.api.asked("PATCH", "/pods/p$")) == 2  # the second one was a conflict
+    assert bench.free_cores("gpu1") == 150
+
+
+def test_requests_for_one_pod_take_turns_and_each_knows_what_the_one_before_it_wrote(
+    bench: Bench,
+) -> None:
+    created = bench.sees(bench.create(pod("p", 50, 32)))
+    bench.api.hold_watches()
+    nodes = ["gpu1", "gpu2"] * 4
+    answers = at_once([functools.partial(bench.ask, created, [name]) for name in nodes])
+    assert [answer["NodeNames"] for answer in answers] == [[name] for name in nodes]
+    assert len(bench.api.asked("PATCH", "/pods/p$")) == len(nodes)
+    assert bench.free_cores("gpu1") + bench.free_cores("gpu2") == 350
 
 
 def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(bench: Bench) -> None:

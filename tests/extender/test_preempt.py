@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpustack.model.quota import NamespaceQuota, Quota
 from tests.extender.bench import Bench, pod
 from tests.extender.calls import bind, bound, post, preempt, preempt_result
 from tests.extender.client import eventually
@@ -30,9 +31,11 @@ def budget(bench: Bench, allowed: int, **labels: str) -> None:
     eventually(lambda: len(bench.service.budgets.now) == before + 1)
 
 
-def labelled(bench: Bench, name: str, node: str, *asks: object, **labels: str) -> None:
+def labelled(
+    bench: Bench, name: str, node: str, *asks: object, priority: int = 0, **labels: str
+) -> None:
     """A bound pod with these labels."""
-    value = pod(name, *asks)
+    value = pod(name, *asks, priority=priority)
     value["metadata"]["labels"] = labels
     created = bench.create(value)
     assert bind(bench, created, node) == ""
@@ -109,6 +112,48 @@ def test_violations_of_pods_without_cards_stay_counted(bench: Bench) -> None:
     found = preempt_result(bench, vip(bench, 200), {"gpu1": ["cpu", "web-a", "web-b"]}, 2)
     assert found["gpu1"]["NumPDBViolations"] == 2
     assert len(found["gpu1"]["Pods"]) == 3
+
+
+def test_of_pods_that_share_a_budget_the_least_important_are_protected_by_it(
+    bench: Bench,
+) -> None:
+    labelled(bench, "web-low", "gpu1", 100, priority=1, app="web")
+    labelled(bench, "web-high", "gpu1", 100, priority=5, app="web")
+    budget(bench, 1, app="web")
+    found = preempt_result(bench, vip(bench, 100), {"gpu1": ["web-high", "web-low"]}, violations=1)
+    high = bench.api.get("pods", "web-high")["metadata"]["uid"]
+    assert found == {"gpu1": {"Pods": [{"UID": high}], "NumPDBViolations": 0}}
+
+
+def test_who_is_ending_already_goes_before_all_others_and_violates_nothing(bench: Bench) -> None:
+    labelled(bench, "leaving", "gpu1", 100, priority=5, app="web")
+    bound(bench, "stays", "gpu1", 100)
+    budget(bench, 0, app="web")
+    bench.sees(bench.end("leaving"))
+    found = preempt_result(bench, vip(bench, 100), {"gpu1": ["leaving"]})
+    leaving = bench.api.get("pods", "leaving")["metadata"]["uid"]
+    assert found == {"gpu1": {"Pods": [{"UID": leaving}], "NumPDBViolations": 0}}
+
+
+def test_the_quota_of_victims_is_free_and_so_is_what_the_pod_holds_itself(bench: Bench) -> None:
+    bound(bench, "a", "gpu2", 100)
+    bound(bench, "b", "gpu2", 100)
+    asked = vip(bench, 100)
+    assert bench.ask(asked, ["gpu1"])["NodeNames"] == ["gpu1"]
+    bench.service.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 200})}))
+    assert len(preempt(bench, asked, {"gpu2": ["a", "b"]})["gpu2"]) == 1
+
+
+def test_whom_the_scheduler_proposes_may_end_whatever_we_know_of_it(bench: Bench) -> None:
+    bound(bench, "equal", "gpu1", 200, None, priority=HIGH)
+    assert preempt(bench, vip(bench, 100), {"gpu1": ["equal"]}) == {"gpu1": ["equal"]}
+
+
+def test_what_there_was_no_time_for_is_left_out(bench: Bench) -> None:
+    bound(bench, "a", "gpu1", 200)
+    asked = bench.sees(vip(bench, 100))
+    bench.service.preempt._decision_seconds = 0.0
+    assert preempt(bench, asked, {"gpu1": ["a"]}) == {}
 
 
 def test_a_budget_that_goes_protects_nobody(bench: Bench) -> None:

@@ -61,7 +61,9 @@ def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: Bench) -> None:
     created = roomy.create(pod("one", 200))
     assert roomy.ask(created)["NodeNames"] == ["gpu1"]
     roomy.service.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})}))
-    assert roomy.ask(created)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
+    answer = roomy.ask(created)
+    assert answer["NodeNames"] == []
+    assert answer["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
 
 
 def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: Bench) -> None:

@@ -13,6 +13,8 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
 from gpustack.model.device import Node
+from gpustack.model.holding import Placement
+from gpustack.model.placement import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.extender import bench as benches
@@ -110,6 +112,21 @@ def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None
     queue.take("a")
     queue.seconds += 10
     assert queue.woken() == []
+    assert queue.retry.waiting == 1
+
+
+def test_who_was_refused_and_still_has_cards_is_not_woken_until_they_end() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    queue.end("t0")
+    free = queue.view.node("n0")
+    assert free is not None
+    held = place(free, CARD)
+    assert isinstance(held, Placement)
+    time_ns = queue.view.assume("a", held)
+    assert queue.woken() == []
+    queue.view.forget("a", time_ns)
+    assert queue.woken() == ["a"]
 
 
 def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() -> None:
@@ -187,6 +204,15 @@ def test_a_quota_wakes_no_more_pods_than_it_lets_in() -> None:
     queue.end("t0", "t1", "t2")
     assert queue.woken() == ["a", "b"]
     assert queue.view.usage.used("team", "P40") == 0
+
+
+def test_a_quota_keeps_nobody_else_from_the_room_that_it_forbids() -> None:
+    queue = Queue()
+    queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 0})}))
+    queue.refuse("a", namespace="team")
+    queue.refuse("b")
+    queue.end("t0")
+    assert queue.woken() == ["b"]
 
 
 def test_a_quota_that_is_raised_wakes_who_waited_for_it() -> None:

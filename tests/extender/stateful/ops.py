@@ -30,7 +30,12 @@ SCHEDULING = [
     "keep up", "land",
 ]  # fmt: skip
 MEANWHILE = [
-    "deliver", "label", "delete", "rival", "rival with another", "another", "later", "land",
+    "deliver", "label", "choose", "delete", "replace", "rival", "rival with another", "another",
+    "later", "land",
+]  # fmt: skip
+TOUCHES = [
+    "delete", "delete", "finish", "finish", "end", "label", "choose", "ungate", "strip", "forge",
+    "forge", "replace",
 ]  # fmt: skip
 # Calls to let pass, whether only writes count, what happens then, and meanwhile; which of many.
 Planned = tuple[int, bool, str, str, int]
@@ -122,9 +127,7 @@ URGENT = op(
 TOUCH = op(
     "touch",
     whiches=st.lists(WHICH, min_size=1, max_size=3),
-    how=st.sampled_from(
-        ["delete", "delete", "finish", "finish", "end", "label", "ungate", "strip", "forge"]
-    ),
+    how=st.sampled_from(TOUCHES),
 )
 RECONFIGURE = op(
     "reconfigure",

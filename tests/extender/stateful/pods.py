@@ -53,8 +53,9 @@ def annotations(pod: KubeObject) -> dict[str, str]:
 
 
 def text_of(pod: KubeObject) -> tuple[tuple[str, str], ...]:
-    """The decision as it stands on a pod."""
-    return tuple(sorted((k, v) for k, v in annotations(pod).items() if "/predicate-" in k))
+    """The decision as it stands on a pod; none where all its cards were removed."""
+    found = sorted((k, v) for k, v in annotations(pod).items() if "/predicate-" in k)
+    return tuple(found) if any(k.startswith(KEYS.idx_prefix) for k, _ in found) else ()
 
 
 def finished(pod: KubeObject) -> bool:

@@ -70,6 +70,8 @@ class Pool:
         if not self._caller.alive:
             raise Crash(self._caller.name)
         assert not self._caller.locked(), f"{call.method} {call.path} while others are locked out"
+        assert call.method == "GET" or call.uid, f"it may hit another of the name: {call}"
+        assert not call.decides or call.uid in self._caller.busy, f"nobody asked for {call}"
         if not preload_content:
             return self._watch(call)
         return self._answer(call, _seconds(timeout))

@@ -46,6 +46,11 @@ class Call:
         return list((metadata.get("annotations") or {}).items())
 
     @property
+    def uid(self) -> str:
+        """Which object of its name is meant; empty where any is."""
+        return str((self.body.get("metadata") or {}).get("uid") or "")
+
+    @property
     def named(self) -> tuple[str, str]:
         """Namespace and name of the object that it is about; empty where there is none."""
         found = self._target

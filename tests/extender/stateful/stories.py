@@ -153,7 +153,7 @@ class Stories:
             mine.deliver(["pods", "nodes", "quota"][which % 3], 1 + which % 3, bookmark=True)
         elif what == "land":
             self.land(which)
-        elif what in {"label", "delete"}:
+        elif what in {"label", "choose", "delete", "replace"}:
             for each in named:
                 self._users.change(each, what)
         elif what == "later":

@@ -2,30 +2,10 @@
 
 import pytest
 
-from tests.extender.stateful import pods
 from tests.extender.stateful.machine import Cluster
 from tests.extender.stateful.ops import Planned
-from tests.extender.stateful.quotas import FREE, LIMITED, quota
-from tests.fakes.kube_store import KubeObject
-
-SHARE, CARD, BOTH = (40, 100), (100, None), (200, None)
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    """Node n1 has an A100, n2 an A100 and an A40; two instances that know all that."""
-    return Cluster()
-
-
-def arrived(cluster: Cluster, ask: tuple[int, int | None], namespace: str = FREE) -> KubeObject:
-    """A new pod, which no watch has shown yet."""
-    cluster.users.arrive(ask, namespace, "", 0)
-    return cluster.truth.pods()[-1]
-
-
-def is_bound(cluster: Cluster, value: KubeObject) -> bool:
-    there = cluster.truth.pod(pods.uid(value))
-    return there is not None and bool(pods.bound(there))
+from tests.extender.stateful.quotas import LIMITED, quota
+from tests.extender.stateful.telling import BOTH, CARD, SHARE, arrived, is_bound
 
 
 @pytest.mark.parametrize("calls_before", range(4))

@@ -97,9 +97,9 @@ class Truth:
         return self._of.get(uid)
 
     def named(self, call: Call) -> KubeObject | None:
-        """The pod that a call is about."""
-        found = (each for each in self.pods() if pods.key(each)[1:] == call.named)
-        return next(found, None)
+        """The pod that a call is about, and not another one of its name."""
+        there = (each for each in self.pods() if pods.key(each)[1:] == call.named)
+        return next((each for each in there if call.uid in {"", pods.uid(each)}), None)
 
     # What is.
 

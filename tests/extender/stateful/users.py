@@ -118,9 +118,11 @@ class Users:
     def change(self, value: KubeObject, how: str, which: int = 0) -> None:
         metadata: dict[str, Any] = {}
         changes: KubeObject = {"metadata": metadata}
-        if how == "delete":
+        if how in {"delete", "replace"}:
             with contextlib.suppress(StoreError):  # somebody else was quicker
                 self._store.delete(pods.key(value))
+                if how == "replace":
+                    self._create_again(value)
             return
         if how == "finish":
             changes["status"] = {"phase": "Succeeded"}
@@ -128,6 +130,8 @@ class Users:
             metadata["deletionTimestamp"] = _DELETED
         elif how == "label":
             metadata["labels"] = {"touched": str(self._store.version)}
+        elif how == "choose":
+            metadata["annotations"] = {KEYS.gpu_model: "A40"}
         elif how == "ungate":
             changes["spec"] = {"schedulingGates": None}
         elif how == "strip":
@@ -135,6 +139,14 @@ class Users:
         elif how == "forge" and not pods.bound(value):
             metadata["annotations"] = self._forged(value, which)
         self._truth.decision(pods.patch(self._store, value, **changes))
+
+    def _create_again(self, value: KubeObject) -> None:
+        """Another pod of the same name, which asks the same."""
+        fresh = pod(pods.key(value)[2])
+        fresh["spec"] = {k: v for k, v in value["spec"].items() if k != "nodeName"}
+        fresh["metadata"]["uid"] = f"u{self._world.number()}"
+        fresh["metadata"]["namespace"] = pods.key(value)[1]
+        self._store.create(pods.key(value), fresh)
 
     def _forged(self, value: KubeObject, which: int) -> dict[str, str | None]:
         count = max(1, pods.asked(value)[0][1] // pods.CORES)

@@ -1,0 +1,254 @@
+"""Bindings whose answer was lost, and what stood on their pods before: nothing comes of it twice.
+
+As in ``test_meanwhile``, mutants of the extender led here.
+"""
+
+import pytest
+
+from tests.extender.stateful import pods
+from tests.extender.stateful.instance import NoAnswer
+from tests.extender.stateful.machine import Cluster
+from tests.extender.stateful.quotas import LIMITED, quota
+from tests.extender.stateful.telling import (
+    BOTH,
+    CARD,
+    Happens,
+    arrived,
+    is_bound,
+    nothing,
+    refused,
+)
+from tests.fakes import kube_rules
+from tests.fakes.kube_store import KubeObject
+
+
+def bare_binding(cluster: Cluster, value: KubeObject, node: str) -> None:
+    """Somebody else binds a pod, without any cards."""
+    cluster.server.store.update(
+        pods.key(value), lambda old: kube_rules.bound(old, {"target": {"name": node}})
+    )
+
+
+@pytest.mark.parametrize("which", [1, 3])  # 3: of a container that there isn't
+def test_cards_that_a_user_wrote_do_not_hide_those_that_are_being_bound(
+    cluster: Cluster, which: int
+) -> None:
+    """What was left after a stranger's card was removed was a decision, and newer than ours."""
+    cluster.users.change_node("n1", 0, "gone")
+    leader = cluster.instances[0]
+    first, forged, other = (arrived(cluster, CARD) for _ in range(3))
+    cluster.users.change(forged, "forge", which)
+    leader.deliver_all()
+    cluster.schedulers.cycle(leader, first)
+    plan: Happens = (
+        which // 3,
+        True,
+        "before",
+        lambda: cluster.schedulers.cycle(leader, other),
+    )
+    cluster.server.plan = [plan]
+    cluster.schedulers.cycle(leader, forged)
+    assert not cluster.server.plan
+    cluster.nothing_was_given_twice()
+    assert is_bound(cluster, forged)
+    assert not is_bound(cluster, other)
+
+
+def test_a_removal_of_strangers_cards_that_comes_late_takes_no_decision_away(
+    cluster: Cluster,
+) -> None:
+    """It names the version that it was made for, as every write does that can do harm."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    cluster.users.change(value, "forge", 3)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, "late", nothing)]
+    for _ in range(2):
+        cluster.schedulers.cycle(leader, value)
+    assert is_bound(cluster, value)
+    cluster.stories.land_all()
+    there = cluster.truth.pod(pods.uid(value))
+    assert there is not None
+    assert pods.cards(there)
+
+
+@pytest.mark.parametrize("what", ["silent", "cut", "504 after", "409", "403"])
+def test_a_removal_of_strangers_cards_that_fails_leaves_nothing_reserved(
+    cluster: Cluster, what: str
+) -> None:
+    """It was taken for a binding without an answer, which may yet come about."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    cluster.users.change(value, "forge", 3)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, what, nothing), *[(0, False, "403", nothing)] * 3]
+    refused(leader, value, "n2", "API server|no answer|reset")
+    cluster.server.plan = []
+    leader.bind(value, "n2")
+    assert is_bound(cluster, value)
+
+
+def test_a_pod_that_a_rival_binds_while_we_look_is_bound(cluster: Cluster) -> None:
+    """It was told as an error: what the look showed was met by whoever chooses cards."""
+    leader, rival = cluster.instances
+    value = arrived(cluster, CARD)
+    for each in cluster.instances:
+        each.deliver_all()
+    cluster.server.plan = [(0, False, "before", lambda: rival.bind(value, "n2"))]
+    leader.bind(value, "n2")
+    assert is_bound(cluster, value)
+    cluster.nothing_was_given_twice()
+
+
+def lost(*meanwhile: Happens) -> list[Happens]:
+    """A binding without an answer, a look that is refused, and then this."""
+    return [(0, True, "cut", nothing), (0, False, "403", nothing), *meanwhile]
+
+
+def test_a_pod_that_somebody_bound_without_cards_since_our_binding_was_lost_keeps_none(
+    cluster: Cluster,
+) -> None:
+    """They were kept for as long as the pod was there: a bound pod has no reservation to end."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    leader.service._refresh.wrote()
+    cluster.server.plan = lost((0, True, "before", lambda: bare_binding(cluster, value, "n2")))
+    refused(leader, value, "n2", "by somebody else, without cards")
+
+
+def test_a_pod_that_a_rival_bound_elsewhere_since_our_binding_was_lost_is_an_error(
+    cluster: Cluster,
+) -> None:
+    """A mutant: whatever stood on the pod when no binding could come any more was our own."""
+    leader, rival = cluster.instances
+    value = arrived(cluster, CARD)
+    for each in cluster.instances:
+        each.deliver_all()
+        each.service._refresh.wrote()
+    cluster.server.plan = lost((0, True, "before", lambda: rival.bind(value, "n1")))
+    with pytest.raises(NoAnswer, match="runs on node n1 already"):
+        leader.bind(value, "n2")
+    held = leader.service.view.placement(pods.uid(value))
+    assert held is not None
+    assert held.node == "n1"
+
+
+def test_a_binding_that_was_lost_after_strangers_cards_were_removed_is_out_of_the_question_first(
+    cluster: Cluster,
+) -> None:
+    """It names a later version than it was chosen for, and so it wasn't taken for a danger."""
+    leader = cluster.instances[0]
+    value, other = (arrived(cluster, CARD) for _ in range(2))
+    cluster.users.change_node("n2", 1, "sick")
+    cluster.users.change(value, "forge", 3)
+    leader.deliver_all()
+    silent: list[Happens] = [(0, False, "silent", nothing)] * 2
+    cluster.server.plan = [(1, True, "late", nothing), *silent]
+    with pytest.raises(NoAnswer):
+        leader.bind(value, "n2")
+
+    def another_comes_first() -> None:
+        cluster.server.plan = []
+        with pytest.raises(NoAnswer):
+            leader.bind(other, "n2")
+        cluster.stories.land_all()
+
+    cluster.server.plan = [(0, True, "before", another_comes_first)]
+    with pytest.raises(NoAnswer, match="runs on node n2 already"):
+        leader.bind(value, "n1")
+    cluster.nothing_was_given_twice()
+    assert is_bound(cluster, value)
+
+
+def test_a_pod_that_changed_since_its_write_was_lost_keeps_nothing(cluster: Cluster) -> None:
+    """What can't be written any more was reserved for a quarter of an hour, and nobody's."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, "silent", nothing)]
+    cluster.schedulers.predicates(leader, value)
+    assert leader.service.view.reservations == 1
+    cluster.users.change(value, "label")
+    leader.deliver_all()
+    assert leader.service.view.reservations == 0
+
+
+def test_a_pod_that_is_refused_after_its_write_was_lost_keeps_nothing(cluster: Cluster) -> None:
+    """It kept what it had been promised before, though that didn't suit it any more."""
+    cluster.users.change_node("n1", 0, "gone")
+    leader, value = cluster.instances[0], arrived(cluster, BOTH)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, "silent", nothing)]
+    cluster.schedulers.predicates(leader, value)
+    cluster.users.change_node("n2", 0, "sick")
+    leader.deliver_all()
+    cluster.schedulers.predicates(leader, value)
+    assert leader.service.view.reservations == 0
+
+
+def test_a_pod_that_goes_while_its_lost_binding_is_ruled_out_keeps_nothing(
+    cluster: Cluster,
+) -> None:
+    """A mutant: no such pod was taken for no answer."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    leader.service._refresh.wrote()
+    cluster.server.plan = lost((0, True, "before", lambda: cluster.users.change(value, "delete")))
+    refused(leader, value, "n2", "403")
+
+
+def test_a_binding_that_was_lost_is_out_of_the_question_before_other_cards_are_chosen(
+    cluster: Cluster,
+) -> None:
+    """The next try was made while the first could still come about, and its cards were free."""
+    leader = cluster.instances[0]
+    cluster.users.change_node("n1", 0, "gone")
+    value, other = arrived(cluster, CARD, LIMITED), arrived(cluster, CARD)
+    cluster.users.set_quota(quota({"NVIDIA": 1}))
+    leader.deliver_all()
+    leader.service._refresh.wrote()
+
+    def forbidden_now() -> None:
+        cluster.users.set_quota(quota({"A40": 1}))
+        leader.deliver("quota", 9, bookmark=True)
+
+    def another_comes_first() -> None:
+        cluster.server.plan = []
+        leader.bind(other, "n2")
+        cluster.stories.land_all()
+
+    held = (0, False, "after", forbidden_now)  # our look at what became of the first try
+    cluster.server.plan = [(0, True, "late", nothing), held]
+    cluster.server.plan.append((0, True, "before", another_comes_first))
+    leader.bind(value, "n2")
+    cluster.nothing_was_given_twice()
+
+
+@pytest.mark.parametrize("what", ["cut", "504"])
+@pytest.mark.parametrize("fence", ["403", "silent"])
+def test_a_binding_that_may_come_about_still_keeps_its_cards(
+    cluster: Cluster, what: str, fence: str
+) -> None:
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    leader.service._refresh.wrote()
+    cluster.server.plan = [
+        (0, True, what, nothing),
+        (0, False, "403", nothing),
+        (0, True, fence, nothing),
+    ]
+    with pytest.raises(NoAnswer, match="403"):
+        leader.bind(value, "n2")
+    assert not cluster.server.plan
+    assert leader.service.view.placement(pods.uid(value)) is not None
+    leader.bind(value, "n1")  # once it is out of the question
+    assert is_bound(cluster, value)
+
+
+@pytest.mark.parametrize("what", ["cut after", "silent", "late", "504", "504 after", "429"])
+def test_a_decision_that_may_be_written_still_keeps_its_cards(cluster: Cluster, what: str) -> None:
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, what, nothing), (0, True, what, nothing)]
+    with pytest.raises(NoAnswer):
+        leader.predicates(value, cluster.world.nodes)
+    cluster.server.plan = []
+    assert leader.service.view.placement(pods.uid(value)) is not None
+    assert leader.predicates(value, cluster.world.nodes)

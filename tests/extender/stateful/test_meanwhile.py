@@ -1,0 +1,181 @@
+"""What comes between a question and its answer.
+
+Each of these passed unseen by the search once: a mutant of the extender that it didn't kill, or a
+defect that such a mutant led to.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.extender.stateful import pods
+from tests.extender.stateful.instance import NoAnswer
+from tests.extender.stateful.machine import Cluster
+from tests.extender.stateful.quotas import FREE
+from tests.extender.stateful.telling import BOTH, CARD, arrived, nothing
+
+
+@pytest.mark.parametrize("change", ["choose", "delete", "replace"])
+def test_what_a_pod_was_to_get_before_it_changed_is_not_kept(cluster: Cluster, change: str) -> None:
+    """A mutant: a conflict took nothing back, so that another answer than cards left them."""
+    cluster.users.change_node("n2", 1, "sick")
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, "before", lambda: cluster.users.change(value, change))]
+    cluster.schedulers.predicates(leader, value)
+    assert not cluster.server.plan
+    assert leader.service.view.reservations == 0
+    assert not any(map(pods.text_of, cluster.truth.pods()))
+
+
+def test_a_decision_that_came_too_late_to_be_written_is_not_kept(cluster: Cluster) -> None:
+    """A mutant: the look at the API server took all the time that there was."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+
+    def later() -> None:
+        cluster.server.clock.seconds += 6
+
+    cluster.server.plan = [(2, False, "after", later)]
+    with pytest.raises(NoAnswer, match="no decision within 5 s"):
+        leader.predicates(value, cluster.world.nodes)
+    assert leader.service.view.reservations == 0
+
+
+@pytest.mark.parametrize("verb", ["predicates", "cycle"])
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_pod_that_was_created_again_gets_nothing_of_what_was_asked_for_the_first(
+    cluster: Cluster, verb: str, writes: bool
+) -> None:
+    """A mutant: a read took whatever pod had the name."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [(0, writes, "before", lambda: cluster.users.change(value, "replace"))]
+    ask = cluster.schedulers.predicates if verb == "predicates" else cluster.schedulers.cycle
+    ask(leader, value)
+    ask(leader, value)
+    (fresh,) = cluster.truth.pods()
+    assert pods.uid(fresh) != pods.uid(value)
+    assert not pods.text_of(fresh)
+    assert not pods.bound(fresh)
+    assert leader.service.view.reservations == 0
+    ask(leader, fresh)
+    assert pods.text_of(cluster.truth.pods()[0])
+
+
+def test_a_pod_that_goes_before_it_is_bound_is_forgotten_at_once(cluster: Cluster) -> None:
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [(0, True, "before", lambda: cluster.users.change(value, "delete"))]
+    with pytest.raises(NoAnswer, match="is gone"):
+        leader.bind(value, "n1")
+    assert leader.service.view.pod(pods.uid(value)) is None
+
+
+def test_a_conflict_after_which_the_pod_can_not_be_read_is_settled_by_the_watch(
+    cluster: Cluster,
+) -> None:
+    """Its cards were reserved for a quarter of an hour, though the pod had none."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [
+        (0, True, "before", lambda: cluster.users.change(value, "label")),
+        (0, False, "403", nothing),
+    ]
+    cluster.schedulers.predicates(leader, value)
+    assert leader.service.view.reservations == 1
+    leader.deliver_all()
+    assert leader.service.view.reservations == 0
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(9.0, False), (11.0, True)])
+@pytest.mark.parametrize("last", ["predicates", "bind", "look"])
+def test_an_instance_rests_on_its_watch_for_ten_seconds_from_its_last_look_or_decision(
+    cluster: Cluster, last: str, seconds: float, due: bool
+) -> None:
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+
+    def slowly() -> None:
+        cluster.server.clock.seconds += 2
+
+    cluster.server.plan = [(2, False, "after", slowly)]
+    if last == "look":
+        cluster.server.plan.append((0, True, "403", nothing))
+    if last == "bind":
+        leader.bind(value, "n1")
+    else:
+        cluster.schedulers.predicates(leader, value)
+    leader.deliver_all()
+    cluster.server.clock.seconds += seconds - (2 if last == "look" else 0)
+    assert leader.service._refresh.due("n1", FREE) is due
+
+
+def test_a_look_that_failed_is_made_again_by_an_instance_that_is_not_idle(
+    cluster: Cluster,
+) -> None:
+    """A mutant: what was about to be read counted as read."""
+    leader, rival = cluster.instances
+    theirs, first, value = (arrived(cluster, CARD) for _ in range(3))
+    for each in cluster.instances:
+        each.deliver_all()
+    rival.bind(theirs, "n2")
+    leader.bind(first, "n1")
+    held = rival.service.view.placement(pods.uid(theirs))
+    assert held is not None
+    cluster.users.change_node("n2", 1 - held.containers[0].minors[0], "sick")
+    for calls_before in (0, 1):  # the node, then its pods
+        cluster.server.plan = [(calls_before, False, "403", nothing)]
+        with pytest.raises(NoAnswer, match="403"):
+            leader.bind(value, "n2")
+        assert not cluster.server.plan
+    with pytest.raises(NoAnswer, match="does not fit"):
+        leader.bind(value, "n2")
+
+
+def test_a_look_that_failed_does_not_keep_others_from_theirs(cluster: Cluster) -> None:
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    leader.deliver_all()
+    cluster.server.plan = [(1, False, "403", nothing)]
+    with pytest.raises(NoAnswer, match="403"):
+        leader.predicates(value, cluster.world.nodes)
+    with ThreadPoolExecutor(1) as another:
+        asking = another.submit(leader.predicates, value, cluster.world.nodes)
+        assert asking.result()
+
+
+def test_what_was_reserved_too_long_ago_is_free_for_the_next_question(cluster: Cluster) -> None:
+    """Nobody has to wait until the clock is looked at by itself."""
+    cluster.users.change_node("n1", 0, "gone")
+    leader = cluster.instances[0]
+    first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
+    leader.deliver_all()
+    assert leader.predicates(first, cluster.world.nodes)
+    leader.deliver_all()
+    cluster.server.clock.seconds += 901
+    assert leader.predicates(second, cluster.world.nodes) == ["n2"]
+
+
+def test_nobody_sees_the_room_between_an_answer_and_its_reservation(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that race for it hardly ever meet there, so the lock itself is looked at."""
+    leader, value = cluster.instances[0], arrived(cluster, CARD)
+    view, locked = leader.service.view, leader.caller.locked
+    seen: list[bool] = []
+    answers_of, assume = leader.service.answers.of, view.assume
+
+    def answered(*asked: Any) -> Any:
+        seen.append(locked())
+        return answers_of(*asked)
+
+    def reserved(*decided: Any) -> int:
+        seen.append(locked())
+        return assume(*decided)
+
+    monkeypatch.setattr(leader.service.answers, "of", answered)
+    monkeypatch.setattr(view, "assume", reserved)
+    assert leader.predicates(value, cluster.world.nodes)
+    assert len(seen) >= 2
+    assert all(seen)
