@@ -83,7 +83,7 @@ nightly: native ## Properties with 20 000 random examples each
 
 .PHONY: soak
 soak: setup ## A million steps of the extender's stateful test
-	@$(STEP) soak -- pytest -q --profile nightly tests/extender/stateful
+	@$(STEP) soak -- pytest -q -n 2 --dist load -rP --profile nightly tests/extender/stateful/test_cluster.py
 
 .PHONY: check
 check: lint unit ## What one runs before a commit

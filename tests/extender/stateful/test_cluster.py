@@ -10,6 +10,9 @@ from tests.extender.stateful.machine import Cluster
 
 pytestmark = pytest.mark.long
 
+# A search of hours is cut up: each part says something when it is over, and they share the cores.
+PARTS = max(1, settings().max_examples // 2_500)
+
 
 class _Errors(logging.Handler):
     """What threads would have logged before going on: here it fails."""
@@ -32,9 +35,16 @@ def errors() -> Iterator[list[str]]:
     logging.getLogger().removeHandler(handler)
 
 
-def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(errors: list[str]) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(
+    errors: list[str], part: int
+) -> None:
     before, judged = Cluster.steps, Cluster.judged.copy()
-    stateful.run_state_machine_as_test(Cluster, settings=settings(stateful_step_count=60))
+    examples = settings().max_examples // PARTS
+    stateful.run_state_machine_as_test(
+        Cluster, settings=settings(stateful_step_count=60, max_examples=examples)
+    )
+    print(f"part {part} of {PARTS}: {Cluster.steps - before} steps")
     assert not errors
     assert Cluster.steps - before >= 10_000
     # It hasn't gone blind: things happened that there was something to say of.
