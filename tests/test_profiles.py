@@ -9,6 +9,8 @@ import pytest
 
 from tests import profiles
 
+pytestmark = pytest.mark.long
+
 PROPERTY = "tests/model/test_device.py::test_memory_units_never_promise_more_than_there_is"
 ROOT = pathlib.Path(__file__).parents[1]
 

@@ -46,6 +46,7 @@ def test_an_archive_does_not_depend_on_times_owners_or_order(
         assert tar.getnames() == ["a.whl", "b.whl"]
 
 
+@pytest.mark.long
 def test_our_wheel_is_whole_and_the_same_when_it_is_built_again(
     bundle: types.ModuleType, tmp_path: pathlib.Path
 ) -> None:

@@ -13,6 +13,8 @@ from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import MODEL_LABEL
 from tests.ansible import layout
 
+pytestmark = pytest.mark.long
+
 # Named by the role itself, not by a variable, or following from how the site's scheduler calls.
 FIXED = {"agent": {"node_name"}, "extender": {"tls", "decision_seconds"}}
 

@@ -12,6 +12,8 @@ import yaml
 from tests.ansible import layout
 from tests.ansible.conftest import ansible
 
+pytestmark = pytest.mark.long
+
 # host name: its group's kind, its variables, and what the message must contain
 FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "misspelt": (

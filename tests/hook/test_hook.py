@@ -71,6 +71,7 @@ def test_file_needs_libc_alone_and_exports_the_list(build: pathlib.Path, arch: s
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.long
 def test_build_in_another_folder_gives_the_same_bytes(
     build: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
