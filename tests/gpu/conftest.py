@@ -22,7 +22,7 @@ from tests.gpu.work import Kernels, Watch
 
 CARD: Final = pytest.StashKey[CheckedCard]()
 REPORT: Final = pytest.StashKey[Report]()
-SECONDS: Final = 10.0  # issue 6: the error of a share holds over 10 s, or 40 of the longest kernel
+SECONDS: Final = 10.0  # the error of a share holds over 10 s, or 40 of the longest kernel
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
