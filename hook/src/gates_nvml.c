@@ -49,6 +49,19 @@ nvmlReturn_t nvml_uuid(struct driver *driver, nvmlDevice_t device, CUuuid *uuid)
     return result;
 }
 
+nvmlReturn_t nvml_check_struct(struct driver *driver, nvmlDevice_t device,
+                               const unsigned int *version) {
+    CUuuid uuid;
+    nvmlReturn_t result = nvml_uuid(driver, device, &uuid); /* before a look at the arguments */
+    if (result == NVML_SUCCESS && version == NULL) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (result == NVML_SUCCESS && NVML_VERSION_BYTES(*version) > NVML_STRUCT_ROOM) {
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    return result;
+}
+
 nvmlReturn_t nvml_refuse(struct driver *driver) {
     nvmlDeviceGetCount_v2_fn *ask = REAL(driver, nvmlDeviceGetCount_v2);
     unsigned int count;

@@ -22,4 +22,9 @@ static inline nvmlReturn_t nvml_refusal(nvmlReturn_t asked) {
  * it. */
 enum { NVML_STRUCT_ROOM = 512 };
 
+/* Whether such a struct, by its first word, can be asked about: the driver's refusal of the handle
+ * comes first, then that of the argument (NULL) or of a version that there is no room for. */
+nvmlReturn_t nvml_check_struct(struct driver *driver, nvmlDevice_t device,
+                               const unsigned int *version);
+
 #endif

@@ -94,13 +94,9 @@ nvmlReturn_t gate_nvmlDeviceGetRunningProcessDetailList(struct driver *driver, n
         nvmlProcessDetailList_v1_t list;
         unsigned char room[NVML_STRUCT_ROOM];
     } question = {.room = {0}};
-    CUuuid uuid;
-    nvmlReturn_t asked = nvml_uuid(driver, device, &uuid); /* before a look at the arguments */
+    nvmlReturn_t asked = nvml_check_struct(driver, device, list == NULL ? NULL : &list->version);
     if (asked != NVML_SUCCESS) {
         return asked;
-    }
-    if (list == NULL || NVML_VERSION_BYTES(list->version) > sizeof question) {
-        return list == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
     question.list.version = list->version;
     question.list.mode = list->mode;

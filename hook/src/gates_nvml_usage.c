@@ -105,13 +105,9 @@ nvmlReturn_t gate_nvmlDeviceGetProcessesUtilizationInfo(struct driver *driver, n
         nvmlProcessesUtilizationInfo_v1_t info;
         unsigned char room[NVML_STRUCT_ROOM];
     } question = {.room = {0}};
-    CUuuid uuid;
-    nvmlReturn_t asked = nvml_uuid(driver, device, &uuid); /* before a look at the arguments */
+    nvmlReturn_t asked = nvml_check_struct(driver, device, info == NULL ? NULL : &info->version);
     if (asked != NVML_SUCCESS) {
         return asked;
-    }
-    if (info == NULL || NVML_VERSION_BYTES(info->version) > sizeof question) {
-        return info == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
     question.info.version = info->version;
     question.info.lastSeenTimeStamp = info->lastSeenTimeStamp;

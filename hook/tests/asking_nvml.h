@@ -2,20 +2,11 @@
 #ifndef ASKING_NVML_H
 #define ASKING_NVML_H
 
-#include <dlfcn.h>
-
 #include "fake_nvml.h"
 #include "support.h"
 
 static inline void *nvml_function(const char *name) {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    CHECK(library != NULL);
-    void *function = dlsym(library, name);
-    if (function == NULL) {
-        fprintf(stderr, "no %s\n", name);
-    }
-    CHECK(function != NULL);
-    return function;
+    return library_function("libnvidia-ml.so.1", name);
 }
 #define NVML(name) ((__typeof__(&name))nvml_function(#name))
 /* One that is gated: the fake driver's headers give it no prototype. */

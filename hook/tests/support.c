@@ -133,16 +133,18 @@ uint64_t ledger_slots_bytes(void) {
     return sum;
 }
 
-void *cuda_function(const char *name) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    CHECK(library != NULL);
-    void *function = dlsym(library, name);
+void *library_function(const char *library, const char *name) {
+    void *handle = dlopen(library, RTLD_NOW);
+    CHECK(handle != NULL);
+    void *function = dlsym(handle, name);
     if (function == NULL) {
         fprintf(stderr, "no %s\n", name);
     }
     CHECK(function != NULL);
     return function;
 }
+
+void *cuda_function(const char *name) { return library_function("libcuda.so.1", name); }
 
 void context_make(CUdevice device) {
     CUcontext context;

@@ -36,6 +36,8 @@ struct vcuda_ledger_file *ledger_map(void); /* for the life of the program */
 uint64_t ledger_sum_bytes(void);
 uint64_t ledger_slots_bytes(void);
 
+/* A library's function, by dlopen and dlsym as a program asks for it; it has to be there. */
+void *library_function(const char *library, const char *name);
 /* A function of libcuda.so.1 by dlopen and dlsym, typed by the name in symbols.def. */
 void *cuda_function(const char *name);
 #define CUDA(name) ((name##_fn *)cuda_function(#name))

@@ -1,4 +1,6 @@
 /* What changes a card is refused and never reaches the driver; what is the thread's own passes. */
+#include <dlfcn.h>
+
 #include "asking_nvml.h"
 
 int main(void) {
