@@ -139,9 +139,13 @@ class Retry:
         def push(entries: Iterator[Waiting]) -> None:
             for entry in entries:
                 pod = self._still(entry.uid)
-                if pod is not None and self._wants(pod):
-                    heapq.heappush(heads, (-pod.priority, entry.since, pod.uid, pod, entries))
-                    return
+                if pod is None or not self._wants(pod):
+                    continue
+                if self._waiting.moved(pod):  # its user changed what it accepts
+                    self._wake.set()  # so it comes with the next look
+                    continue
+                heapq.heappush(heads, (-pod.priority, entry.since, pod.uid, pod, entries))
+                return
 
         for kind in self._waiting.kinds:
             push(iter(self._waiting.first(kind, _ROUND)))

@@ -66,6 +66,16 @@ class WaitingPods:
         if len(self._where) > _MOST:
             self.drop(next(iter(self._where)))
 
+    def moved(self, pod: PodState) -> bool:
+        """Say whether a waiting pod asks something else by now, and stands in another queue then.
+
+        Left among those that it was like, it would speak for them, and they would never be told.
+        """
+        if self._where[pod.uid] == kind_of(pod):
+            return False
+        self.add(pod, in_vain=False)
+        return True
+
     def drop(self, uid: str) -> Waiting | None:
         """Forget a pod; returns what was known."""
         queue = self._where.pop(uid, None)

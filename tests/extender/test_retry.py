@@ -157,6 +157,19 @@ def test_pods_that_do_not_fit_do_not_stand_in_the_way_of_those_that_do() -> None
     assert queue.woken() == ["half"]
 
 
+def test_a_pod_that_asks_something_else_by_now_does_not_speak_for_those_it_was_like() -> None:
+    """It stood first among them, found no room, and none of them was ever looked at again."""
+    queue = Queue(cards=2)
+    first = queue.refuse("first")
+    queue.refuse("second")
+    now = waiting("first", pod((200, 0)))
+    queue.view.pod_event("MODIFIED", replace(now, version=first.version + 1000))
+    queue.end("t0")
+    assert queue.woken() == ["second"]
+    queue.end("second", "t1")
+    assert queue.woken() == ["first"]
+
+
 def test_a_pod_that_is_gone_bound_or_gated_is_not_woken() -> None:
     queue = Queue()
     gone, elsewhere, gated = (queue.refuse(uid) for uid in ("gone", "elsewhere", "gated"))
