@@ -74,7 +74,10 @@ _PLAIN: Final = msgspec.json.Decoder(_Devices)
 
 
 def encode_devices(node: Node) -> str:
-    """Return the value of the annotation `gpu-devices`: one line of JSON, keys in fixed order."""
+    """Return the value of the annotation `gpu-devices`: one line of JSON, keys in fixed order.
+
+    Without blanks: schedulers that send whole nodes send it a thousand times for every pod.
+    """
     body = {
         "version": VERSION,
         "driver": node.driver,
@@ -84,7 +87,7 @@ def encode_devices(node: Node) -> str:
     }
     if node.paths and node.paths != node.links:
         body["paths"] = [list(row) for row in node.paths]
-    return json.dumps(body)
+    return json.dumps(body, separators=(",", ":"))
 
 
 def _device(card: Card) -> dict[str, Any]:
