@@ -106,6 +106,21 @@ def test_a_watcher_reads_lists_longer_than_one_page(
     assert len(api.asked("GET", "/pods$")) >= 3
 
 
+def test_the_next_page_is_read_while_one_is_decoded(
+    api: FakeKubeApi, watch: Watch, follower: Follower
+) -> None:
+    names = [f"p{i:04}" for i in range(1001)]
+    for name in names:
+        api.create("pods", pod(name))
+
+    def decode(raw: msgspec.Raw) -> dict[str, Any]:
+        wait_until(lambda: len(api.asked("GET", "/pods$")) >= 2)
+        return kube.as_json(raw)
+
+    watch(decode=decode)
+    assert follower.next() == ("SYNC", names)
+
+
 def test_a_pod_that_enters_or_leaves_the_selector_is_added_or_deleted(
     api: FakeKubeApi, watch: Watch, follower: Follower
 ) -> None:

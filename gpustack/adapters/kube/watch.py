@@ -8,6 +8,7 @@ silence a loss: who hears neither a change nor an end has lost the connection.
 See https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 
+import concurrent.futures
 import contextlib
 import logging
 import random
@@ -21,7 +22,7 @@ import urllib3
 
 from gpustack.adapters.kube.client import KubeClient
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
-from gpustack.adapters.kube.listing import Change, decode_change, decode_status, version_of
+from gpustack.adapters.kube.listing import Change, Page, decode_change, decode_status, version_of
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ class Watcher(Generic[_Item]):
         """Read the whole list; without ``resourceVersion`` it is consistent."""
         items: list[_Item] = []
         version = ""
-        for page in self._client.pages(self._path, self._selectors):
+        for page in _one_ahead(self._client.pages(self._path, self._selectors)):
             items.extend(map(self._decode, page.items))
             version = page.version
             if self._stop.is_set():
@@ -223,6 +224,20 @@ class Watcher(Generic[_Item]):
         self.last_seen = self._clock()
         if self._on_progress is not None:
             self._on_progress(self._version)
+
+
+def _one_ahead(pages: Iterator[Page]) -> Iterator[Page]:
+    """Read the next page while its reader decodes one: of a long list that takes as long."""
+    page = next(pages)
+    if not page.following:
+        yield page
+        return
+    with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="pages") as reader:
+        while page.following:
+            coming = reader.submit(next, pages)
+            yield page
+            page = coming.result()
+        yield page
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
