@@ -125,8 +125,9 @@ def _text(found: list[Found], rates: Throughput | None, batch: int) -> str:
         "## The extender beside a real API server, ms: median (p99)",
         "",
         "Nodes of 8 cards with 8 pods on each; one connection, one question after another. The time"
-        " of `predicates` includes its PATCH. A thin node is some 1.6 KB long, one with 50 images"
-        " 13 KB. Ready: from the program's start to `/readyz`.",
+        " of `predicates` includes its PATCH. A thin node is some 1.6 KB long, one that our agent"
+        " described 4 KB, one that lists 50 images, too, 15 KB. Ready: from the program's start to"
+        " `/readyz`.",
         "",
         f"| nodes | pods | ready, s | memory, MB | {' | '.join(columns)} |",
         f"|{'---|' * (4 + len(columns))}",

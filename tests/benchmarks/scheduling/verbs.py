@@ -5,6 +5,7 @@ import http.client
 import itertools
 import json
 import time
+from typing import Any
 
 from gpustack.adapters.kube import KubeClient
 from tests.benchmarks.timing import Timing, summary
@@ -12,6 +13,39 @@ from tests.control_plane import extending, fleet
 
 _PODS = "/api/v1/namespaces/default/pods"
 _IMAGES = 50  # what a busy node lists: the object is then some 13 KB long
+_BEAT = "2026-01-01T00:00:00Z"
+# What a kubelet says of a node beside its amounts.
+_STATUS = {
+    "conditions": [
+        {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": _BEAT,
+            "lastTransitionTime": _BEAT,
+            "reason": reason,
+            "message": f"kubelet says {reason}",
+        }
+        for kind, status, reason in (
+            ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID"),
+            ("Ready", "True", "KubeletReady"),
+        )
+    ],
+    "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+    "nodeInfo": {
+        "machineID": f"{1:032x}",
+        "systemUUID": "00000000-0000-4000-8000-000000000001",
+        "bootID": "00000000-0000-4000-8000-000000000002",
+        "kernelVersion": "6.1.0-40-amd64",
+        "osImage": "Debian GNU/Linux 12 (bookworm)",
+        "containerRuntimeVersion": "containerd://1.6.20",
+        "kubeletVersion": "v1.34.0",
+        "kubeProxyVersion": "v1.34.0",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    },
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +69,25 @@ def by_name(verb: str, nodes: int, *, once: bool = False) -> Form:
     return Form(verb=verb, nodes=f'"NodeNames":{names}', once=once)
 
 
-def in_full(nodes: int, *, images: int) -> Form:
-    """Return the question of the seeds' scheduler, which sends every node."""
-    items = json.dumps([fleet.node(at, images=images) for at in range(nodes)])
+def in_full(nodes: int, *, described: bool = True, images: int = 0) -> Form:
+    """Return the question of the seeds' scheduler, which sends every node as it has it.
+
+    Args:
+        nodes: how many.
+        described: they carry our agent's annotation; without it one is some 1.6 KB long.
+        images: how many images each lists.
+    """
+    sent = [_as_kept(fleet.node(at, images=images), described) for at in range(nodes)]
+    items = json.dumps(sent, separators=(",", ":"))  # as Go writes it
     return Form(verb="predicates", nodes=f'"Nodes":{{"items":{items}}}', once=True)
+
+
+def _as_kept(node: dict[str, Any], described: bool) -> dict[str, Any]:
+    """Return a node as a scheduler's cache has it: without its kind, which client-go drops."""
+    metadata = {**node["metadata"], "uid": f"node-{node['metadata']['name']}"}
+    if not described:
+        del metadata["annotations"]
+    return {"metadata": metadata, "spec": {}, "status": {**node["status"], **_STATUS}}
 
 
 def forms(nodes: int) -> dict[str, Form]:
@@ -47,7 +96,8 @@ def forms(nodes: int) -> dict[str, Form]:
         "filter, names": by_name("filter", nodes),
         "prioritize, names": by_name("prioritize", nodes),
         "predicates, names": by_name("predicates", nodes, once=True),
-        "predicates, thin nodes": in_full(nodes, images=0),
+        "predicates, thin nodes": in_full(nodes, described=False),
+        "predicates, nodes described": in_full(nodes),
     }
     if nodes <= 1000:
         found["predicates, nodes with 50 images"] = in_full(nodes, images=_IMAGES)
