@@ -148,7 +148,7 @@ class Retry:
                 return
 
         for kind in self._waiting.kinds:
-            push(iter(self._waiting.first(kind, _ROUND)))
+            push(self._waiting.ready(kind))
         while heads:
             _, _, _, pod, entries = heapq.heappop(heads)
             if room.hopeful(pod):

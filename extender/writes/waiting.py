@@ -6,8 +6,7 @@ don't see (a taint, a volume) doesn't keep it from the others; told in vain agai
 told less and less often.
 """
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,8 +112,7 @@ class WaitingPods:
         """What the waiting pods ask: one queue each."""
         return list(self._queues)
 
-    def first(self, queue: Kind, most: int) -> list[Waiting]:
-        """Return the first pods of a queue that may be told now."""
+    def ready(self, queue: Kind) -> Iterator[Waiting]:
+        """Yield the pods of a queue that may be told now, as they stood when this was called."""
         now = self._clock()
-        ready = (entry for entry in self._queues[queue].values() if entry.ready(now))
-        return list(itertools.islice(ready, most))
+        return (entry for entry in list(self._queues[queue].values()) if entry.ready(now))

@@ -129,6 +129,23 @@ def test_who_was_refused_and_still_has_cards_is_not_woken_until_they_end() -> No
     assert queue.woken() == ["a"]
 
 
+def test_any_number_of_those_that_still_have_cards_keeps_nobody_from_room() -> None:
+    """Forty at the head of a queue were all that was looked at."""
+    queue = Queue(nodes=51)
+    holding = [f"old{number}" for number in range(50)]
+    queue.refuse_all(*holding, "new")
+    for number, uid in enumerate(holding):
+        queue.end(f"t{number}")
+        free = queue.view.node(f"n{number}")
+        assert free is not None
+        held = place(free, CARD)
+        assert isinstance(held, Placement)
+        queue.view.assume(uid, held)
+    assert queue.woken() == []
+    queue.end("t50")
+    assert queue.woken() == ["new"]
+
+
 def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() -> None:
     queue = Queue()
     queue.refuse_all("a", "b")
