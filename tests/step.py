@@ -26,12 +26,14 @@ def run(name: str, command: list[str]) -> int:
     print(f"==> {name}: {' '.join(command)}", flush=True)
     started = time.monotonic()
     with log.open("wb") as sink:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        child = subprocess.Popen(
+            command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         assert child.stdout is not None  # PIPE was asked for
-        for line in child.stdout:
-            sys.stdout.buffer.write(line)
+        while some := child.stdout.read(1 << 16):  # as it comes: a test's dot is no whole line
+            sys.stdout.buffer.write(some)
             sys.stdout.buffer.flush()
-            sink.write(line)
+            sink.write(some)
     status = child.wait()
     seconds = time.monotonic() - started
     if status:
