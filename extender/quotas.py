@@ -15,7 +15,7 @@ class Quotas:
     """Takes the ConfigMap as it comes and gives the view its quota.
 
     Attributes:
-        problem: why the ConfigMap can't be used; empty when it can.
+        problem: why the ConfigMap can't be used, and which it is; empty when it can.
     """
 
     def __init__(self, view: ClusterView, *, deny: bool) -> None:
@@ -49,8 +49,8 @@ class Quotas:
         try:
             quota = decode_quota(config_map)
         except BadQuota as error:
-            self.problem = str(error)
-            logger.warning("quota can't be used error=%s; %s", error, self.consequence)
+            self.problem = f"{_title(config_map)}: {error}"
+            logger.warning("quota can't be used error=%s; %s", self.problem, self.consequence)
             return
         self.problem = ""
         self._looked = True
@@ -65,3 +65,9 @@ class Quotas:
         """
         if self.refuses:
             raise CannotDecide("QuotaUnreadable", f"the quota can't be used: {self.problem}")
+
+
+def _title(config_map: Mapping[str, Any] | None) -> str:
+    """Return how messages name a ConfigMap: who reads them may not know where the quota stands."""
+    metadata = (config_map or {}).get("metadata", {})
+    return f"ConfigMap {metadata.get('namespace', '')}/{metadata.get('name', '')}"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import flask
 import gunicorn.app.base
+import gunicorn.arbiter
 import gunicorn.glogging
 
 from extender.service import Extender
@@ -89,10 +90,17 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
             "post_worker_init": self._ready,
             "worker_exit": self._worker_exit,
             "control_socket_disable": True,  # a root-only socket in the home folder otherwise
+            # Nobody stands between us and our callers. By default a loopback caller's SCRIPT_NAME
+            # header is believed, and one that doesn't suit the path is a 500.
+            "forwarded_allow_ips": "",
         }
         for name, value in options.items():
             if name in self.cfg.settings:
                 self.cfg.set(name, value)
+
+    def run(self) -> None:
+        """Serve until a signal ends it."""
+        _Arbiter(self).run()
 
     def load(self) -> flask.Flask:
         """Start the extender in the worker process and return what it answers with."""
@@ -136,6 +144,33 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         self._notifier.stopping()
         if self.service is not None:
             self.service.stop()
+
+
+class _Arbiter(gunicorn.arbiter.Arbiter):  # type: ignore[misc]  # gunicorn has no types
+    """Keeps one worker: at each of these signals gunicorn starts another one beside it.
+
+    Two that answer on one port, each with what it has assumed itself, would give cards twice.
+    """
+
+    def handle_hup(self) -> None:
+        """Go on; the new worker would know nothing of the cluster, and read no new settings."""
+        self._ignore("SIGHUP")
+
+    def handle_ttin(self) -> None:
+        """Go on with one worker."""
+        self._ignore("SIGTTIN")
+
+    def handle_usr2(self) -> None:
+        """Go on; the new process would outlive this one."""
+        self._ignore("SIGUSR2")
+
+    @staticmethod
+    def _ignore(name: str) -> None:
+        logger.warning(
+            "%s is ignored; certificates are read again by themselves, and for other settings "
+            "restart gpustack-extender",
+            name,
+        )
 
 
 class _Log(gunicorn.glogging.Logger):  # type: ignore[misc]  # gunicorn has no types

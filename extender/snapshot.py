@@ -32,6 +32,7 @@ from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.quota import Quota
 from gpustack.wire import extender_bodies as bodies
 from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.files import title
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.objects import BadObject
 from gpustack.wire.quota import BadQuota, decode_quota
@@ -67,7 +68,7 @@ class SnapshotExtender:
         Raises:
             SourceError: the file can't be read, or something in it; names file and place.
         """
-        self._path = path
+        self._path = title(path)
         reading = Reading(Keys(settings.domain), settings.labels)
         contents = _read(settings, reading, path)
         self.view = ClusterView(
@@ -92,14 +93,14 @@ class SnapshotExtender:
             reservations=lambda: self.view.reservations,
             cluster=ClusterCollector(self.view, self.quotas, self.decisions),
         )
-        self._compose_verbs(_Pods(self.view, reading, path), settings.decision_seconds)
+        self._compose_verbs(_Pods(self.view, reading, self._path), settings.decision_seconds)
 
     def _compose_verbs(self, pods: "_Pods", decision_seconds: float) -> None:
         telling = Telling(
             events=_Nowhere(),
             count=self.metrics.count,
             decisions=self.decisions,
-            wording=lambda _pod, _reasons, _example: "",
+            wording=lambda _pod, _reasons, _example: str,
         )
         self.filter = pods.named(
             Filter(
@@ -207,8 +208,11 @@ class _Pods:
         return known or next(same, None)
 
     def _described(self, pod: bodies.PodName, value: Mapping[str, Any]) -> PodState:
+        given = value.get("metadata")  # another spelling has told its name
+        named = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        metadata = {**(given if isinstance(given, dict) else {}), **named}
         try:
-            return _pod(self._reading, {**value, "metadata": {**value["metadata"], "uid": pod.uid}})
+            return _pod(self._reading, {**value, "metadata": metadata})
         except BadObject as error:
             raise bodies.BadBody("Pod", str(error)) from error
 
@@ -216,7 +220,7 @@ class _Pods:
 def _read(settings: Settings, reading: Reading, path: str) -> _Contents:
     quota = settings.quota
     names = Names(quota=(quota.namespace, quota.name), labels=settings.labels)
-    found = parse(path, read_file(path), names)
+    found = parse(title(path), read_file(path), names)
     keys = Keys(settings.domain)
     return _Contents(
         nodes=[_checked_node(keys, reading, found, each) for each in found.nodes],

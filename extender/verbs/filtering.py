@@ -86,5 +86,5 @@ def _result(args: FilterArgs, answers: Mapping[str, Answer], awaited: str = "") 
     """
     words = {name: each.words for name, each in answers.items() if each.reason is not None}
     fitting = [name for name in answers if name not in words] if words else answers
-    failed = {awaited: words.pop(awaited)} if awaited in words else {}
+    failed = {awaited: words.pop(awaited)} if awaited and awaited in words else {}
     return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=words)

@@ -1,6 +1,5 @@
 """What is said of a decision beside the answer: a metric, a record, and an Event on the pod."""
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -14,10 +13,11 @@ from gpustack.model.request import BadRequest
 
 _REFUSED: Final = "refused"  # a pod hears once a minute that it was, for whatever reason
 
-Wording = Callable[[PodState, Mapping[Reason, int], str], str]
-"""Words a refusal: of how many nodes for which reason, and one of those that gave the commonest.
+Wording = Callable[[PodState, Mapping[Reason, int], str], Callable[[], str]]
+"""Returns what words a refusal: of how many nodes for which reason, and one of those that gave the
+commonest.
 
-Called later, where nobody waits for it.
+The words are made later, where nobody waits for them.
 """
 
 
@@ -100,7 +100,7 @@ class Telling:
         self._decisions.tell(pod, most, reasons=counts)
         if not self._events.told(pod.uid, _REFUSED):
             example = next((name for name, each in answers.items() if each.reason is most), "")
-            message = functools.partial(self._wording, pod, reasons, example)
+            message = self._wording(pod, reasons, example)
             self._tell(pod, most, message, topic=_REFUSED)
 
     def _tell(

@@ -1,12 +1,15 @@
 """The words of a refusal's Event: how many nodes for which reason, which card came closest, a fix.
 
-Made by the thread that writes Events, so that no decision waits for it. What would fix it is a
-search through the cluster (`model.advice`): pods that ask alike share one for a while, and searches
-take no more than a small part of the time, or they would take it from the decisions. Where there
-is none, the Event does without; `/v1/explain` searches whenever somebody asks.
+Made by the thread that writes Events, so that no decision waits for it; only what the quota says is
+put down at once, for by then the cards may be gone as well, and the Event would tell of those.
+What would fix it is a search through the cluster (`model.advice`): pods that ask alike share one
+for a while, and searches take no more than a small part of the time, or they would take it from
+the decisions. Where there is none, the Event does without; `/v1/explain` searches whenever somebody
+asks.
 """
 
 import collections
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ _FRESH_SECONDS: Final = 20.0  # how long an answer is good for pods that ask ali
 _PAUSE: Final = 20.0  # a search of 50 ms is followed by a second without one
 _MOST_KNOWN: Final = 256
 _MOST_CHANGES: Final = 3  # an Event has room for 1024 bytes
+_OF_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.MODEL_FORBIDDEN, Reason.POOL_FORBIDDEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +42,16 @@ class _Closest:
         return f"node {self.node}" if self.minor is None else f"GPU {self.minor} of {self.node}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Sentences that a search has found; empty where there is nothing to say."""
+
+    closest: str = ""
+    fix: str = ""
+
+
 class Wording:
-    """Words refusals. Used by one thread."""
+    """Words refusals. What it returns is called by one thread."""
 
     def __init__(
         self, camera: Camera, answers: Answers, *, clock: Callable[[], float] = time.monotonic
@@ -47,13 +59,13 @@ class Wording:
         self._camera = camera
         self._answers = answers
         self._clock = clock
-        self._known: collections.OrderedDict[Kind, tuple[float, list[str]]] = (
-            collections.OrderedDict()
-        )
+        self._known: collections.OrderedDict[Kind, tuple[float, _Found]] = collections.OrderedDict()
         self._next_search = float("-inf")
 
-    def __call__(self, pod: PodState, reasons: Mapping[Reason, int], example: str) -> str:
-        """Return the words.
+    def __call__(
+        self, pod: PodState, reasons: Mapping[Reason, int], example: str
+    ) -> Callable[[], str]:
+        """Return what words a refusal, whenever there is time for it.
 
         Args:
             pod: who was refused.
@@ -64,19 +76,27 @@ class Wording:
         ordered = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
         counts = ", ".join(f"{reasons[reason]} {reason}" for reason in ordered)
         head = f"no node of {sum(reasons.values())} fits: {counts}"
-        return ". ".join([head, *(self._details(pod) or self._numbers(pod, example))])
+        first = ordered[0] if ordered else None
+        of_quota = self._numbers(pod, example, first) if first in _OF_QUOTA else ""
+        return functools.partial(self._words, pod, head, example, of_quota)
 
-    def _details(self, pod: PodState) -> list[str]:
+    def _words(self, pod: PodState, head: str, example: str, of_quota: str) -> str:
+        found = self._details(pod)
+        if of_quota or found == _Found():
+            found = _Found(closest=of_quota or self._numbers(pod, example), fix=found.fix)
+        return ". ".join(filter(None, (head, found.closest, found.fix)))
+
+    def _details(self, pod: PodState) -> _Found:
         """Return what came closest and what would help, as far as there is time to find out.
 
         A picture of a thousand nodes alone takes a tenth of a second, in which no decision is made.
         """
         now, kind = self._clock(), kind_of(pod)
-        since, known = self._known.get(kind, (float("-inf"), []))
+        since, known = self._known.get(kind, (float("-inf"), _Found()))
         if now < since + _FRESH_SECONDS:
             return known
         if now < self._next_search:
-            return []
+            return _Found()
         found = self._search(pod)
         after = self._clock()
         self._next_search = after + _PAUSE * (after - now)
@@ -86,20 +106,22 @@ class Wording:
             self._known.popitem(last=False)
         return found
 
-    def _numbers(self, pod: PodState, example: str) -> list[str]:
-        refusal = self._answers.refusal(pod, example) if example else None
-        return [] if refusal is None else [f"{example}: {refusal.detail or refusal.message}"]
+    def _numbers(self, pod: PodState, node: str, reason: Reason | None = None) -> str:
+        """Return what a node says to the pod now, as far as it is for that reason."""
+        refusal = self._answers.refusal(pod, node) if node else None
+        if refusal is None or reason not in (None, refusal.reason):
+            return ""
+        return f"{node}: {refusal.detail or refusal.message}"
 
-    def _search(self, pod: PodState) -> list[str]:
-        picture, parts = self._camera.take(pod), []
+    def _search(self, pod: PodState) -> _Found:
+        picture = self._camera.take(pod)
         found = None if pod.request is None else _closest(picture, pod, pod.request)
         refusal = None if found is None else self._answers.refusal(pod, found.node)
-        if refusal is not None:
-            parts.append(f"Closest is {found}: {refusal.detail or refusal.message}")
         changes = [change.text for change in advise(picture, pod).changes]
-        if changes:
-            parts.append(f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}")
-        return parts
+        return _Found(
+            closest=f"Closest is {found}: {refusal.detail or refusal.message}" if refusal else "",
+            fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",
+        )
 
 
 def _closest(picture: Picture, pod: PodState, request: PodRequest) -> _Closest | None:

@@ -1,5 +1,6 @@
 """Configuration files: YAML, checked against a published schema, with its defaults filled in."""
 
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
@@ -25,7 +26,10 @@ class ConfigError(GpustackError):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice: YAML would silently take the last one."""
+    """Refuses a key that stands twice, of which YAML would silently take the last one.
+
+    Also numbers that are none (`.nan`): they are within every limit of a schema.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -37,6 +41,19 @@ class _StrictLoader(yaml.SafeLoader):
                 )
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
         return super().construct_mapping(node, deep=deep)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        value = super().construct_yaml_float(node)
+        if not math.isfinite(value):
+            line = node.start_mark.line + 1
+            raise yaml.constructor.ConstructorError(
+                None, None, f"line {line}: {node.value} is not a number", node.start_mark
+            )
+        return value
+
+
+# A loader's constructors are kept by tag, and the inherited one would be called.
+_StrictLoader.add_constructor("tag:yaml.org,2002:float", _StrictLoader.construct_yaml_float)
 
 
 def load_config(path: str | pathlib.Path, schema_name: str) -> dict[str, Any]:

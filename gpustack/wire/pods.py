@@ -5,11 +5,11 @@ A pod asks for a GPU when any container or init container has a limit above 0 fo
 original took it for a pod without GPU and let it pass.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.model.device import Node
+from gpustack.model.device import Node, label_safe_model
 from gpustack.model.holding import apply
 from gpustack.model.request import (
     BadRequest,
@@ -46,7 +46,8 @@ def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     node, card = _strategies(keys.gpu_placement, annotations.get(keys.gpu_placement))
     return PodRequest(
         containers=containers,
-        models=_selector(keys.gpu_model, annotations.get(keys.gpu_model)),
+        # Somebody may write the driver's name, with its spaces; unread, it would exclude nothing.
+        models=_selector(keys.gpu_model, annotations.get(keys.gpu_model), label_safe_model),
         uuids=_selector(keys.gpu_uuid, annotations.get(keys.gpu_uuid)),
         topology=_topology(keys.gpu_topology, annotations.get(keys.gpu_topology)),
         node_strategy=node,
@@ -178,12 +179,12 @@ def _field(key: str) -> str:
     return f"metadata.annotations[{key}]"
 
 
-def _selector(key: str, text: str | None) -> Selector:
+def _selector(key: str, text: str | None, spelt: Callable[[str], str] = str.strip) -> Selector:
     include: list[str] = []
     exclude: list[str] = []
     for word in [] if text is None else text.split(","):
         name = word.strip()
-        wanted = name.removeprefix("!").strip()
+        wanted = spelt(name.removeprefix("!"))
         if not wanted:
             raise BadRequest(_field(key), f"{text!r} has an empty name; write A100,!P40")
         (exclude if name.startswith("!") else include).append(wanted)

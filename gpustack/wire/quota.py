@@ -47,7 +47,7 @@ def decode_quota(config_map: Mapping[str, Any] | None) -> Quota:
         return NO_QUOTA
     text = (config_map.get("data") or {}).get(KEY)
     if not isinstance(text, str):
-        raise BadQuota(["is missing; without a quota there is no such ConfigMap"])
+        raise BadQuota(["is missing; write {} to limit nobody, or delete the ConfigMap"])
     return parse_quota(text)
 
 

@@ -144,11 +144,29 @@ def test_a_token_from_the_kubeconfig_is_sent(api: FakeKubeApi, tmp_path: Path) -
     assert api.requests[-1].headers["authorization"] == "Bearer secret"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "kind: Config\nclusters: 1\n"])
+SERVER_5 = (
+    "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], "
+    "users: [{name: a, user: {}}], clusters: [{name: a, cluster: {server: 5}}]}"
+)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "kind: Config\nclusters: 1\n", SERVER_5])
 def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(kube.KubeConfigError, match=str(path)):
+        kube.KubeClient.from_kubeconfig(path)
+
+
+@pytest.mark.parametrize(
+    "server", ["", "ftp://host", "http://", "https://a b:6443", "https://host:99999999"]
+)
+def test_a_kubeconfig_without_a_servers_url_is_named_before_anything_is_asked(
+    tmp_path: Path, server: object
+) -> None:
+    with FakeKubeApi() as api:
+        path = api.write_kubeconfig(tmp_path / "kubeconfig", server=server)
+    with pytest.raises(kube.KubeConfigError, match=r"kubeconfig: .*write it as https://"):
         kube.KubeClient.from_kubeconfig(path)
 
 

@@ -1,6 +1,7 @@
 """Whatever comes in as a body is read or refused by name; what goes out is what came in."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis
@@ -85,6 +86,43 @@ EXACT = st.fixed_dictionaries(
         "Other": JSON,
     },
 )
+
+
+def respelt(value: Any, spell: Callable[[str], str]) -> Any:
+    """Return a value with all of its field names spelt another way, at every depth."""
+    if isinstance(value, list):
+        return [respelt(each, spell) for each in value]
+    if isinstance(value, dict):
+        return {spell(name): respelt(each, spell) for name, each in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("spell", [str.upper, str.lower, str.title])
+@hypothesis.given(EXACT)
+def test_names_are_found_in_any_case_at_any_depth(
+    spell: Callable[[str], str], fields: dict[str, Any]
+) -> None:
+    exact, other = (read(json.dumps(each).encode()) for each in (fields, respelt(fields, spell)))
+    assert (exact is None) == (other is None)
+    if exact is not None and other is not None:
+        assert (exact.pod, exact.names) == (other.pod, other.names)
+
+
+@pytest.mark.parametrize("spell", [str.upper, str.lower, str.title])
+def test_victims_are_found_in_any_case_at_any_depth(spell: Callable[[str], str]) -> None:
+    full = [{"metadata": {"name": "v", "uid": "2"}}]
+    pod = {"metadata": {"name": "p", "uid": "1"}}
+    fields = {"Pod": pod, "NodeNameToVictims": {"n": {"Pods": full, "NumPDBViolations": 1}}}
+    args = bodies.decode_preemption_args(json.dumps(respelt(fields, spell)).encode())
+    assert args.pod.uid == "1"
+    assert list(args.victims.values()) == [bodies.Victims(uids=("2",), pdb_violations=1)]
+
+
+def test_null_is_as_good_as_missing_wherever_go_writes_it() -> None:
+    pod = {"metadata": {"name": "p", "namespace": None, "uid": "1"}}
+    args = read(json.dumps({"Pod": pod, "Nodes": {"items": None}, "NodeNames": None}).encode())
+    assert args is not None
+    assert (args.pod.namespace, args.items) == ("default", ())
 
 
 @hypothesis.given(EXACT, st.booleans())

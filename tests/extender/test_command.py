@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,11 @@ def test_check_config_accepts_loopback(tmp_path: Path, listen: str) -> None:
         ({"tls": {"certificate": "/x", "key": "/x", "client_ca": "/x"}}, "tls.certificate: /x"),
         ({"stale_seconds": 60, "watch_idle_seconds": 90}, "stale_seconds"),
         ({"request_seconds": 0}, "request_seconds"),
+        ({"decision_seconds": float("nan")}, ".nan is not a number"),
+        ({"quota": {"namespace": "../kube-system"}}, "quota.namespace"),
+        ({"quota": {"name": "gpu_quota"}}, "quota.name"),
+        ({"labels": {"model": "gpu model"}}, "labels.model"),
+        ({"GPUPoolLabel": "a/b/c"}, "GPUPoolLabel"),
     ],
 )
 def test_check_config_names_what_is_wrong(
@@ -133,6 +139,17 @@ def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     assert ended.stderr.startswith("<3>")
     assert f"kubeconfig {tmp_path / 'nowhere'}: " in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.long
+def test_nothing_starts_a_second_process_that_decides(api: FakeKubeApi, tmp_path: Path) -> None:
+    with process(api, tmp_path) as started:
+        for name in ("SIGHUP", "SIGTTIN", "SIGUSR2"):
+            started.signal(getattr(signal, name))
+            started.says(f"{name} is ignored; ")
+        eventually(lambda: started.call("GET", "/readyz").status == 200)
+        assert started.stop() == 0
+    assert started.said.count("Booting worker") == 1
 
 
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,6 +134,12 @@ def test_a_nominated_pod_keeps_its_node_from_lower_ones(bench: Bench) -> None:
     assert filter_nodes(bench, high)["NodeNames"] == ["gpu1", "gpu2"]
 
 
+def test_a_node_without_a_name_is_as_unknown_as_any(bench: Bench) -> None:
+    result = filter_nodes(bench, bench.create(pod("p", 50, 32)), ["", "nowhere"])
+    assert result["FailedNodes"] == {}
+    assert list(result["FailedAndUnresolvableNodes"]) == ["", "nowhere"]
+
+
 def test_a_node_whose_victims_are_still_ending_is_waited_for(bench: Bench) -> None:
     bound(bench, "victim", "gpu1", 200)
     bound(bench, "other", "gpu2", 200)

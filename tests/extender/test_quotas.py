@@ -99,7 +99,8 @@ def test_a_config_map_that_is_broken_from_the_beginning_lifts_no_limit(
     api.create("nodes", node("gpu1"))
     api.create("configmaps", snapshots.quota('{"default": {"pools": []}}'))
     with serving(api, tmp_path) as bench:
-        assert "data.gpu_quota: default: pools is not known" in bench.place("one", 100)["Error"]
+        place = "ConfigMap kube-system/gpuquota: data.gpu_quota: default: pools is not known"
+        assert place in bench.place("one", 100)["Error"]
         api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": "{}"}}, "kube-system")
         eventually(lambda: not bench.service.quotas.problem)
         assert bench.place("two", 100)["NodeNames"] == ["gpu1"]

@@ -241,3 +241,15 @@ def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
 def worker(served: Process) -> int:
     """Return the PID of the process that answers."""
     return int(served.said.rpartition("Booting worker with pid: ")[2].split()[0])
+
+
+@pytest.mark.parametrize(
+    "header", [b"SCRIPT_NAME: /other", b"PATH_INFO: /healthz", b"X-Forwarded-Proto: https"]
+)
+def test_a_callers_headers_do_not_change_what_it_asks_for(served: Process, header: bytes) -> None:
+    request = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + b"\r\n\r\n"
+    with served.connect() as connection:
+        connection.sendall(request)
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(served.call("GET", "/version").raw)

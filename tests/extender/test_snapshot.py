@@ -1,5 +1,6 @@
 """`gpustack-extender --snapshot FILE`: a cluster in a file, for who only wants to look and ask."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,22 @@ def test_a_pod_that_the_file_lacks_is_read_from_the_request(client: Client) -> N
     assert client.filter(asked)["NodeNames"] == NODES
     assert client.filter(snapshots.pod("more", 200, 0))["NodeNames"] == []
     assert [each["name"] for each in client.get("/v1/cluster")["waiting"]] == ["big", "small"]
+
+
+def test_a_request_in_capitals_describes_a_pod_as_well(client: Client) -> None:
+    asked = snapshots.pod("new", 200, 0)
+    asked["METADATA"] = {name.upper(): value for name, value in asked.pop("metadata").items()}
+    asked["METADATA"]["UID"] = "new"
+    assert client.filter(asked)["NodeNames"] == []
+
+
+def test_a_bad_file_on_the_standard_input_is_called_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps({"kind": "List", "items": [{"kind": "Pod"}]}).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["--snapshot", "-", "--check-config"]) == 2
+    assert capsys.readouterr().err.startswith("standard input: items[0].metadata.name")
 
 
 def test_a_pod_is_known_by_its_name_where_the_request_says_no_more(client: Client) -> None:

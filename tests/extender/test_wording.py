@@ -10,6 +10,7 @@ from extender.state.view import ClusterView
 from extender.writes.wording import Wording
 from gpustack.model.device import Node
 from gpustack.model.explanation import Reason
+from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import ContainerRequest, PodRequest, Selector
 from tests.extender import states
 from tests.extender.bench import Bench, pod
@@ -49,7 +50,7 @@ class Cluster:
     def refuses(self, pod_state: PodState) -> str:
         self.view.add_pod(pod_state)
         reasons = {Reason.INSUFFICIENT_CORE: self.view.node_count}
-        return self.words(pod_state, reasons, min(self.view.node_names))
+        return self.words(pod_state, reasons, min(self.view.node_names))()
 
 
 def test_a_share_hears_of_the_card_that_has_most_of_it(bench: Bench) -> None:
@@ -115,6 +116,17 @@ def test_searches_take_a_small_part_of_the_time() -> None:
     assert "n1: container 'main' on node n1: 2 whole cards wanted" in during
     cluster.now += 1.0
     assert "It would fit if" in cluster.refuses(states.waiting("r", asks(200)))
+
+
+def test_what_the_quota_said_is_told_whatever_has_changed_since() -> None:
+    cluster = Cluster(machine("n1"))
+    one_card = NamespaceQuota(cards={"T4": 100})
+    cluster.view.set_quota(Quota(namespaces={"default": one_card}))
+    refused = states.waiting("p", asks(200))
+    cluster.view.add_pod(refused)
+    words = cluster.words(refused, {Reason.QUOTA_EXCEEDED: 1}, "n1")
+    cluster.runs("a", asks(100), "n1")
+    assert "n1: namespace 'default' holds 0 of its 1 T4 cards; the pod needs 2 more" in words()
 
 
 def test_a_pod_is_told_once_a_minute_whatever_the_reason(bench: Bench) -> None:

@@ -86,6 +86,16 @@ def test_a_problem_is_told_with_its_path_and_what_is_allowed(text: str, problem:
     assert problems(text) == [problem]
 
 
+@pytest.mark.parametrize("number", [".nan", "-.inf", ".Inf"])
+def test_a_number_that_is_none_is_named_with_its_line(number: str) -> None:
+    assert f"line 2: {number} is not a number" in problems(f"node: a\nratio: {number}")[0]
+
+
+def test_several_missing_keys_are_told_once() -> None:
+    required = {"type": "object", "required": ["key", "certificate"]}
+    assert schemas.problems(required, {}) == ["the document: certificate, key is missing"]
+
+
 def test_all_problems_are_told_at_once() -> None:
     assert len(problems("nod: a\nlevel: loud\nhttp: {port: 0}")) == 4
 

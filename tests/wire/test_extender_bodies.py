@@ -112,7 +112,7 @@ def test_victims_are_read_in_both_forms_and_in_the_old_name() -> None:
                 "NodeNameToMetaVictims": None,
                 "NodeNameToVictims": {"n": {"Pods": [{"metadata": {}}]}},
             },
-            "NodeNameToVictims[n].Pods[0].uid",
+            "NodeNameToVictims[n].Pods[0].metadata.uid",
         ),
     ],
 )

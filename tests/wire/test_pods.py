@@ -141,6 +141,11 @@ def test_models_and_uuids_are_lists_in_which_an_exclamation_mark_excludes() -> N
     assert request.uuids == Selector(exclude=("GPU-1",))
 
 
+def test_a_model_may_be_named_with_the_drivers_spaces() -> None:
+    request = conditions(model="NVIDIA A100-SXM4-80GB, ! NVIDIA T4")
+    assert request.models == Selector(include=("NVIDIA-A100-SXM4-80GB",), exclude=("NVIDIA-T4",))
+
+
 @pytest.mark.parametrize(
     ("text", "node", "card_"),
     [
@@ -167,6 +172,7 @@ def test_placement_is_given_for_both_or_for_each(
         ("placement", "node=", "binpack, spread, or"),
         ("model", "A100,,P40", "write A100,!P40"),
         ("model", "", "write A100,!P40"),
+        ("model", "*", "write A100,!P40"),
         ("uuid", "!", "write A100,!P40"),
     ],
 )

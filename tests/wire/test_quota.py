@@ -84,7 +84,7 @@ def test_without_a_config_map_nobody_is_limited() -> None:
 
 @pytest.mark.parametrize("config_map", [{}, {"data": None}, {"data": {"gpu-quota": "{}"}}])
 def test_a_config_map_without_the_key_is_broken(config_map: dict[str, Any]) -> None:
-    with pytest.raises(BadQuota, match="is missing"):
+    with pytest.raises(BadQuota, match=r"is missing; write .* or delete the ConfigMap"):
         decode_quota(config_map)
 
 

@@ -7,6 +7,7 @@ rotated certificate is picked up without a restart; tokens are asked for before 
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import urllib3
 import yaml
@@ -14,6 +15,9 @@ from kubernetes import client as kube_client
 from kubernetes import config as kube_config
 
 from gpustack.adapters.kube.errors import KubeConfigError
+
+# The loader looks at few of its values' types.
+_BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +49,9 @@ def open_kubeconfig(path: Path) -> Connection:
         kube_config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=str(path), client_configuration=settings, persist_config=False
         )
+        _check_server(settings.host)
         api = kube_client.ApiClient(configuration=settings)
-    except (kube_config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
+    except (*_BROKEN, yaml.YAMLError, OSError) as error:
         raise KubeConfigError(f"kubeconfig {path}: {error}") from error
 
     def authorization() -> Mapping[str, str]:
@@ -61,3 +66,18 @@ def open_kubeconfig(path: Path) -> Connection:
         pool=api.rest_client.pool_manager,
         authorization=authorization,
     )
+
+
+def _check_server(server: str) -> None:
+    """Refuse what no request could be sent to: it would look like a server that is down.
+
+    Raises:
+        ValueError: it is no server's URL.
+    """
+    try:
+        url = urllib3.util.parse_url(server)
+        usable = url.scheme in (None, "http", "https") and bool(url.host)
+    except urllib3.exceptions.LocationParseError:
+        usable = False
+    if not usable:
+        raise ValueError(f"the cluster's server is {server!r}; write it as https://HOST:6443")

@@ -49,16 +49,19 @@ class _Pod(msgspec.Struct):
 
 OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 TEXT: Final = msgspec.json.Decoder(str)
+RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _POD: Final = msgspec.json.Decoder(_Pod)
 _NULL: Final = b"null"
 
 
-def read_object(raw: bytes | msgspec.Raw, field: str = "") -> Fields:
+def read_object(raw: bytes | msgspec.Raw | None, field: str = "") -> Fields:
     """Return the fields of the body, or of the object at ``field`` of it.
 
     Raises:
-        BadBody: not a JSON object.
+        BadBody: missing, or not a JSON object.
     """
+    if raw is None:
+        raise BadBody(field, "is missing")
     try:
         values = OBJECT.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -85,15 +88,24 @@ def read(
 
 
 def read_name(fields: Mapping[str, msgspec.Raw], field: str) -> str:
-    """Return a text that can't be empty.
+    """Return a text that can't be empty; its field is the last part of a path.
 
     Raises:
         BadBody: it is missing, empty, or no text.
     """
-    value = read(field, fields.get(field.lower()), TEXT)
+    value = read(field, fields.get(field.rpartition(".")[2].lower()), TEXT)
     if not value:
         raise BadBody(field, "is empty")
     return value
+
+
+def read_metadata(raw: msgspec.Raw | None, field: str) -> Fields:
+    """Return the fields of the metadata of the object at ``field``.
+
+    Raises:
+        BadBody: one of them is missing, or not a JSON object.
+    """
+    return read_object(read_object(raw, field).get("metadata"), f"{field}.metadata")
 
 
 def read_pod(fields: Mapping[str, msgspec.Raw]) -> PodName:
@@ -102,8 +114,23 @@ def read_pod(fields: Mapping[str, msgspec.Raw]) -> PodName:
     Raises:
         BadBody: it, its name or its UID is missing.
     """
-    metadata = read("Pod", fields.get("pod"), _POD).metadata
-    for field, value in (("name", metadata.name), ("uid", metadata.uid)):
+    raw = fields.get("pod")
+    try:
+        found = _POD.decode(raw or b"").metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = _pod_metadata(raw)
+    for field, value in (("name", found.name), ("uid", found.uid)):
         if not value:
             raise BadBody(f"Pod.metadata.{field}", "is empty")
-    return PodName(namespace=metadata.namespace or "default", name=metadata.name, uid=metadata.uid)
+    return PodName(namespace=found.namespace or "default", name=found.name, uid=found.uid)
+
+
+def _pod_metadata(raw: msgspec.Raw | None) -> _PodMetadata:
+    """Read what isn't spelt as Go spells it, or has an error that wants a name."""
+    metadata = read_metadata(raw, "Pod")
+    namespace = metadata.get("namespace")
+    return _PodMetadata(
+        name=read_name(metadata, "Pod.metadata.name"),
+        uid=read_name(metadata, "Pod.metadata.uid"),
+        namespace=read("Pod.metadata.namespace", namespace, TEXT) if namespace else "",
+    )

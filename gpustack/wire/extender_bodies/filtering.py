@@ -12,7 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from gpustack.wire.extender_bodies.fields import BadBody, PodName, read, read_object, read_pod
+from gpustack.wire.extender_bodies.fields import (
+    RAWS,
+    TEXT,
+    BadBody,
+    PodName,
+    read,
+    read_metadata,
+    read_object,
+    read_pod,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,7 @@ class _Node(msgspec.Struct):
 
 
 class _NodeList(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw]
 
 
 class _Args(msgspec.Struct, rename="pascal"):
@@ -59,7 +68,6 @@ class _Args(msgspec.Struct, rename="pascal"):
 
 _ARGS: Final = msgspec.json.Decoder(_Args)
 _NODE: Final = msgspec.json.Decoder(_Node)
-_NODE_LIST: Final = msgspec.json.Decoder(_NodeList)
 _POD: Final = msgspec.json.Decoder(dict[str, Any])
 _NAMES: Final = msgspec.json.Decoder(tuple[str, ...])
 
@@ -80,7 +88,7 @@ def decode_filter_args(body: bytes) -> FilterArgs:
     pod = read_pod({"pod": args.pod})
     if args.node_names is not None:
         return FilterArgs(pod=pod, names=args.node_names, items=None, body=body)
-    return _full(pod, args.nodes, body)
+    return _full(pod, args.nodes.items if args.nodes else [], body)
 
 
 def pod_of(args: FilterArgs) -> Mapping[str, Any]:
@@ -101,11 +109,11 @@ def _in_any_case(body: bytes) -> FilterArgs:
         return FilterArgs(pod=pod, names=names, items=None, body=body)
     if "nodes" not in fields:
         raise BadBody("Nodes", "is missing, and so is NodeNames; one of them is needed")
-    return _full(pod, read("Nodes", fields["nodes"], _NODE_LIST), body)
+    items = read_object(fields["nodes"], "Nodes").get("items")
+    return _full(pod, read("Nodes.items", items, RAWS) if items else [], body)
 
 
-def _full(pod: PodName, nodes: _NodeList | None, body: bytes) -> FilterArgs:
-    items = (nodes.items if nodes is not None else None) or []
+def _full(pod: PodName, items: list[msgspec.Raw], body: bytes) -> FilterArgs:
     names = tuple(_name(index, item) for index, item in enumerate(items))
     return FilterArgs(pod=pod, names=names, items=tuple(items), body=body)
 
@@ -116,7 +124,11 @@ def _name(index: int, item: msgspec.Raw) -> str:
     found = _BEGINNING.match(view)
     if found is not None:
         return str(found["name"], "ascii")
-    return read(f"Nodes.items[{index}]", item, _NODE).metadata.name
+    try:
+        return _NODE.decode(item).metadata.name
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        field = f"Nodes.items[{index}]"
+        return read(f"{field}.metadata.name", read_metadata(item, field).get("name"), TEXT)
 
 
 def encode_filter_result(

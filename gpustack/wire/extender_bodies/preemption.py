@@ -13,8 +13,8 @@ import msgspec
 
 from gpustack.wire.extender_bodies.fields import (
     OBJECT,
+    RAWS,
     BadBody,
-    Fields,
     PodName,
     read,
     read_name,
@@ -46,7 +46,6 @@ class PreemptionArgs:
 
 # Schedulers up to 1.17 have the third name in their types.
 _FORMS: Final = ("NodeNameToMetaVictims", "NodeNameToVictims", "NodeToVictims")
-_RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _COUNT: Final = msgspec.json.Decoder(int)
 
 
@@ -73,7 +72,7 @@ def _victims(field: str, raw: msgspec.Raw) -> Victims:
     fields = read_object(raw, field)
     pods: list[msgspec.Raw] = []
     if "pods" in fields:
-        pods = read(f"{field}.Pods", fields["pods"], _RAWS)
+        pods = read(f"{field}.Pods", fields["pods"], RAWS)
     count = fields.get("numpdbviolations")
     return Victims(
         uids=tuple(_uid(f"{field}.Pods[{index}]", each) for index, each in enumerate(pods)),
@@ -83,13 +82,10 @@ def _victims(field: str, raw: msgspec.Raw) -> Victims:
 
 def _uid(field: str, raw: msgspec.Raw) -> str:
     """Return a victim's UID: of a MetaPod, or of a pod in full."""
-    fields: Fields = read_object(raw, field)
-    try:
-        if "uid" in fields or "metadata" not in fields:
-            return read_name(fields, "UID")
-        return read_name(read_object(fields["metadata"], "metadata"), "uid")
-    except BadBody as error:
-        raise BadBody(f"{field}.{error.field}", error.problem) from error
+    fields = read_object(raw, field)
+    if "uid" in fields or "metadata" not in fields:
+        return read_name(fields, f"{field}.UID")
+    return read_name(read_object(fields["metadata"], f"{field}.metadata"), f"{field}.metadata.uid")
 
 
 def encode_preemption_result(victims: Mapping[str, Victims]) -> bytes:

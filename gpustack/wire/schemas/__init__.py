@@ -31,7 +31,7 @@ def load(name: str) -> Mapping[str, Any]:
 def problems(schema: Mapping[str, Any], value: object) -> list[str]:
     """Return every way in which `value` breaks `schema`, in order of place; none is []."""
     errors = jsonschema.Draft202012Validator(schema).iter_errors(value)
-    return sorted(_tell(error) for error in errors)
+    return sorted({_tell(error) for error in errors})  # of several missing keys each tells all
 
 
 def _tell(error: ValidationError) -> str:
