@@ -90,7 +90,11 @@ def _parser() -> argparse.ArgumentParser:
         "kubectl get nodes,pods,configmaps -A -o json, wrote; - is the standard input",
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="with --snapshot: where to listen")
-    parser.add_argument("--check-config", action="store_true", help="check the files and end")
+    parser.add_argument(
+        "--check-config",
+        action="store_true",
+        help="check the configuration, the certificates that it names and the snapshot, and end",
+    )
     parser.add_argument("--version", action="version", version=gpustack.__version__)
     return parser
 

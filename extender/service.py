@@ -244,17 +244,21 @@ class Extender:
     @property
     def unready(self) -> str:
         """Why no decision can be made yet, or any more; empty when it can."""
-        watched = self._watched.items()
-        missing = [name for name, watcher in watched if not watcher.synced.is_set()]
+        watched = self._watched
+        missing = [name for name, each in watched.items() if not each.synced.is_set()]
         if missing:
-            return f"the first list of {' and '.join(missing)} is still missing"
-        stale = [name for name, each in watched if each.age_seconds > self._stale_seconds]
+            text = f"the first list of {' and '.join(missing)} is still missing"
+            return self._because(text, missing)
+        stale = [name for name, each in watched.items() if each.age_seconds > self._stale_seconds]
         if stale:
-            return (
-                f"the API server has said nothing of {' and '.join(stale)} for "
-                f"{self._stale_seconds:g} s"
-            )
+            silence = f"{' and '.join(stale)} for {self._stale_seconds:g} s"
+            return self._because(f"the API server has said nothing of {silence}", stale)
         return ""
+
+    def _because(self, text: str, names: Sequence[str]) -> str:
+        """Add what kept these watches from it, as far as anybody said so."""
+        problem = next(filter(None, (self._watched[name].problem for name in names)), "")
+        return f"{text}: {problem}" if problem else text
 
     def start(self) -> None:
         """Begin to watch and to write."""

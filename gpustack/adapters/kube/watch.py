@@ -50,6 +50,11 @@ class Watcher(Generic[_Item]):
     gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
     thread, one at a time, in the server's order. A bookmark reaches neither. After each of them,
     and after a bookmark, ``on_progress`` gets the ``resourceVersion`` that the follower is at.
+
+    Attributes:
+        synced: the follower has had a list.
+        last_seen: when the server last told us anything (seconds of ``clock``); 0 before.
+        problem: why it doesn't, for people; empty while it does.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class Watcher(Generic[_Item]):
     ) -> None:
         self.synced = threading.Event()
         self.last_seen = 0.0
+        self.problem = ""
         self._client = client
         self._path = path
         self._on_sync = on_sync
@@ -134,13 +140,16 @@ class Watcher(Generic[_Item]):
         except KubeError as error:
             self._version = ""
             self._failures += 1
+            self.problem = "" if error.gone else str(error)
             level = logging.INFO if error.gone else logging.WARNING
             logger.log(level, "watch refused, listing again path=%s %s", self._path, error)
         except KubeUnavailable as error:
             self._failures += 1
+            self.problem = str(error)
             if not self._stop.is_set():
                 logger.warning("watch lost path=%s error=%s", self._path, error)
-        except Exception:
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
             # Last line of this thread: a follower that could not take a change holds an
             # unknown state, and a watcher that died in silence would let it grow old.
             logger.exception("watch follower failed, listing again path=%s", self._path)
@@ -183,6 +192,7 @@ class Watcher(Generic[_Item]):
             self._stoppable(response),
         ):
             self.last_seen = self._clock()
+            self.problem = ""
             for line in _lines(response):
                 self._take(decode_change(line))
         if self._clock() - opened < _SPIN_SECONDS:
@@ -222,6 +232,7 @@ class Watcher(Generic[_Item]):
     def _seen(self) -> None:
         self._failures = 0
         self.last_seen = self._clock()
+        self.problem = ""
         if self._on_progress is not None:
             self._on_progress(self._version)
 
