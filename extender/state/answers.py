@@ -191,7 +191,7 @@ class Answers:
     def within_quota(self, pod: PodState) -> Placer:
         """Return what asks a node for the pod, and keeps to the quota of its namespace."""
         view = self._view
-        return within(view.quota, view.usage, pod.namespace, self._place, without=(pod.uid,))
+        return within(view.quota, view.usage, pod.namespace, self._policy, without=(pod.uid,))
 
     def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
         return place(node, request, self._policy)

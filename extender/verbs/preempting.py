@@ -19,8 +19,6 @@ from extender.verbs.asked import AskedPods, Deadline
 from extender.verbs.telling import Telling
 from gpustack.model.cluster import Tenant
 from gpustack.model.device import Node
-from gpustack.model.explanation import Refusal
-from gpustack.model.placement import Placement, place
 from gpustack.model.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.model.quota import within
 from gpustack.model.request import PodRequest
@@ -115,13 +113,12 @@ class Preempt:
 
         def fits(leaving: Leaving) -> bool:
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
-            place_here = within(view.quota, view.usage, pod.namespace, self._place, without=gone)
+            place_here = within(
+                view.quota, view.usage, pod.namespace, self._answers.policy, without=gone
+            )
             return after(node, request, place_here)(leaving)
 
         return fits
-
-    def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return place(node, request, self._answers.policy)
 
     def _candidates(
         self, pod: PodState, name: str, proposed: Victims, budgets: Collection[Budget]

@@ -10,7 +10,6 @@ alternative may be better by now, and is then named so.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
 from gpustack.model import eligibility
 from gpustack.model.avoiding import avoiding
@@ -20,7 +19,6 @@ from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.explanation import Refusal
 from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement, apply, release
-from gpustack.model.placement import place
 from gpustack.model.policies import EXACT, Policy, free_totals
 from gpustack.model.quota import Placer, within
 from gpustack.model.request import PodRequest, Strategy
@@ -101,9 +99,7 @@ def why(
     """
     usage = cluster.usage(tenant.namespace)
     scale = _Scale(request, policy)
-    ask = within(
-        cluster.quota, usage, tenant.namespace, partial(place, policy=policy), without=[tenant.uid]
-    )
+    ask = within(cluster.quota, usage, tenant.namespace, policy, without=[tenant.uid])
     held = tenant.placement
     before = release(cluster.nodes[held.node], held)
     chosen = scale.on_cards(before, held)

@@ -8,13 +8,16 @@ any, the search goes back to the last choice that has an alternative. Three thin
 - what failed once isn't tried again on cards that are alike;
 - work is counted (`effort`). Once it is spent no choice is taken back any more, and a refusal says
   that it is not proven.
+
+Whoever asks may have the last word about a whole placement (`Accepts`: a quota by models); then
+cards of different models are never alike, and a placement that isn't accepted is a dead end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpustack.model import obstacles, packing, whole
-from gpustack.model.device import Node, Use
+from gpustack.model.device import Node, Use, label_safe_model
 from gpustack.model.effort import Effort
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import (
@@ -29,6 +32,9 @@ from gpustack.model.holding import (
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
 from gpustack.model.units import CORES_PER_CARD
+
+Accepts = Callable[[Placement], bool]
+"""Says yes or no to a placement; to two that differ only in cards of one model, the same."""
 
 _STEP_LOOKS = 20
 """What entering a step costs beside one look at each card."""
@@ -58,16 +64,23 @@ class _Frame:
 class Attempt:
     """The search; `answer` is its one question."""
 
-    def __init__(self, node: Node, request: PodRequest, policy: Policy) -> None:
+    def __init__(
+        self, node: Node, request: PodRequest, policy: Policy, accepts: Accepts | None = None
+    ) -> None:
         self._node = node
         self._request = request
         self._policy = policy
+        self._accepts = accepts
         self._steps = sorted(request.containers, key=_demand)
         self._running = sum(step.kind is not ContainerKind.INIT for step in self._steps)
         self._usable = [
             index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
         ]
         self._sizes = [card.memory_units for card in node.cards]
+        # What decides whether two cards are alike, beside what is taken of them.
+        self._kinds: list[object] = list(self._sizes)
+        if accepts is not None:
+            self._kinds = [(card.memory_units, label_safe_model(card.model)) for card in node.cards]
         self._done: list[ContainerPlacement] = []
         self._effort = Effort()
         self._demands: dict[int, packing.Demands] = {}
@@ -78,8 +91,9 @@ class Attempt:
 
     def answer(self) -> Placement | Refusal:
         """Place the pod, or say what stands in its way."""
-        if not self._search():
-            return self._refusal()
+        return self._placement() if self._search() else self._refusal()
+
+    def _placement(self) -> Placement:
         by_container = {(each.kind, each.index): each for each in self._done}
         ordered = tuple(by_container[each.kind, each.index] for each in self._request.containers)
         sets = (self._indexes(each) for each in self._done if not each.is_share)
@@ -116,7 +130,12 @@ class Attempt:
             frame.met = True
             self._done.append(placed(frame.state, frame.step, indexes))
             if len(self._done) == len(self._steps):
-                return True
+                if self._accepts is None or self._accepts(self._placement()):
+                    return True
+                self._effort.spend(_STEP_LOOKS + len(self._usable))
+                if self._spent():
+                    return False
+                continue
             running, own = self._after(frame, indexes), frame.own.union(indexes)
             if not self._enter(frames, running, own) and self._spent():
                 return False
@@ -184,6 +203,8 @@ class Attempt:
             return at, state.uses
         # Which card is which doesn't matter any more.
         uses = state.uses
+        if self._accepts is not None:
+            return at, uses
         return at, *sorted((uses[i].cores, uses[i].memory_units, self._sizes[i])
                            for i in self._usable)  # fmt: skip
 
@@ -237,9 +258,9 @@ class Attempt:
     def _shares(
         self, state: Node, step: ContainerRequest, fitting: list[int]
     ) -> Iterator[tuple[int, ...]]:
-        seen: set[tuple[Use, int]] = set()
+        seen: set[tuple[Use, object]] = set()
         for index in self._policy.shares(state, self._request, step, fitting):
-            alike = state.uses[index], self._sizes[index]
+            alike = state.uses[index], self._kinds[index]
             # A second card just like one that failed would fail as well; init containers look
             # at more than that (which cards are the pod's own).
             if self._running < len(self._steps) or alike not in seen:

@@ -12,22 +12,36 @@ taken back and the next best one tried, so a refusal means that no choice fits.
 
 from collections.abc import Iterable
 
-from gpustack.model.attempt import Attempt
+from gpustack.model.attempt import Accepts, Attempt
 from gpustack.model.device import Node
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import ContainerPlacement, Placement, apply, holds, release
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.request import PodRequest
 
-__all__ = ["ContainerPlacement", "Placement", "apply", "holds", "place", "rank", "release"]
+__all__ = [
+    "Accepts",
+    "ContainerPlacement",
+    "Placement",
+    "apply",
+    "holds",
+    "place",
+    "rank",
+    "release",
+]
 
 
-def place(node: Node, request: PodRequest, policy: Policy = EXACT) -> Placement | Refusal:
-    """Find cards on `node` for every container of a pod, or say why there are none."""
+def place(
+    node: Node, request: PodRequest, policy: Policy = EXACT, *, accepts: Accepts | None = None
+) -> Placement | Refusal:
+    """Find cards on `node` for every container of a pod, or say why there are none.
+
+    With `accepts`, the first placement that it says yes to; a refusal then says nothing of why.
+    """
     request = policy.read(request)
     if not node.cards:
         return Refusal(reason=Reason.NO_CARDS, detail=f"node {node.name} has no cards")
-    return Attempt(node, request, policy).answer()
+    return Attempt(node, request, policy, accepts).answer()
 
 
 def rank(

@@ -18,6 +18,8 @@ from gpustack.model.device import Node, label_safe_model, model_matches
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement
+from gpustack.model.placement import place
+from gpustack.model.policies import Policy
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.usage import Usage, amounts, matching
@@ -126,31 +128,55 @@ def within(
     quota: Quota,
     usage: Usage,
     namespace: str,
-    placer: Placer,
+    policy: Policy,
     *,
     without: Collection[str] = (),
 ) -> Placer:
     """Return a placer that keeps to the quota.
 
     On a node with several models, where the first answer breaks it, `others` are tried: the pod
-    may fit on cards of which there is quota left.
+    may fit on cards of which there is quota left. Of several containers each may have to go to
+    another model; those placements are searched one by one, until the search's effort is spent.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:
-        first = placer(node, request)
-        if isinstance(first, Refusal):
-            return first
-        refusal = check(quota, usage, namespace, node, first, without=without)
-        if refusal is None:
-            return first
-        if refusal.reason is not Reason.POOL_FORBIDDEN:
-            allowed = _allowed(quota, usage, namespace, node, without)
-            for other in others(node, request, placer, allowed):
-                if check(quota, usage, namespace, node, other, without=without) is None:
+        first = place(node, request, policy)
+        refusal = problem(node, first) if isinstance(first, Placement) else None
+        if refusal is None or refusal.reason is Reason.POOL_FORBIDDEN:
+            return refusal or first
+        allowed = _allowed(quota, usage, namespace, node, without)
+        if _within_reach(node, request, allowed):
+            for other in others(node, request, by_policy, allowed):
+                if problem(node, other) is None:
                     return other
+            if len(request.containers) > 1:
+                mixed = place(node, request, policy, accepts=lambda it: problem(node, it) is None)
+                return mixed if isinstance(mixed, Placement) else refusal
         return refusal
 
+    def problem(node: Node, found: Placement) -> Refusal | None:
+        return check(quota, usage, namespace, node, found, without=without)
+
+    def by_policy(node: Node, request: PodRequest) -> Placement | Refusal:
+        return place(node, request, policy)
+
     return answer
+
+
+def _within_reach(node: Node, request: PodRequest, allowed: Mapping[str, int]) -> bool:
+    """Say whether what is allowed of all models together may be enough for the pod."""
+    models = _models(node)
+    if len(set(models.values())) < 2:
+        return False
+    usable = _usable(node, request, models)
+    parts = (min(allowed[name], CORES_PER_CARD * len(usable[name])) for name in usable)
+    needed = sum(each.cores for each in request.containers if each.kind is not ContainerKind.INIT)
+    return sum(max(0, part) for part in parts) >= needed
+
+
+def _models(node: Node) -> Mapping[int, str]:
+    """Return the label-safe model of each card, by its place in `node.cards`."""
+    return {index: label_safe_model(card.model) for index, card in enumerate(node.cards)}
 
 
 def others(
@@ -160,21 +186,12 @@ def others(
 
     Whole models are left out first, small sets of them before large ones. `allowed` says how many
     hundredths may be had of each label-safe model; then, for a pod of several cards, so many cards
-    are left out that no more than these can be taken. Where all together are too few for the pod,
-    nothing is tried.
+    are left out that no more than these can be taken.
     """
-    models = {index: label_safe_model(card.model) for index, card in enumerate(node.cards)}
-    if len(set(models.values())) < 2:
-        return
+    models = _models(node)
     sets = _of_models(models)
-    if allowed is not None:
-        usable = _usable(node, request, models)
-        parts = (min(allowed[name], CORES_PER_CARD * len(usable[name])) for name in usable)
-        needed = sum(e.cores for e in request.containers if e.kind is not ContainerKind.INIT)
-        if sum(max(0, part) for part in parts) < needed:
-            return
-        if sum(each.card_count for each in request.containers) > 1:
-            sets = itertools.chain(sets, _beyond(request, usable, allowed))
+    if allowed is not None and sum(each.card_count for each in request.containers) > 1:
+        sets = itertools.chain(sets, _beyond(request, _usable(node, request, models), allowed))
     for avoided in itertools.islice(sets, _MOST_MIXTURES):
         answer = placer(*avoiding(node, request, avoided))
         if isinstance(answer, Placement):

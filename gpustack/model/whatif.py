@@ -83,6 +83,7 @@ class _Planner:
         self._barred: dict[Demands, Mapping[str, Refusal]] = {}
         self.fleet = Fleet(cluster.nodes.values(), policy)
         self._quota = cluster.quota
+        self._policy = policy
         self._usage = cluster.usage()
         self._placed = 0
 
@@ -116,7 +117,7 @@ class _Planner:
     def _placer(self, namespace: str) -> Placer | None:
         if not self.limited(namespace):
             return None
-        return within(self._quota, self._usage, namespace, self.fleet.answer)
+        return within(self._quota, self._usage, namespace, self._policy)
 
 
 def plan(

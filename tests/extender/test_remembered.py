@@ -15,7 +15,6 @@ from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, apply
 from gpustack.model.placement import place
 from gpustack.model.quota import NO_QUOTA, Usage, within
-from gpustack.model.request import PodRequest
 from tests.extender.states import known, running, view, waiting
 from tests.model.clusters import NAMESPACES, POOLS, quota, small_pod
 from tests.model.machines import dice, machine
@@ -113,10 +112,7 @@ class Truth:
         usage, own = self.usage(), (asked.uid,)
         policy = self.answers.policy
 
-        def placer(node: Node, request: PodRequest) -> Placement | Refusal:
-            return place(node, request, policy)
-
-        limited = within(self.quota, usage, asked.namespace, placer, without=own)
+        limited = within(self.quota, usage, asked.namespace, policy, without=own)
         for name in NAMES:
             if name not in self.bases:
                 assert said[name].reason is Reason.NODE_UNKNOWN

@@ -5,6 +5,7 @@ from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
 from gpustack.model.placement import place
+from gpustack.model.policies import EXACT
 from gpustack.model.quota import NO_QUOTA, Quota, within
 from gpustack.model.request import PodRequest
 
@@ -25,5 +26,5 @@ def tenant(where: Node, name: str, request: PodRequest, namespace: str = "team-a
 
 
 def fits(cluster: Cluster, request: PodRequest, namespace: str) -> bool:
-    ask = within(cluster.quota, cluster.usage(), namespace, place)
+    ask = within(cluster.quota, cluster.usage(), namespace, EXACT)
     return any(isinstance(ask(each, request), Placement) for each in cluster.nodes.values())

@@ -11,7 +11,7 @@ from gpustack.model import quota
 from gpustack.model.cluster import Tenant
 from gpustack.model.device import Node, Use
 from gpustack.model.holding import ContainerPlacement, Placement, apply
-from gpustack.model.placement import place
+from gpustack.model.policies import EXACT
 from gpustack.model.preemption import Candidate, Leaving, after, victims
 from gpustack.model.request import PodRequest
 from tests.model import machines
@@ -211,7 +211,7 @@ def test_a_full_quota_names_the_pods_of_its_namespace() -> None:
 
     def fits(leaving: Leaving) -> bool:
         gone = {each.tenant.uid for each in leaving}
-        placer = quota.within(limits, usage, "a", place, without=gone)
+        placer = quota.within(limits, usage, "a", EXACT, without=gone)
         return after(node, machines.pod((100, 0)), placer)(leaving)
 
     found = victims(pods, fits)

@@ -49,10 +49,7 @@ class World:
         self.nodes = dict(self.start)
 
     def placer(self, namespace: str) -> Placer:
-        def by_policy(node: Node, request: PodRequest) -> Placement | Refusal:
-            return place(node, request, self.policy)
-
-        return within(self.quota, self.usage, namespace, by_policy)
+        return within(self.quota, self.usage, namespace, self.policy)
 
     def arrive(self, uid: str, namespace: str, request: PodRequest, names: Sequence[str]) -> None:
         for name in names:

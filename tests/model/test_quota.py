@@ -1,5 +1,7 @@
 """Quota: who may hold how much of which model and pool, and what a refusal says."""
 
+import itertools
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from gpustack.model.device import Node, Use, model_matches
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, holds
 from gpustack.model.placement import place
+from gpustack.model.policies import EXACT
 from gpustack.model.quota import (
     NamespaceQuota,
     Quota,
@@ -115,7 +118,7 @@ def test_a_pod_that_is_counted_again_replaces_itself() -> None:
 
 def test_on_a_node_with_two_models_the_one_with_quota_left_is_used() -> None:
     quota = limit({"P40": 0, "A100": 100})
-    answer = within(quota, Usage(), "team", place)(MIXED, HALF)
+    answer = within(quota, Usage(), "team", EXACT)(MIXED, HALF)
     assert isinstance(answer, Placement)
     assert answer.containers[0].minors == (1,)
 
@@ -123,14 +126,14 @@ def test_on_a_node_with_two_models_the_one_with_quota_left_is_used() -> None:
 def test_on_a_node_with_two_models_the_users_own_choice_stands() -> None:
     quota = limit({"P40": 0, "A100": 100})
     request = replace(HALF, models=Selector(include=("P40",)))
-    answer = within(quota, Usage(), "team", place)(MIXED, request)
+    answer = within(quota, Usage(), "team", EXACT)(MIXED, request)
     assert isinstance(answer, Refusal)
     assert answer.reason is Reason.QUOTA_EXCEEDED
 
 
 def test_cards_of_no_known_model_are_left_for_others_where_a_named_model_is_free() -> None:
     there = Node(name="mixed", cards=(card(0, model=""), card(1)))
-    answer = within(limit({"P40": 100}), Usage(), "team", place)(there, HALF)
+    answer = within(limit({"P40": 100}), Usage(), "team", EXACT)(there, HALF)
     assert isinstance(answer, Placement)
     assert answer.containers[0].minors == (1,)
 
@@ -142,12 +145,12 @@ def test_a_pod_of_two_cards_takes_one_of_each_model_where_the_quota_has_one_of_e
     models = ("Tesla P40", "Tesla P40", "Tesla T4", "Tesla T4")
     cards = tuple(card(minor, model=model) for minor, model in enumerate(models))
     there = Node(name="mixed", cards=cards)
-    answer = within(limit({"P40": 100, "T4": 100}), Usage(), "team", place)(there, asked)
+    answer = within(limit({"P40": 100, "T4": 100}), Usage(), "team", EXACT)(there, asked)
     assert isinstance(answer, Placement)
     assert sorted(minor for each in answer.containers for minor in each.minors) in (
         [0, 2], [0, 3], [1, 2], [1, 3],
     )  # fmt: skip
-    refused = within(limit({"P40": 100, "T4": 19}), Usage(), "team", place)(there, asked)
+    refused = within(limit({"P40": 100, "T4": 19}), Usage(), "team", EXACT)(there, asked)
     assert isinstance(refused, Refusal)
     assert refused.reason is Reason.QUOTA_EXCEEDED
 
@@ -168,8 +171,46 @@ def test_whole_cards_are_refused_only_where_no_mixture_of_models_keeps_to_the_qu
     )
     free = [model.split()[-1] for minor, model in enumerate(models) if minor not in taken]
     most = sum(min(free.count(name), allowed // 100) for name, allowed in cards.items())
-    answer = within(limit(cards), Usage(), "team", place)(there, pod((count * 100, 0)))
+    answer = within(limit(cards), Usage(), "team", EXACT)(there, pod((count * 100, 0)))
     assert isinstance(answer, Placement) == (count <= most)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["P40", "T4", "L40S"]), st.integers(0, 100)),
+        min_size=2,
+        max_size=4,
+    ),
+    st.dictionaries(st.sampled_from(["P40", "T4", "L40S", "Tesla"]), st.integers(0, 200)),
+    st.lists(st.sampled_from([20, 30, 40, 60, 100]), min_size=2, max_size=4),
+)
+def test_several_containers_are_refused_only_where_no_choice_of_cards_keeps_to_the_quota(
+    there: list[tuple[str, int]], limits: dict[str, int], asked: list[int]
+) -> None:
+    """Each may have to go to another model, and none to all of that of the first."""
+    machine = Node(
+        name="mixed",
+        cards=tuple(card(minor, model=f"Tesla-{name}") for minor, (name, _) in enumerate(there)),
+        uses=tuple(Use(cores=taken) for _, taken in there),
+    )
+
+    def keeps(chosen: tuple[int, ...]) -> bool:
+        total = Counter(dict(enumerate(taken for _, taken in there)))
+        by_name: Counter[str] = Counter()
+        for cores, at in zip(asked, chosen, strict=True):
+            if cores == 100 and total[at]:
+                return False
+            total[at] += cores
+            by_name[there[at][0]] += cores
+            by_name["Tesla"] += cores
+        named = all("Tesla" in limits or there[at][0] in limits for at in chosen)
+        within_all = all(by_name[name] <= most for name, most in limits.items())
+        return named and within_all and max(total.values()) <= 100
+
+    possible = any(map(keeps, itertools.product(range(len(there)), repeat=len(asked))))
+    request = pod(*((cores, 0 if cores == 100 else 1) for cores in asked))
+    answer = within(limit(limits), Usage(), "team", EXACT)(machine, request)
+    assert isinstance(answer, Placement) == possible
 
 
 @given(clusters(), st.sampled_from(NAMESPACES), st.tuples(st.integers(1, 99), st.integers(1, 40)))
@@ -178,7 +219,7 @@ def test_a_refused_share_would_exceed_the_quota_on_every_card_that_has_room(
 ) -> None:
     usage = cluster.usage()
     for where in cluster.nodes.values():
-        answer = within(cluster.quota, usage, namespace, place)(where, pod(asked))
+        answer = within(cluster.quota, usage, namespace, EXACT)(where, pod(asked))
         if isinstance(answer, Placement):
             continue
         for each in where.cards:
@@ -205,7 +246,7 @@ def test_no_quota_is_exceeded_over_any_history(
         if number % 3 == 2 and running:
             usage.drop(running.pop(number % len(running)).uid)
         for name in sorted(nodes):
-            answer = within(quota, usage, namespace, place)(nodes[name], request)
+            answer = within(quota, usage, namespace, EXACT)(nodes[name], request)
             if isinstance(answer, Placement):
                 uid = f"pod-{number}"
                 usage.put(uid, namespace, uid, nodes[name], answer)

@@ -82,7 +82,7 @@ class Question:
         self.policy = policy
         self.barred = eligibility.refusals(pod.demands, cluster.nodes, cluster.hosts)
         self.usage = cluster.usage(pod.namespace) if self.limited else Usage()
-        self.ask = within(cluster.quota, self.usage, pod.namespace, self.placer)
+        self.ask = within(cluster.quota, self.usage, pod.namespace, policy)
         open_to_it = cluster.nodes.keys() - self.barred.keys()
         self.nodes = [cluster.nodes[name] for name in sorted(open_to_it)]
         self.kinds = self.nodes if pod.request.uuids != ANY else list(_distinct(self.nodes))
@@ -116,7 +116,7 @@ class Question:
                 node = release(node, tenant.placement)
         gone = {tenant.uid for tenant in leaving}
         namespace = self.pod.namespace
-        ask = within(self.cluster.quota, self.usage, namespace, self.placer, without=gone)
+        ask = within(self.cluster.quota, self.usage, namespace, self.policy, without=gone)
         answer = ask(node, self.request)
         return answer if isinstance(answer, Placement) else None
 

@@ -195,7 +195,7 @@ def _more_quota(question: Question) -> Iterator[Change]:
             continue
         for each in (answer, *quota.others(node, question.request, question.placer)):
             then = quota.raised(now, question.usage, namespace, node, each)
-            ask = quota.within(then, question.usage, namespace, question.placer)
+            ask = quota.within(then, question.usage, namespace, question.policy)
             again = ask(node, question.request)
             if isinstance(again, Placement):
                 options.append((*_increase(now, then, namespace), node.name, then, again))

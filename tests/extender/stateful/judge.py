@@ -78,6 +78,8 @@ class Decisions:
 
     def _must_know(self, author: Caller, holder: KubeObject, known: Known) -> bool:
         made = self._truth.decision(holder)
+        if not pods.bound(holder) and pods.uid(holder) in author.busy:
+            return False  # it is just asked anew, and what stood there before will bind no pod
         later = dict(self._truth.doubts(author)).get(pods.uid(holder))
         if not pods.bound(holder) and later is not None and later != pods.cards(holder):
             return False  # it has decided anew since, and what stands there will bind no pod
