@@ -77,10 +77,8 @@ class Attempt:
             index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
         ]
         self._sizes = [card.memory_units for card in node.cards]
-        # What decides whether two cards are alike, beside what is taken of them.
-        self._kinds: list[object] = list(self._sizes)
-        if accepts is not None:
-            self._kinds = [(card.memory_units, label_safe_model(card.model)) for card in node.cards]
+        # What tells one card from another, beside what is taken of them.
+        self._marks = tuple(self._sizes) if accepts is None else _marks(node)
         self._done: list[ContainerPlacement] = []
         self._effort = Effort()
         self._demands: dict[int, packing.Demands] = {}
@@ -239,11 +237,14 @@ class Attempt:
             return
         within = tuple(i for i in fitting if i in own)
         if len(own) >= step.whole_cards:
-            demand = whole.Demand(candidates=within, effort=self._effort)
+            candidates, forced = within, within[:0]
         elif len(own) == len(within):
-            demand = whole.Demand(candidates=tuple(fitting), forced=within, effort=self._effort)
+            candidates, forced = tuple(fitting), within
         else:
             return
+        demand = whole.Demand(
+            candidates=candidates, forced=forced, marks=self._marks, effort=self._effort
+        )
         yield from self._policy.wholes(state, self._request, step, demand)
 
     def _fits(self, step: ContainerRequest, use: Use, index: int) -> bool:
@@ -258,9 +259,9 @@ class Attempt:
     def _shares(
         self, state: Node, step: ContainerRequest, fitting: list[int]
     ) -> Iterator[tuple[int, ...]]:
-        seen: set[tuple[Use, object]] = set()
+        seen: set[tuple[Use, int]] = set()
         for index in self._policy.shares(state, self._request, step, fitting):
-            alike = state.uses[index], self._kinds[index]
+            alike = state.uses[index], self._marks[index]
             # A second card just like one that failed would fail as well; init containers look
             # at more than that (which cards are the pod's own).
             if self._running < len(self._steps) or alike not in seen:
@@ -271,6 +272,13 @@ class Attempt:
         """Return the positions of a container's cards, ascending."""
         found = (self._node.index_of(minor) for minor in each.minors)
         return tuple(index for index in found if index is not None)
+
+
+def _marks(node: Node) -> tuple[int, ...]:
+    """Return a number for each card, the same for cards of one size and model; small ones first."""
+    kinds = [(card.memory_units, label_safe_model(card.model)) for card in node.cards]
+    numbers = {kind: number for number, kind in enumerate(sorted(set(kinds)))}
+    return tuple(numbers[kind] for kind in kinds)
 
 
 def _demand(container: ContainerRequest) -> tuple[bool, int, int, int, str, int]:

@@ -17,11 +17,14 @@ class Demand:
     Attributes:
         candidates: cards that are healthy, accepted by the pod, and wholly free.
         forced: those of them that must be in the set.
+        marks: of each card of the node, what tells it from others for the rest of the pod; left
+            out, its size.
         effort: where work is counted, and sets are noted that may not be the best.
     """
 
     candidates: tuple[int, ...]
     forced: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
     effort: Effort = field(default_factory=Effort, compare=False)
 
 
@@ -32,7 +35,7 @@ def choices(
 
     The first one comes from the search that remembers. The others are looked for only when a caller
     comes back for more, which it does when the first blocks another container of the pod. Cards of
-    one size that may be together with the same others are alike to the rest of the pod; so of sets
+    one mark that may be together with the same others are alike to the rest of the pod; so of sets
     that differ in such cards only the best is offered, for where it fails the others fail.
     """
     question = cardset.Question(
@@ -51,8 +54,8 @@ def choices(
         return
     demand.effort.note(first.cards, first.gap)
     yield first.cards
-    sizes = tuple(card.memory_units for card in node.cards)
-    yield from cardsets.others(question, sizes, first, demand.effort)
+    marks = demand.marks or tuple(card.memory_units for card in node.cards)
+    yield from cardsets.others(question, marks, first, demand.effort)
 
 
 def joins(node: Node, demand: Topology) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Cluster, Tenant
@@ -177,13 +177,19 @@ def test_whole_cards_are_refused_only_where_no_mixture_of_models_keeps_to_the_qu
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["P40", "T4", "L40S"]), st.integers(0, 100)),
+        st.tuples(st.sampled_from(["P40", "T4", "L40S"]), st.sampled_from([0, 0, 0, 30, 60])),
         min_size=2,
         max_size=4,
     ),
-    st.dictionaries(st.sampled_from(["P40", "T4", "L40S", "Tesla"]), st.integers(0, 200)),
+    st.dictionaries(
+        st.sampled_from(["P40", "T4", "L40S", "Tesla"]),
+        st.sampled_from([0, 20, 40, 60, 70, 100, 130, 300]),
+        min_size=2,
+    ),
     st.lists(st.sampled_from([20, 30, 40, 60, 100]), min_size=2, max_size=4),
 )
+@example(there=[("P40", 0), ("T4", 0)], limits={"P40": 60, "T4": 60}, asked=[60, 30])
+@example(there=[("P40", 0), ("L40S", 0)], limits={"P40": 20, "L40S": 100}, asked=[20, 100])
 def test_several_containers_are_refused_only_where_no_choice_of_cards_keeps_to_the_quota(
     there: list[tuple[str, int]], limits: dict[str, int], asked: list[int]
 ) -> None:
