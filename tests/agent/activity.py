@@ -138,14 +138,17 @@ class Stage:
             lines.append(f"7f0000000000-7f0000001000 r-xp 0 00:00 {inode} {place}")
         (self._root / "proc" / str(pid) / "maps").write_text("\n".join(lines))
 
-    def write_ledger(self, name: str, *, used_bytes: int = 0, last_want_ns: int = 0) -> None:
+    def write_ledger(
+        self, name: str, *, used_bytes: int = 0, busy_ns: int = 0, last_want_ns: int = 0
+    ) -> None:
         """Let a process of a container write what it uses, and live."""
         if name not in self._ledgers:
             self._ledgers[name] = os.open(self._file(name, "ledger"), os.O_RDWR)
             self._locks.callback(os.close, self._ledgers[name])
         fd = self._ledgers[name]
         offset = ledger.slot_offset(0)
-        entry = ledger.ENTRY.pack(used_bytes // ledger.UNIT_BYTES, 0, 1, 0, last_want_ns, 0, 0)
+        units = used_bytes // ledger.UNIT_BYTES
+        entry = ledger.ENTRY.pack(units, 0, 1, busy_ns, last_want_ns, 0, 0)
         os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7) + entry, offset)
         lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)

@@ -76,6 +76,52 @@ def test_gpu_time_is_told_up_to_now_and_never_goes_back(stage: Stage) -> None:
     assert stage.card("one").busy_ns == 3100 + 200
 
 
+def test_a_burst_that_has_ended_is_not_told_on(stage: Stage) -> None:
+    """The driver's windows are a second long and end half a second before each look."""
+    pid = stage.process(stage.share("elastic", burst=100), memory_bytes=0)
+    stage.share("hard")
+    stage.nvml.span_us, stage.nvml.lag = 1_000_000, 0.5
+    begin_ns, ms = stage.now_ns, 1_000_000
+
+    def at(when_ms: int, *, claimed_ms: int, hard_wants: bool = False) -> None:
+        stage.now_ns = begin_ns + when_ms * ms
+        stage.write_ledger("elastic", busy_ns=claimed_ms * ms)
+        stage.write_ledger("hard", last_want_ns=stage.now_ns if hard_wants else 1)
+        stage.sampler.decide_bursts()
+
+    def told_ms(seen_ms: int) -> float:
+        stage.nvml.busy_ns[pid] = seen_ms * ms
+        stage.sampler.look()
+        return stage.card("elastic").busy_ns / ms
+
+    stage.sampler.look()
+    at(2000, claimed_ms=2000)
+    assert told_ms(1000) == 1000 + 500, "as it did"
+    at(2100, claimed_ms=2100, hard_wants=True)
+    at(2500, claimed_ms=2100, hard_wants=True)
+    at(3000, claimed_ms=2200, hard_wants=True)
+    assert told_ms(600) == 1600 + 100, "as its ledger says"
+    at(5000, claimed_ms=2800, hard_wants=True)
+    assert told_ms(300) == 1900 + 150, "as it does now"
+
+
+def test_a_container_cannot_claim_more_than_the_time_that_has_passed(stage: Stage) -> None:
+    """Its ledger is its own: what it writes there would be told for ever."""
+    pid = stage.process(stage.share("elastic", burst=100), memory_bytes=0)
+    stage.share("hard")
+    stage.nvml.span_us, stage.nvml.lag = 1_000_000, 0.5
+    stage.sampler.look()
+    stage.write_ledger("hard", last_want_ns=stage.now_ns)
+    stage.write_ledger("elastic", busy_ns=7)
+    stage.sampler.decide_bursts()
+    stage.now_ns += 1_000_000_000
+    stage.write_ledger("elastic", busy_ns=(1 << 64) - 1)
+    stage.sampler.decide_bursts()
+    stage.nvml.busy_ns[pid] = 100
+    stage.sampler.look()
+    assert stage.card("elastic").busy_ns == 100 + 500_000_000
+
+
 def test_a_restarted_agent_goes_on_from_the_pages(stage: Stage) -> None:
     pid = stage.process(stage.share("one"), memory_bytes=10 * MIB)
     for _ in range(3):

@@ -31,6 +31,7 @@ class FakeNvml(Nvml):
         self.running: dict[str, tuple[GpuProcess, ...]] = {}
         self.busy_ns: dict[int, int] = {}  # by PID, until somebody asks
         self.lag = 0.0  # of the counts of busy time, as a part of their span
+        self.span_us = 1
         self.busy_percent: dict[int, int] = {}  # by PID
         self.silent: set[str] = set()
 
@@ -75,4 +76,4 @@ class FakeNvml(Nvml):
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         here = {each.pid for each in self.processes(uuid)}
         asked = {pid: self.busy_ns.pop(pid) for pid in here & self.busy_ns.keys()}
-        return Busy(until_us=since_us + 1, lag=self.lag, busy_ns=asked)
+        return Busy(until_us=since_us + self.span_us, lag=self.lag, busy_ns=asked)

@@ -15,6 +15,7 @@ from typing import Final
 from gpustack.adapters import mapped
 from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity import bursts, shares
+from gpustack.agent.activity.claims import Claims
 from gpustack.agent.activity.escapes import Escapes
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
@@ -45,10 +46,10 @@ class _Counted:
     known_ns: int
     told_ns: int
 
-    def plus(self, sight: Sight) -> "_Counted":
-        known_ns = self.known_ns + sight.busy_ns
+    def plus(self, busy_ns: int, ahead_ns: int) -> "_Counted":
+        known_ns = self.known_ns + busy_ns
         # A count of time doesn't go back.
-        return _Counted(known_ns=known_ns, told_ns=max(self.told_ns, known_ns + sight.ahead_ns))
+        return _Counted(known_ns=known_ns, told_ns=max(self.told_ns, known_ns + ahead_ns))
 
 
 class ActivitySampler:
@@ -79,6 +80,7 @@ class ActivitySampler:
         self._escapes = escapes
         self._clock_ns = clock_ns
         self._unaccounted = Unaccounted()
+        self._claims = Claims()
         self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
 
@@ -123,6 +125,7 @@ class ActivitySampler:
         living = frozenset(share.owner for share in self._shares)
         self._counted = {key: each for key, each in self._counted.items() if key[0] in living}
         self._unaccounted.forget(living)
+        self._claims.forget(living)
         self._escapes.forget(living)
 
     def _begin(self, share: Share) -> None:
@@ -144,7 +147,9 @@ class ActivitySampler:
         found = {}
         for share in wanted:
             try:
-                found[share.owner] = mapped.read_ledger(share.folder / "ledger")
+                ledger = found[share.owner] = mapped.read_ledger(share.folder / "ledger")
+                if share.elastic:
+                    self._claims.note(share.owner, ledger, self._clock_ns())
             except LayoutError as error:
                 self._escapes.ledger_is_damaged(share, str(error))
             except OSError as error:
@@ -170,8 +175,14 @@ class ActivitySampler:
                 charged_bytes=charged.get(uuid, 0),
             )
             key = share.owner, uuid
-            self._counted[key] = self._counted[key].plus(sight)
+            self._counted[key] = self._counted[key].plus(sight.busy_ns, self._ahead_ns(key, sight))
             self._escapes.look_at(share, sight.pids)
+
+    def _ahead_ns(self, key: tuple[Owner, str], sight: Sight) -> int:
+        """Return what a container has used since the driver's windows ended."""
+        end_ns = self._clock_ns() - sight.lag_ns
+        claimed_ns = self._claims.since_change(*key, begin_ns=end_ns - sight.span_ns, end_ns=end_ns)
+        return sight.ahead_ns if claimed_ns is None else claimed_ns
 
     def _publish(self, wanted: Collection[Share], wishes: bursts.Wishes) -> None:
         for share in wanted:
@@ -184,10 +195,12 @@ class ActivitySampler:
                 logger.debug("page is not published share=%s: %s", share.full_name, error)
 
     def _card(self, share: Share, uuid: str, wishes: bursts.Wishes) -> CardActivity:
+        allowed = bursts.allowed(share, uuid, wishes)
+        self._claims.note_burst(share.owner, uuid, allowed=allowed, now_ns=self._clock_ns())
         return CardActivity(
             uuid=uuid,
             tenants_wanting=len(wishes[uuid]),
-            burst_allowed=bursts.allowed(share, uuid, wishes),
+            burst_allowed=allowed,
             unaccounted_bytes=self._unaccounted.bytes_of(share.owner, uuid),
             busy_ns=self._counted[share.owner, uuid].told_ns,
         )

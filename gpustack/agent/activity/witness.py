@@ -5,6 +5,7 @@ The other side of a container's own ledger, which its tenant can write to.
 
 import collections
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterable, Mapping
 
@@ -22,17 +23,22 @@ class Sight:
         memory_bytes: of the card, contexts and modules included.
         busy_ns: GPU time since the look before, as far as the driver's windows are over.
         ahead_ns: what it will be since then, if the container goes on as it did.
+        span_ns: how long the driver's windows since the look before were.
+        lag_ns: how long ago they ended.
         pids: its processes there, as the host numbers them.
     """
 
     memory_bytes: int = 0
     busy_ns: int = 0
     ahead_ns: int = 0
+    span_ns: int = 0
+    lag_ns: int = 0
     pids: tuple[int, ...] = ()
 
     def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "Sight":
         """Return the sum with one more process."""
-        return Sight(
+        return dataclasses.replace(
+            self,
             memory_bytes=self.memory_bytes + memory_bytes,
             busy_ns=self.busy_ns + busy_ns,
             ahead_ns=self.ahead_ns + ahead_ns,
@@ -67,8 +73,10 @@ class Witness:
                 continue
             # From the first look only the end is of use: when it began, nobody knows.
             times = busy.busy_ns if uuid in self._counted_us else {}
+            span_ns = 1000 * (busy.until_us - self._counted_us.get(uuid, busy.until_us))
             self._counted_us[uuid] = busy.until_us
-            sights = found[uuid] = collections.defaultdict(Sight)
+            empty = functools.partial(Sight, span_ns=span_ns, lag_ns=int(span_ns * busy.lag))
+            sights = found[uuid] = collections.defaultdict(empty)
             for each in processes:
                 owner = owner_of(each.pid)
                 if owner is not None:
