@@ -57,7 +57,8 @@ struct meter_sample {
     uint64_t idle_ns;           /* of the stream since the pair before, as far as the host knows */
     uint64_t idle_total_ns;     /* of the whole context until then */
     bool begun;                 /* the first event is recorded */
-    uint64_t gap_ns;            /* from the first event to the launch, on a stream that was idle */
+    uint64_t gap_ns;            /* from the first event to the launch, on a stream that was idle:
+                                   0 where the event still waited for the card then */
     bool queued;                /* the stream was busy when the first event was recorded */
     CUevent begin, end;
 };
@@ -87,6 +88,7 @@ struct meter {
     _Atomic uint64_t polled_at;
     bool polling; /* a thread looks which pairs have passed */
     uint64_t random;
+    bool was_idle;        /* a pair's stream had nothing to do, since that was asked last */
     uint64_t empty_ns;    /* an empty pair's time */
     unsigned empty_pairs; /* begun */
     CUevent reference;    /* an event that has passed: the zero of the card's clock */

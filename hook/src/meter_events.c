@@ -45,19 +45,30 @@ static void fail(struct meter *meter, struct meter_keys *keys, struct lock *lock
     lock_release(lock);
 }
 
+/* For how long the card had nothing to do between the first event and now. An idle stream waits for
+ * its turn all the same while others have theirs: if the event waits still, it will pass right
+ * before what comes next, and no time of the host's lies between them. */
+static uint64_t gap_since(const struct meter *meter, const struct meter_sample *sample,
+                          uint64_t begun_at) {
+    cuEventQuery_fn *query = REAL(meter->driver, cuEventQuery);
+    uint64_t now = clock_now();
+    bool waits = !sample->queued && query != NULL && query(sample->begin) != CUDA_SUCCESS;
+    return waits ? 0 : now - begun_at;
+}
+
 /* `begun_at`: when the first event was recorded, if all between it and now was one launch, or, in
  * an empty pair, this call: on a stream that is idle, that is how much later it began. 0: it
  * wasn't. */
 static void end(struct meter *meter, struct meter_keys *keys, struct lock *lock,
                 const struct meter_work *work, int number, uint64_t begun_at) {
     struct meter_sample *sample = &meter->samples[number];
-    uint64_t gap_ns = begun_at == 0 ? 0 : clock_now() - begun_at;
+    uint64_t gap_ns = begun_at == 0 ? 0 : gap_since(meter, sample, begun_at);
     if (!record(meter->driver, &sample->end, work)) {
         fail(meter, keys, lock, number);
         return;
     }
     if (sample->planned == 0) {
-        gap_ns = clock_now() - begun_at;
+        gap_ns = gap_since(meter, sample, begun_at);
     }
     lock_take(lock);
     sample->gap_ns = begun_at == 0 ? sample->gap_ns : gap_ns;
@@ -78,6 +89,7 @@ static void begin(struct meter *meter, struct meter_keys *keys, struct lock *loc
     lock_take(lock);
     sample->queued = queued;
     sample->begun = true;
+    meter->was_idle = meter->was_idle || !queued;
     lock_release(lock);
 }
 
@@ -133,16 +145,17 @@ void meter_events_after(struct meter *meter, struct meter_keys *keys, struct loc
         return;
     }
     uint64_t begun_at = turn->begins == METER_NONE ? 0 : turn->begun_at;
+    int mode = capture_mode_exchange(meter->driver, CAPTURE_MODE_RELAXED);
     if (turn->ends != METER_NONE) {
-        int mode = capture_mode_exchange(meter->driver, CAPTURE_MODE_RELAXED);
         end(meter, keys, lock, work, turn->ends, begun_at);
-        capture_mode_exchange(meter->driver, mode);
     } else if (begun_at != 0) {
-        uint64_t gap_ns = clock_now() - begun_at;
+        struct meter_sample *sample = &meter->samples[turn->begins];
+        uint64_t gap_ns = gap_since(meter, sample, begun_at);
         lock_take(lock);
-        meter->samples[turn->begins].gap_ns = gap_ns;
+        sample->gap_ns = gap_ns;
         lock_release(lock);
     }
+    capture_mode_exchange(meter->driver, mode);
 }
 
 static bool elapsed_ns(struct driver *driver, CUevent from, CUevent to, int64_t *ns) {

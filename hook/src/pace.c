@@ -23,6 +23,8 @@ enum { EARLY_PART = 4 };
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
 #define POLL_NS (500 * NS_PER_US)
+/* Pairs are further apart than this only where nothing is launched. */
+#define PAUSE_NS (10 * NS_PER_MS)
 /* For how long a card that isn't limited isn't looked at. */
 #define FREE_NS (10 * NS_PER_MS)
 
@@ -133,6 +135,15 @@ static bool await_bucket(struct pace *pace, struct pace_card *card, struct wait 
     return true;
 }
 
+/* Whether the lane may have left the card without work. Of short launches no pair is under way most
+ * of the time; that says nothing. */
+static bool had_nothing(struct pace_lane *lane, uint64_t now) {
+    bool paused = lane->meter.in_use == 0 && now - lane->launched_at > PAUSE_NS;
+    bool idle = paused || lane->meter.was_idle;
+    lane->meter.was_idle = false;
+    return idle;
+}
+
 /* With the lock held: a launch's turn, or how long to wait until it is asked again. */
 static CUresult decide(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
                        uint64_t now, struct wait *wait, struct pace_turn *turn) {
@@ -147,13 +158,14 @@ static CUresult decide(struct pace *pace, struct pace_lane *lane, const struct m
         atomic_store(&lane->free_until, now + FREE_NS);
         return CUDA_SUCCESS;
     }
-    if (lane->meter.in_use == 0) {
+    if (had_nothing(lane, now)) {
         card->busy_since = now;
     }
     pace_card_enter_some(card, pace->books, now);
     uint64_t ns = meter_estimate_ns(&pace->keys, work, pace_card_factor(card));
     struct meter_estimate *estimate = meter_keys_find(&pace->keys, work->key, work->threads);
-    if (is_unknown(estimate, ns)) {
+    bool known = !is_unknown(estimate, ns);
+    if (!known) {
         if (await_measure(wait, &lane->meter, estimate, now)) {
             return CUDA_SUCCESS;
         }
@@ -161,7 +173,8 @@ static CUresult decide(struct pace *pace, struct pace_lane *lane, const struct m
     }
     if (!await_bucket(pace, card, wait, now)) {
         wait->until = 0;
-        pace_card_charge(card, ns);
+        pace_card_charge(card, ns, known);
+        lane->launched_at = now;
         pace_card_enter_some(card, pace->books, now);
         meter_launch(&lane->meter, &pace->keys, work, ns, now, &turn->meter);
         turn->counted = true;

@@ -51,7 +51,7 @@ struct pace_card {
     uint64_t paid_until;   /* the bucket at the last entry */
     uint64_t entered_at;
     uint64_t longest_ns; /* of the launches lately */
-    uint64_t busy_since; /* since when there was always something of ours on the card */
+    uint64_t busy_since; /* since when nothing has shown that the card ran out of our work */
     struct pace_audit audit;
 };
 
@@ -61,6 +61,7 @@ struct pace_lane {
     CUdevice device;
     uint32_t card;
     _Atomic uint64_t free_until; /* not limited until then (CLOCK_MONOTONIC) */
+    uint64_t launched_at;
     struct meter meter;
 };
 

@@ -4,8 +4,8 @@
  * charged for it. Two things follow second by second:
  *
  * - the factor between the two, over the last seconds, applies to what is measured from now on;
- * - the rest that stays is settled with the next launches, each process its part. It shows in the
- *   ledgers when it is, so nothing is settled twice, and no error stays.
+ * - the rest that stays is settled with the next launches, half of it a second, each process its
+ *   part. It shows in the ledgers when it is, so nothing is settled twice, and no error stays.
  *
  * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
  * twice at most, and an agent whose count stands still isn't asked.
@@ -16,11 +16,13 @@
 #define AUDIT_NS (1 * NS_PER_S)
 #define SILENT_NS (4 * NS_PER_S)
 #define FACTOR_MAX 8.0
-#define PRIOR_NS 5e7 /* what the first second is weighed against, and the longest kernel always */
-#define GAIN 1.0
-#define LUMP_PART                                                                                  \
-    4            /* a kernel is counted by the agent while it runs, and by us when it is over      \
-                  */
+#define PRIOR_NS 5e7 /* what the first second is weighed against */
+/* Of the rest, what a second's launches settle. The agent's count is some tenths of a second old,
+ * and what has been settled meanwhile isn't in it yet: the whole would swing. */
+#define GAIN 0.5
+/* A kernel is counted by the agent while it runs, and by us when it is over: a part of the longest
+ * is no rest, and half of it, on either side, weighs against what the sums say. */
+#define LUMP_PART 8
 #define KEPT 0.9 /* of a sum, from second to second */
 /* Eleven days: beyond it a count is noise, of a tenant that writes into its ledger; sums of it
  * would leave what a word holds. */
@@ -64,10 +66,10 @@ static void account(struct pace_audit *audit, const struct pace_terms *terms, ui
     audit->rest_ns = (int64_t)within((double)audit->rest_ns + agent - ledger, -MOST_NS, MOST_NS);
     if (audit->ledger_sum > 0 && audit->own_raw_sum > 0) {
         double part = within(audit->own_sum / audit->ledger_sum, 0, 1);
-        double rest = (double)audit->rest_ns * part, lump = (double)longest_ns / LUMP_PART;
-        audit->owed_ns = (int64_t)((rest - within(rest, -lump, lump)) * GAIN);
-        audit->factor = within((audit->agent_sum * part + (double)longest_ns) /
-                                   (audit->own_raw_sum + (double)longest_ns),
+        double rest = (double)audit->rest_ns, lump = (double)longest_ns / LUMP_PART;
+        double prior = (double)longest_ns / 2;
+        audit->owed_ns = (int64_t)((rest - within(rest, -lump, lump)) * GAIN * part);
+        audit->factor = within((audit->agent_sum * part + prior) / (audit->own_raw_sum + prior),
                                1 / FACTOR_MAX, FACTOR_MAX);
     }
 }

@@ -14,8 +14,8 @@ void pace_card_enter_some(struct pace_card *card, void *books, uint64_t now);
 int64_t pace_card_ahead_ns(const struct pace_card *card, uint64_t now);
 /* How the agent's count compares to ours. */
 double pace_card_factor(const struct pace_card *card);
-/* Charges a launch. */
-void pace_card_charge(struct pace_card *card, uint64_t ns);
+/* Charges a launch. Not known: for as long as it waited to be measured, which is no length. */
+void pace_card_charge(struct pace_card *card, uint64_t ns, bool known);
 /* What launches took in the end. */
 void pace_card_settle(struct pace_card *card, const struct meter_bill *bill);
 

@@ -78,7 +78,7 @@ static void launch(struct world *world, struct input *input) {
     expect_bounds(world);
     uint64_t ns = take_number(input) % LONGEST_NS;
     int64_t before = card->charged_ns;
-    pace_card_charge(card, ns);
+    pace_card_charge(card, ns, true);
     /* An eighth at least, twice at most, whatever the agent says. */
     int64_t cost = card->charged_ns - before;
     EXPECT(cost >= (int64_t)(ns / 8) && cost <= (int64_t)(2 * ns));

@@ -19,9 +19,11 @@
 
 enum { SIM_TENANTS = 8, SIM_PROCESSES = 16, SIM_STREAMS = 4, SIM_QUEUE = 1024 };
 
-/* In ticks of 50 ms: how often the agent looks, and by how much NVML's windows of some 1/6 s may be
- * behind by then. */
-enum { SIM_LOOK = 20, SIM_LAG = 4 };
+#define SIM_TICK_NS (50 * NS_PER_MS)
+/* In ticks: how often the agent looks at NVML; by how much NVML's windows of 1/6 s are behind by
+ * then, at worst, and windows of 1 s, which some cards have. */
+enum { SIM_LOOK = 20, SIM_LAG = 4, SIM_LAG_MAX = 20, SIM_TICKS = SIM_LOOK + SIM_LAG_MAX + 1 };
+#define SIM_WINDOW_NS (NS_PER_S / 6)
 
 enum sim_loop { SIM_FLOOD, SIM_SYNCHRONISE };
 
@@ -51,7 +53,9 @@ enum sim_limiter { SIM_OURS, SIM_NONE, SIM_ORIGINAL, SIM_PLAIN };
 struct sim_run {
     enum sim_limiter limiter;
     bool agent;   /* there is one */
-    unsigned lag; /* of NVML's counts when it looks: ticks, up to SIM_LAG */
+    unsigned lag; /* of NVML's counts when it looks: ticks, up to SIM_LAG_MAX */
+    bool drawn;   /* NVML gives a window to one process (sim_agent.c) */
+    bool silent;  /* NVML counts nothing by process */
     uint64_t length_ns;
     unsigned tenants;
     struct sim_tenant tenant[SIM_TENANTS];
@@ -101,8 +105,11 @@ struct sim_container {
     _Atomic uint64_t paid_until;
     uint32_t tenants_wanting;
     bool burst_allowed;
-    uint64_t agent_busy_ns;
-    uint64_t busy_ns[SIM_LOOK + SIM_LAG + 1]; /* at the agent's last ticks */
+    uint64_t changed_at; /* whether it may burst */
+    uint64_t known_ns, agent_busy_ns;
+    uint64_t drawn_ns;
+    /* at the agent's last ticks: the truth, or what was drawn of it, and the ledger's word */
+    uint64_t busy_ns[SIM_TICKS], claimed_ns[SIM_TICKS];
 };
 
 extern struct sim_world {
@@ -115,6 +122,7 @@ extern struct sim_world {
     uint64_t next_other; /* the earliest clock of anybody else */
     uint64_t card_now, turn_ends;
     unsigned turn;
+    uint64_t window_ends, window_used_ns; /* NVML's */
 } world;
 
 struct driver *sim_driver(void);
@@ -126,6 +134,9 @@ void sim_await(struct CUstream_st *stream);
 /* Lets the card work up to `until`, or to the moment that somebody waits for. */
 void sim_card_advance(uint64_t until);
 void sim_agent(uint64_t now);
+/* NVML's window ends then, and when it has, after a turn of this tenant's. */
+uint64_t sim_window_left(void);
+void sim_window_passed(unsigned tenant);
 /* Other limiters. */
 void sim_rivals_reset(void);
 void sim_rivals_look(uint64_t now);

@@ -80,10 +80,14 @@ static void run_for(struct sim_process *process, uint64_t ns) {
         }
     }
     world.run->tenant[process->tenant].busy_ns += kernels ? ns : 0;
+    world.window_used_ns += kernels ? ns : 0;
+    sim_window_passed(process->tenant);
 }
 
 static uint64_t step_of(struct sim_process *process, uint64_t until, uint64_t arrival) {
     uint64_t end = until < world.turn_ends ? until : world.turn_ends;
+    uint64_t window = world.card_now + sim_window_left();
+    end = window < end ? window : end;
     end = arrival < end ? arrival : end;
     for (unsigned i = 0; i < SIM_STREAMS; i++) {
         struct sim_item *item = head(&process->streams[i]);
@@ -114,6 +118,7 @@ void sim_card_advance(uint64_t until) {
         uint64_t arrival = next_arrival(world.card_now);
         if (process == NULL) {
             world.card_now = arrival < until ? arrival : until;
+            sim_window_passed(world.processes[world.turn].tenant);
             continue;
         }
         run_for(process, step_of(process, until, arrival));

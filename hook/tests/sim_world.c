@@ -1,4 +1,4 @@
-/* Programs as coroutines, their clocks, the container's books and the agent. */
+/* Programs as coroutines, their clocks and the container's books. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +8,6 @@
 
 #define STACK_BYTES (256 * 1024)
 #define OVERSLEEP_NS (60 * NS_PER_US) /* a timer's slack and the way back onto a processor */
-#define BURST_EVERY_NS (50 * NS_PER_MS)
-#define LOOK_EVERY_NS NS_PER_S
-#define WANT_NS NS_PER_S
 #define AHEAD_NS (20 * NS_PER_US)
 
 struct sim_world world;
@@ -136,38 +133,6 @@ uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
                          entry->credit_ns);
 }
 
-static bool wants(unsigned tenant, uint64_t now) {
-    for (unsigned i = 0; i < world.count; i++) {
-        const struct sim_process *process = &world.processes[i];
-        if (process->tenant == tenant && process->last_want_ns != 0 &&
-            process->last_want_ns + WANT_NS > now) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void sim_agent(uint64_t now) {
-    unsigned wanting = 0;
-    for (unsigned i = 0; i < world.run->tenants; i++) {
-        wanting += wants(i, now);
-    }
-    for (unsigned i = 0; world.run->agent && i < world.run->tenants; i++) {
-        struct sim_container *container = &world.containers[i];
-        container->tenants_wanting = wanting;
-        container->burst_allowed = wanting - wants(i, now) == 0;
-        uint64_t *busy_ns = container->busy_ns;
-        memmove(busy_ns, busy_ns + 1, (SIM_LOOK + SIM_LAG) * sizeof *busy_ns);
-        busy_ns[SIM_LOOK + SIM_LAG] = world.run->tenant[i].busy_ns;
-        if (now % LOOK_EVERY_NS == 0) { /* what is known, and as much again until now */
-            const uint64_t *until = &busy_ns[SIM_LOOK + SIM_LAG - world.run->lag];
-            uint64_t told = *until + (*until - *(until - SIM_LOOK)) * world.run->lag / SIM_LOOK;
-            container->agent_busy_ns =
-                told > container->agent_busy_ns ? told : container->agent_busy_ns;
-        }
-    }
-}
-
 static void start(struct sim_process *process, unsigned tenant, unsigned number) {
     static const CUuuid uuid = {.bytes = {1}};
     *process = (struct sim_process){.tenant = tenant, .random = number * 7919 + 1};
@@ -229,7 +194,7 @@ static void schedule(uint64_t end) {
             if (world.run->limiter == SIM_ORIGINAL && agent_at % (100 * NS_PER_MS) == 0) {
                 sim_rivals_look(agent_at);
             }
-            agent_at += BURST_EVERY_NS;
+            agent_at += SIM_TICK_NS;
             continue;
         }
         /* Whoever waits may go on any time the card lets it: nobody runs ahead of that. */
@@ -244,6 +209,7 @@ void sim_play(struct sim_run *run) {
     memset(&world, 0, sizeof world);
     world.run = run;
     world.card_now = BEGIN_NS;
+    world.window_ends = BEGIN_NS + SIM_WINDOW_NS;
     sim_rivals_reset();
     for (unsigned i = 0; i < run->tenants; i++) {
         run->tenant[i].busy_ns = 0;
