@@ -71,6 +71,24 @@ def test_a_generation_exports_its_own_names(
     assert absent not in names
 
 
+@pytest.mark.parametrize(
+    ("generation", "version"), [("11.8", "11080"), ("12.9", "12090"), ("12.2", "12020")]
+)
+def test_a_generation_says_the_version_of_its_toolkit(
+    generations: Path, machine: Machine, generation: str, version: str
+) -> None:
+    script = (
+        "import ctypes; version = ctypes.c_int();"
+        "ctypes.CDLL('libcuda.so.1').cuDriverGetVersion(ctypes.byref(version));"
+        "print(version.value)"
+    )
+    env = machine.env | {"SIMGPU_GENERATION": generation}
+    if (generations / generation).exists():
+        env["LD_LIBRARY_PATH"] = str(generations / generation)
+    said = subprocess.check_output([sys.executable, "-c", script], env=env, text=True)
+    assert said.strip() == version
+
+
 def test_a_newer_library_answers_for_its_version(
     generations: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,7 @@
 /* What a CUDA program may rely on of graphs. */
 #include <stdatomic.h>
 
-#include "checks.h"
-
-static CUgraph new_graph(void) {
-    CUgraph graph;
-    OK(cuGraphCreate(&graph, 0));
-    return graph;
-}
+#include "graphs.h"
 
 static CUDA_KERNEL_NODE_PARAMS work(const char *name) {
     return (CUDA_KERNEL_NODE_PARAMS){kernel(name), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL, NULL};
@@ -18,12 +12,6 @@ static CUgraphNode add_kernel(CUgraph graph, CUgraphNode after, const char *name
     CUDA_KERNEL_NODE_PARAMS params = work(name);
     OK(cuGraphAddKernelNode_v2(&node, graph, &after, after != NULL, &params));
     return node;
-}
-
-static CUgraphExec made(CUgraph graph) {
-    CUgraphExec exec;
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    return exec;
 }
 
 /* GPU time of a launch, by events around it. */
@@ -189,26 +177,6 @@ static void host_nodes_run_in_their_turn(void) {
     EXPECT(first == 1 && second == 2);
 }
 
-static void memory_nodes_take_and_keep_memory(void) {
-    CUgraphNode take, give;
-    CUgraphExec second;
-    new_context(0);
-    CUgraph graph = new_graph();
-    CUDA_MEM_ALLOC_NODE_PARAMS params = {.poolProps = {.allocType = 1, .location = {1, 0}},
-                                         .bytesize = 64 * MIB};
-    OK(cuGraphAddMemAllocNode(&take, graph, NULL, 0, &params));
-    EXPECT(params.dptr != 0);
-    OK(cuGraphAddMemFreeNode(&give, graph, &take, 1, params.dptr));
-    CUgraphExec exec = made(graph);
-    EXPECT_RC(cuGraphInstantiateWithFlags(&second, graph, 0), CUDA_ERROR_INVALID_VALUE);
-    size_t before = free_bytes();
-    OK(cuGraphLaunch(exec, NULL));
-    OK(cuCtxSynchronize());
-    EXPECT(before - free_bytes() == 64 * MIB);
-    OK(cuDeviceGraphMemTrim(0));
-    EXPECT(free_bytes() == before);
-}
-
 static void the_general_call_makes_every_kind(void) {
     CUgraphNode node;
     CUgraphNodeParams params = {.type = NODE_KERNEL};
@@ -254,7 +222,6 @@ static const struct check checks[] = {
     CHECK(a_clone_knows_its_nodes),
     CHECK(a_child_graph_runs_inside),
     CHECK(host_nodes_run_in_their_turn),
-    CHECK(memory_nodes_take_and_keep_memory),
     CHECK(the_general_call_makes_every_kind),
     CHECK(a_launch_into_a_capture_becomes_a_child),
 };

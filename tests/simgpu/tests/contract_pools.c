@@ -211,6 +211,24 @@ static void pool_memory_outlives_its_context(void) {
     EXPECT(strcmp(back, "kept") == 0);
 }
 
+static void a_reset_frees_what_pools_gave_out_and_a_release_does_not(void) {
+    CUcontext context;
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    size_t before = free_bytes();
+    CUdeviceptr address = take(MIB, NULL);
+    OK(cuDevicePrimaryCtxRelease_v2(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    EXPECT(before - free_bytes() == CHUNK);
+    OK(cuDevicePrimaryCtxReset_v2(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    EXPECT(free_bytes() == before);
+    EXPECT_RC(cuMemFreeAsync(address, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void access_from_peers_is_given_and_asked(void) {
     CUmemoryPool pool = (new_context(0), default_pool());
     CUmemLocation own = {CU_MEM_LOCATION_DEVICE, 0}, peer = {CU_MEM_LOCATION_DEVICE, 1};
@@ -239,6 +257,7 @@ static const struct check checks[] = {
     CHECK(either_free_takes_either_memory),
     CHECK(a_pool_on_the_host_takes_nothing_of_the_card),
     CHECK(pool_memory_outlives_its_context),
+    CHECK(a_reset_frees_what_pools_gave_out_and_a_release_does_not),
     CHECK(access_from_peers_is_given_and_asked),
 };
 

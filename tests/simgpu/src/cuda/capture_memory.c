@@ -20,6 +20,8 @@ CUresult capture_allocate(struct stream *stream, CUdevice device, uint64_t bytes
 }
 
 CUresult capture_free(struct stream *stream, uint64_t address) {
+    if (!graph_may_free(stream->capture->graph, address))
+        return CUDA_ERROR_INVALID_VALUE;
     struct node *node = capture_node(stream, NODE_MEM_FREE);
     if (!node)
         return CUDA_ERROR_OUT_OF_MEMORY;

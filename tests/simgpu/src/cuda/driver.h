@@ -28,7 +28,8 @@ static inline uint64_t round_up(uint64_t bytes, uint64_t unit) {
 struct driver {
     pthread_mutex_t lock;
     CUresult status; /* what cuInit answered; NOT_INITIALIZED before */
-    int pid;         /* a forked child has no driver */
+    int pid;
+    const int *alive; /* 0 in a forked child, which has no driver: the kernel wipes it */
     struct sim_state *state;
     int client;
     int device_count;
@@ -249,15 +250,16 @@ CUresult memory_release(struct memory memory, struct stream *stream);
 void pool_trim(struct pool *pool, uint64_t keep_bytes);
 void pool_settle(struct pool *pool); /* frees a destroyed pool with its last block */
 /* After a synchronisation on the card: pools go down to their thresholds. Takes driver.lock. */
-void pools_synchronized(uint32_t card);
+void pools_synchronized(uint32_t card), pools_reset(CUdevice device);
 
 /* graph_memory.c: memory of graphs' alloc nodes. driver.lock held. A node's address is fixed when
  * the node is made; memory is taken when the allocation runs, given back when the free runs, and
  * kept for other graphs until cuDeviceGraphMemTrim. */
 CUresult graph_memory_node(CUdevice device, uint64_t bytes, uint64_t *address);
+void graph_memory_hold(uint64_t address), graph_memory_drop(uint64_t address); /* by nodes */
 CUresult graph_memory_take(uint64_t address);
 CUresult graph_memory_give(uint64_t address);
-void graph_memory_drop(uint64_t address);
+bool graph_memory_is_taken(uint64_t address), graph_memory_is_node(uint64_t address);
 
 /* limits.c: a module whose code calls malloc was loaded. driver.lock held. */
 CUresult limits_load_module(struct context *context);

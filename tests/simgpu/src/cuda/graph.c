@@ -47,11 +47,10 @@ struct node *graph_add(struct graph *graph, int type, const struct nodes *after)
     return node;
 }
 
-/* An alloc node owns its address, save in copies of its graph. */
 static void free_node(struct node *node) {
     if (node->type == NODE_GRAPH && node->child)
         graph_free(node->child);
-    if (node->type == NODE_MEM_ALLOC && node->alloc.dptr && !node->borrowed)
+    if (node->type == NODE_MEM_ALLOC && node->alloc.dptr)
         graph_memory_drop(node->alloc.dptr);
     nodes_clear(&node->after);
     free(node);
@@ -79,6 +78,7 @@ void graph_free(struct graph *graph) {
             *link = graph->next;
             break;
         }
+    execs_forget(graph);
     while (graph->nodes) {
         struct node *next = graph->nodes->next;
         free_node(graph->nodes);
@@ -105,7 +105,8 @@ static bool copy_node(struct graph *copy, const struct node *from) {
     node->graph = copy;
     node->origin = from;
     node->after = kept.after;
-    node->borrowed = true;
+    if (from->type == NODE_MEM_ALLOC)
+        graph_memory_hold(from->alloc.dptr);
     if (from->type == NODE_GRAPH) {
         node->child = graph_copy(from->child);
         if (!node->child)
@@ -152,6 +153,17 @@ bool graph_has_type(const struct graph *graph, int type) {
     return false;
 }
 
+bool graph_has_memory(const struct graph *graph) {
+    return graph_has_type(graph, NODE_MEM_ALLOC) || graph_has_type(graph, NODE_MEM_FREE);
+}
+
+bool graph_may_free(const struct graph *graph, uint64_t address) {
+    for (const struct node *at = graph->nodes; at; at = at->next)
+        if (at->type == NODE_MEM_FREE && at->address == address)
+            return false;
+    return graph_memory_is_node(address);
+}
+
 CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
     CUresult rc = driver_ready();
     if (rc != CUDA_SUCCESS)
@@ -187,7 +199,7 @@ CUresult cuGraphClone(CUgraph *out, CUgraph handle) {
     pthread_mutex_lock(&driver.lock);
     if (!out || !graph_is(handle))
         rc = CUDA_ERROR_INVALID_VALUE;
-    else if (graph_has_type(handle, NODE_MEM_ALLOC) || graph_has_type(handle, NODE_MEM_FREE))
+    else if (graph_has_memory(handle))
         rc = CUDA_ERROR_NOT_SUPPORTED; /* graphs with memory nodes cannot be cloned */
     else if (!(*out = graph_copy(handle)))
         rc = CUDA_ERROR_OUT_OF_MEMORY;

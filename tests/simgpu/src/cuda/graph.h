@@ -22,8 +22,7 @@ struct node {
     };
     uint64_t duration_ns; /* of a kernel, worked out when its parameters were given */
     bool disabled;
-    bool borrowed; /* an alloc node whose address another node owns */
-    bool done;     /* while a graph runs: the node was queued, and ends at end_ns */
+    bool done; /* while a graph runs: the node was queued, and ends at end_ns */
     uint64_t end_ns;
 };
 
@@ -59,10 +58,14 @@ void graph_free(struct graph *graph);
 bool graph_is(const struct graph *handle);
 bool node_is(const struct node *handle);
 bool exec_is(const struct graph_exec *handle);
+void execs_forget(const struct graph *source); /* which is freed: its handle may come again */
 struct node *graph_add(struct graph *graph, int type, const struct nodes *after);
 void graph_remove(struct node *node);
 struct node *graph_copy_of(const struct graph *graph, const struct node *original);
 bool graph_has_type(const struct graph *graph, int type);
+/* Whether it may get a node that frees this: of an alloc node, and not freed in it yet. */
+bool graph_may_free(const struct graph *graph, uint64_t address);
+bool graph_has_memory(const struct graph *graph); /* nodes that allocate or free */
 
 /* graph_params.c: checks what a node is to do, and keeps it. */
 CUresult node_set(struct node *node, const CUgraphNodeParams *params);

@@ -26,6 +26,12 @@ static bool has_exec(const struct graph *graph) {
     return false;
 }
 
+void execs_forget(const struct graph *source) {
+    for (struct graph_exec *at = execs; at; at = at->next)
+        if (at->source == source)
+            at->source = NULL;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
     if (!out || !graph_is(graph) || graph->executable || (flags & ~FLAGS_KNOWN) ||
         !graph_is_acyclic(graph))
@@ -127,6 +133,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec exec, unsigned long long *flags) {
 
 /* In a capture, a launched graph becomes a child of the one that is being made. */
 static CUresult capture(struct stream *stream, const struct graph_exec *exec) {
+    if (graph_has_memory(exec->graph))
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct graph *copy = graph_copy(exec->graph);
     struct node *node = copy ? capture_node(stream, NODE_GRAPH) : NULL;
     if (!node) {
@@ -139,6 +147,13 @@ static CUresult capture(struct stream *stream, const struct graph_exec *exec) {
     return CUDA_SUCCESS;
 }
 
+/* What the last launch left without freeing it. */
+static void free_left_over(struct graph *graph) {
+    for (struct node *at = graph->nodes; at; at = at->next)
+        if (at->type == NODE_MEM_ALLOC && graph_memory_is_taken(at->alloc.dptr))
+            graph_memory_give(at->alloc.dptr);
+}
+
 static CUresult run(struct graph_exec *exec, struct stream *stream) {
     struct context *context = stream->context;
     uint64_t after = stream_front(stream), end;
@@ -146,6 +161,8 @@ static CUresult run(struct graph_exec *exec, struct stream *stream) {
         return CUDA_ERROR_LAUNCH_FAILED;
     if (exec->card == context->card && exec->end_ns > after)
         after = exec->end_ns;
+    if (exec->flags & CU_GRAPH_AUTO_FREE)
+        free_left_over(exec->graph);
     CUresult rc = graph_run(exec->graph, context, stream, after, &end);
     exec->card = context->card;
     exec->end_ns = end;

@@ -1,7 +1,8 @@
 /* Memory of graphs' alloc nodes: one pool a device, apart from the stream-ordered ones.
  *
  * What is reserved stays with the device after the frees ran, for the next launch, until
- * cuDeviceGraphMemTrim gives the unused part back. */
+ * cuDeviceGraphMemTrim gives the unused part back. Addresses are held by the nodes of a graph and
+ * of its executable copy; what a launch took outlives both, until it is freed. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -11,6 +12,7 @@ struct node {
     struct node *next;
     uint64_t base, bytes;
     CUdevice device;
+    unsigned holders; /* alloc nodes with this address */
     bool taken;
 };
 static struct node *nodes;
@@ -34,11 +36,31 @@ CUresult graph_memory_node(CUdevice device, uint64_t bytes, uint64_t *address) {
         free(node);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *node = (struct node){
-        .next = nodes, .base = (uint64_t)(uintptr_t)at, .bytes = bytes, .device = device};
+    *node = (struct node){.next = nodes,
+                          .base = (uint64_t)(uintptr_t)at,
+                          .bytes = bytes,
+                          .device = device,
+                          .holders = 1};
     nodes = node;
     *address = node->base;
     return CUDA_SUCCESS;
+}
+
+void graph_memory_hold(uint64_t address) {
+    struct node *node = find(address);
+    if (node)
+        node->holders++;
+}
+
+static void end_if_unused(struct node *node) {
+    if (node->holders || node->taken)
+        return;
+    struct node **link = &nodes;
+    while (*link != node)
+        link = &(*link)->next;
+    *link = node->next;
+    munmap((void *)(uintptr_t)node->base, heap_charge_bytes(node->bytes));
+    free(node);
 }
 
 static void raise_mark(uint64_t *mark, uint64_t value) { *mark = value > *mark ? value : *mark; }
@@ -78,21 +100,23 @@ CUresult graph_memory_give(uint64_t address) {
     memory_remove(node->base);
     figures[node->device][USED] -= heap_charge_bytes(node->bytes);
     node->taken = false;
+    end_if_unused(node);
     return CUDA_SUCCESS;
 }
 
 void graph_memory_drop(uint64_t address) {
-    struct node **link = &nodes;
-    while (*link && (*link)->base != address)
-        link = &(*link)->next;
-    struct node *node = *link;
+    struct node *node = find(address);
     if (!node)
         return;
-    if (node->taken)
-        graph_memory_give(address);
-    *link = node->next;
-    munmap((void *)(uintptr_t)node->base, heap_charge_bytes(node->bytes));
-    free(node);
+    node->holders--;
+    end_if_unused(node);
+}
+
+bool graph_memory_is_node(uint64_t address) { return find(address) != NULL; }
+
+bool graph_memory_is_taken(uint64_t address) {
+    const struct node *node = find(address);
+    return node && node->taken;
 }
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value) {

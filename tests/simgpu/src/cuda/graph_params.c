@@ -44,6 +44,8 @@ static CUresult set_host(struct node *node, const CUDA_HOST_NODE_PARAMS *host) {
 static CUresult set_child(struct node *node, const struct graph *child) {
     if (!graph_is(child) || child == node->graph)
         return CUDA_ERROR_INVALID_VALUE;
+    if (graph_has_memory(child))
+        return CUDA_ERROR_NOT_SUPPORTED; /* it cannot be used in a child node */
     struct graph *copy = graph_copy(child);
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -97,8 +99,10 @@ CUresult node_set(struct node *node, const CUgraphNodeParams *params) {
     case NODE_MEM_ALLOC:
         return set_alloc(node, &params->alloc);
     case NODE_MEM_FREE:
+        if (!graph_may_free(node->graph, params->free))
+            return CUDA_ERROR_INVALID_VALUE;
         node->address = params->free;
-        return params->free ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED; /* semaphores, batches of memory operations, conditions */
     }

@@ -61,6 +61,27 @@ void pool_settle(struct pool *pool) {
     free(pool);
 }
 
+/* Frees what was given out, at once. */
+static void take_back(struct pool *pool) {
+    for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+        for (struct block *block = chunk->blocks; block; block = block->next)
+            if (block->used) {
+                memory_remove(block->base);
+                block_give(block, NULL);
+            }
+    pool_trim(pool, 0);
+}
+
+void pools_reset(CUdevice device) {
+    struct pool *next;
+    for (struct pool *pool = pools; pool; pool = next) {
+        next = pool->next;
+        if (pool->device == device && pool->card != SIM_CARDS_MAX && !pool->imported)
+            take_back(pool);
+        pool_settle(pool);
+    }
+}
+
 void pools_synchronized(uint32_t card) {
     struct pool *next;
     pthread_mutex_lock(&driver.lock);

@@ -39,6 +39,8 @@ static CUresult release(CUdevice device, bool all) {
         context_destroy(context);
         driver.primary[device] = NULL;
     }
+    if (all)
+        pools_reset(device);
     pthread_mutex_unlock(&driver.lock);
     return rc;
 }
