@@ -7,13 +7,15 @@
  * of each card while it runs and 2 s of launches, and no memory: what it asks for must be refused.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "attempts.h"
 #include "page.h"
 #include "paths.h"
+#include "sys.h"
 
 typedef CUresult cuInit_fn(unsigned int flags);
 typedef CUresult cuDriverGetVersion_fn(int *version);
@@ -71,8 +73,32 @@ static void check_gates(struct report *report, void *library, const char *const 
     }
 }
 
-static void check_files(struct report *report, struct page *limits) {
+/* The hook counts in it, and so has to be able to write to it. */
+static void check_ledger(struct report *report) {
+    struct vcuda_ledger_header header = {.version = 0};
     struct stat found;
+    int fd = sys_open(HOOK_LEDGER_PATH, O_RDWR);
+    if (fd < 0 && errno != ENOENT) {
+        report_problem(report, "%s can't be opened for writing (%s): nothing can be counted",
+                       HOOK_LEDGER_PATH, strerror(errno));
+    } else if (fd < 0 || !sys_stat(fd, &found) ||
+               found.st_size != sizeof(struct vcuda_ledger_file)) {
+        report_problem(report, "%s is missing or not whole: nothing can be counted",
+                       HOOK_LEDGER_PATH);
+    } else if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+               memcmp(header.magic, VCUDA_LEDGER_MAGIC, sizeof header.magic) != 0 ||
+               header.version != VCUDA_LAYOUT_VERSION) {
+        report_problem(report,
+                       "%s holds no ledger of layout %u: a program of this container wrote over it,"
+                       " and nothing can be counted until the container is started anew",
+                       HOOK_LEDGER_PATH, VCUDA_LAYOUT_VERSION);
+    }
+    if (fd >= 0) {
+        sys_close(fd);
+    }
+}
+
+static void check_files(struct report *report, struct page *limits) {
     if (page_refresh(limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
         report->limits = &limits->body.limits;
     } else {
@@ -82,10 +108,8 @@ static void check_files(struct report *report, struct page *limits) {
                        " card?",
                        HOOK_LIMITS_PATH, VCUDA_LAYOUT_VERSION);
     }
-    if (report->limits != NULL && (stat(HOOK_LEDGER_PATH, &found) != 0 ||
-                                   found.st_size != sizeof(struct vcuda_ledger_file))) {
-        report_problem(report, "%s is missing or not whole: nothing can be counted",
-                       HOOK_LEDGER_PATH);
+    if (report->limits != NULL) {
+        check_ledger(report);
     }
 }
 
@@ -134,6 +158,11 @@ static void enter_card(struct report *report, void *library, int ordinal,
         report_problem(report, "device %d is none of the cards that have limits", ordinal);
     } else if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         card->full = true; /* the tenant's own programs have taken all of its share */
+    } else if (result == CUDA_ERROR_NOT_PERMITTED && limited && report->problem_count == 0) {
+        report_problem(report,
+                       "device %d: the hook finds no place in %s to count it. It has none for this"
+                       " card, or all %u are taken by other processes of the container",
+                       ordinal, HOOK_LEDGER_PATH, VCUDA_LEDGER_SLOTS);
     } else if (limited) {
         report_problem(report, "device %d gives no context: error %d", ordinal, result);
     } else if (result == CUDA_SUCCESS) {

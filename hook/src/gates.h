@@ -22,6 +22,11 @@ CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *char
 CUresult memory_settle(const struct charge *charge, CUresult result, enum record_kind kind,
                        uint64_t handle);
 
+/* Whether what goes to a stream becomes a node of a graph; and a stream as the entry points of the
+ * per-thread default streams mean it. */
+bool stream_is_capturing(struct driver *driver, CUstream stream);
+CUstream stream_per_thread(CUstream stream);
+
 /* Around a launch or an upload of a graph, which takes the memory that the graph allocates. After
  * SUCCESS the driver's answer goes to graph_memory_end, which returns it. */
 struct graph_memory {
@@ -30,8 +35,8 @@ struct graph_memory {
     struct reserve_charge charges[EXEC_DEVICES];
 };
 CUresult graph_memory_begin(struct driver *driver, CUgraphExec exec, struct graph_memory *memory);
-CUresult graph_memory_end(struct driver *driver, CUgraphExec exec,
-                          const struct graph_memory *memory, CUresult result);
+CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_memory *memory,
+                          CUresult result);
 
 /* A release: what was held goes back if the driver released it. */
 #define RELEASE(name, kind, handle, ...)                                                           \

@@ -79,7 +79,7 @@ static void end_primary(struct driver *driver, CUdevice device, uint32_t number)
     }
     if (number != 0 && !is_primary_active(driver, device)) {
         account_context_drop(number);
-        reserves_forget(driver, device);
+        reserves_ask(driver);
     }
 }
 
@@ -102,11 +102,22 @@ CUresult gate_cuDevicePrimaryCtxRelease(struct driver *driver,
 CUresult gate_cuDevicePrimaryCtxRelease_v2(struct driver *driver, CUdevice device){
     END_PRIMARY(cuDevicePrimaryCtxRelease_v2)}
 
+/* "Cleans up all resources associated with the device in the process" (cuda.h): pools' memory too,
+ * which a last release may leave. */
+#define RESET(name)                                                                                \
+    uint32_t number = primary_number(driver, device);                                              \
+    CUresult result = REAL(driver, name)(device);                                                  \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        end_primary(driver, device, number);                                                       \
+        reserves_forget(driver, device);                                                           \
+    }                                                                                              \
+    return result;
+
 CUresult gate_cuDevicePrimaryCtxReset(struct driver *driver,
-                                      CUdevice device){END_PRIMARY(cuDevicePrimaryCtxReset)}
+                                      CUdevice device){RESET(cuDevicePrimaryCtxReset)}
 
 CUresult gate_cuDevicePrimaryCtxReset_v2(struct driver *driver, CUdevice device) {
-    END_PRIMARY(cuDevicePrimaryCtxReset_v2)
+    RESET(cuDevicePrimaryCtxReset_v2)
 }
 
 static uint32_t number_of(struct driver *driver, CUcontext context) {

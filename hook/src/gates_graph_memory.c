@@ -138,9 +138,10 @@ CUresult graph_memory_begin(struct driver *driver, CUgraphExec exec, struct grap
     return result;
 }
 
-CUresult graph_memory_end(struct driver *driver, CUgraphExec exec,
-                          const struct graph_memory *memory, CUresult result) {
+CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_memory *memory,
+                          CUresult result) {
     for (unsigned i = 0; i < memory->count; i++) {
+        memory->charges[i].failed = result != CUDA_SUCCESS;
         if (memory->charges[i].number != 0) {
             reserve_ask(driver, memory->charges[i].number, &memory->charges[i], NULL);
         }

@@ -80,25 +80,31 @@ static CUresult settle_pitch(struct charge *charge, size_t area, CUdeviceptr poi
     if (result != CUDA_SUCCESS) {                                                                  \
         return result;                                                                             \
     }                                                                                              \
-    result = REAL(driver, name)(__VA_ARGS__);                                                      \
+    __typeof__(*pointer) given = 0;                                                                \
+    __typeof__(*pitch) row = 0;                                                                    \
+    result = REAL(driver, name)(pointer == NULL ? NULL : &given, pitch == NULL ? NULL : &row,      \
+                                __VA_ARGS__);                                                      \
     if (result != CUDA_SUCCESS) {                                                                  \
         account_cancel(&charge);                                                                   \
         return result;                                                                             \
     }                                                                                              \
-    result = settle_pitch(&charge, (size_t) * pitch * height, *pointer);                           \
+    result = settle_pitch(&charge, (size_t)row * height, given);                                   \
     release##_fn *give_back = REAL(driver, release);                                               \
-    if (result != CUDA_SUCCESS && give_back != NULL) {                                             \
-        give_back(*pointer);                                                                       \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        *pointer = given;                                                                          \
+        *pitch = row;                                                                              \
+    } else if (give_back != NULL) {                                                                \
+        give_back(given);                                                                          \
     }                                                                                              \
     return result;
 
 CUresult gate_cuMemAllocPitch(struct driver *driver, CUdeviceptr_v1 *pointer, unsigned int *pitch,
                               unsigned int width, unsigned int height, unsigned int element){
-    ALLOCATE_PITCH(cuMemAllocPitch, cuMemFree, pointer, pitch, width, height, element)}
+    ALLOCATE_PITCH(cuMemAllocPitch, cuMemFree, width, height, element)}
 
 CUresult gate_cuMemAllocPitch_v2(struct driver *driver, CUdeviceptr *pointer, size_t *pitch,
                                  size_t width, size_t height, unsigned int element){
-    ALLOCATE_PITCH(cuMemAllocPitch_v2, cuMemFree_v2, pointer, pitch, width, height, element)}
+    ALLOCATE_PITCH(cuMemAllocPitch_v2, cuMemFree_v2, width, height, element)}
 
 CUresult gate_cuMemFree(struct driver *driver,
                         CUdeviceptr_v1 pointer){RELEASE_POINTER(cuMemFree, pointer, pointer)}

@@ -88,12 +88,15 @@ static nvmlReturn_t view_of(struct driver *driver, nvmlDevice_t device, uint64_t
     return NVML_SUCCESS;
 }
 
+/* What is refused shows nothing of the card. */
 nvmlReturn_t gate_nvmlDeviceGetMemoryInfo(struct driver *driver, nvmlDevice_t device,
                                           nvmlMemory_t *memory) {
-    nvmlReturn_t result = REAL(driver, nvmlDeviceGetMemoryInfo)(device, memory);
+    nvmlMemory_t card = {.total = 0};
     struct view view;
+    nvmlReturn_t result =
+        REAL(driver, nvmlDeviceGetMemoryInfo)(device, memory == NULL ? NULL : &card);
     if (result == NVML_SUCCESS) {
-        result = view_of(driver, device, memory->total, &view);
+        result = view_of(driver, device, card.total, &view);
     }
     if (result == NVML_SUCCESS) {
         memory->total = view.share_bytes;
@@ -105,10 +108,19 @@ nvmlReturn_t gate_nvmlDeviceGetMemoryInfo(struct driver *driver, nvmlDevice_t de
 
 nvmlReturn_t gate_nvmlDeviceGetMemoryInfo_v2(struct driver *driver, nvmlDevice_t device,
                                              nvmlMemory_v2_t *memory) {
-    nvmlReturn_t result = REAL(driver, nvmlDeviceGetMemoryInfo_v2)(device, memory);
+    union {
+        nvmlMemory_v2_t memory;
+        unsigned char room[NVML_STRUCT_ROOM];
+    } card = {.room = {0}};
     struct view view;
+    nvmlReturn_t result =
+        nvml_check_struct(driver, device, memory == NULL ? NULL : &memory->version);
     if (result == NVML_SUCCESS) {
-        result = view_of(driver, device, memory->total, &view);
+        card.memory.version = memory->version;
+        result = REAL(driver, nvmlDeviceGetMemoryInfo_v2)(device, &card.memory);
+    }
+    if (result == NVML_SUCCESS) {
+        result = view_of(driver, device, card.memory.total, &view);
     }
     if (result == NVML_SUCCESS) {
         memory->total = view.share_bytes;

@@ -6,11 +6,18 @@
 #include "gates.h"
 #include "pool_places.h"
 
+/* Captured, it is a node of the graph, of what the graph allocates: nothing is given back now. */
+#define RELEASE_ASYNC(name, pointer, stream, named)                                                \
+    if (stream_is_capturing(driver, named)) {                                                      \
+        return REAL(driver, name)(pointer, stream);                                                \
+    }                                                                                              \
+    RELEASE_POINTER(name, pointer, pointer, stream)
+
 CUresult gate_cuMemFreeAsync(struct driver *driver, CUdeviceptr pointer, CUstream stream){
-    RELEASE_POINTER(cuMemFreeAsync, pointer, pointer, stream)}
+    RELEASE_ASYNC(cuMemFreeAsync, pointer, stream, stream)}
 
 CUresult gate_cuMemFreeAsync_ptsz(struct driver *driver, CUdeviceptr pointer, CUstream stream){
-    RELEASE_POINTER(cuMemFreeAsync_ptsz, pointer, pointer, stream)}
+    RELEASE_ASYNC(cuMemFreeAsync_ptsz, pointer, stream, stream_per_thread(stream))}
 
 CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
                               const CUmemPoolProps *properties) {

@@ -9,7 +9,7 @@
 #include "gates.h"
 #include "pool_places.h"
 
-static bool is_capturing(struct driver *driver, CUstream stream) {
+bool stream_is_capturing(struct driver *driver, CUstream stream) {
     cuStreamIsCapturing_fn *get = REAL(driver, cuStreamIsCapturing);
     int status = 0;
     /* The legacy stream can't capture, and asking it while another captures is an error. */
@@ -98,7 +98,7 @@ static CUresult begin(struct driver *driver, CUmemoryPool pool, size_t bytes, CU
     struct seat seat;
     cuDeviceGetMemPool_fn *get = REAL(driver, cuDeviceGetMemPool);
     *charge = (struct reserve_charge){.number = 0};
-    if (is_capturing(driver, stream)) {
+    if (stream_is_capturing(driver, stream)) {
         return CUDA_SUCCESS;
     }
     if (get == NULL || REAL(driver, cuMemPoolGetAttribute) == NULL) {
@@ -129,7 +129,7 @@ static void undo(struct driver *driver, uint32_t number, CUdeviceptr pointer, CU
     reserve_freed(reserve_take(pointer));
 }
 
-static CUresult settle(struct driver *driver, const struct reserve_charge *charge, CUresult result,
+static CUresult settle(struct driver *driver, struct reserve_charge *charge, CUresult result,
                        CUdeviceptr pointer, CUstream stream) {
     if (charge->number == 0) {
         return result;
@@ -137,6 +137,7 @@ static CUresult settle(struct driver *driver, const struct reserve_charge *charg
     if (result == CUDA_SUCCESS) {
         reserve_gave(charge->number, pointer);
     }
+    charge->failed = result != CUDA_SUCCESS;
     enum reserve_outcome outcome = reserve_ask(driver, charge->number, charge, NULL);
     if (result == CUDA_SUCCESS && outcome == RESERVE_EXCESS) {
         undo(driver, charge->number, pointer, stream);
@@ -160,7 +161,7 @@ static CUresult settle(struct driver *driver, const struct reserve_charge *charg
     }                                                                                              \
     return result;
 
-static CUstream per_thread(CUstream stream) {
+CUstream stream_per_thread(CUstream stream) {
     return stream == NULL ? CU_STREAM_PER_THREAD : stream;
 }
 
@@ -170,7 +171,7 @@ CUresult gate_cuMemAllocAsync(struct driver *driver, CUdeviceptr *pointer, size_
 
 CUresult gate_cuMemAllocAsync_ptsz(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
                                    CUstream stream){
-    ALLOCATE(cuMemAllocAsync_ptsz, NULL, per_thread(stream), bytes, stream)}
+    ALLOCATE(cuMemAllocAsync_ptsz, NULL, stream_per_thread(stream), bytes, stream)}
 
 /* Without a pool the driver refuses, whatever is charged meanwhile. */
 CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
@@ -179,5 +180,5 @@ CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, CUdeviceptr *pointe
 
 CUresult gate_cuMemAllocFromPoolAsync_ptsz(struct driver *driver, CUdeviceptr *pointer,
                                            size_t bytes, CUmemoryPool pool, CUstream stream) {
-    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, pool, per_thread(stream), bytes, pool, stream)
+    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, pool, stream_per_thread(stream), bytes, pool, stream)
 }

@@ -1,7 +1,7 @@
 /*
- * Reads the two-slot pages. Both are mounted read-only and never resized, so a page that was whole
- * when it was mapped stays so. The copy is taken first and checked after: the writer may be at
- * work.
+ * Reads the two-slot pages. Both are mounted read-only and never resized by the agent; where
+ * somebody cuts one off nevertheless, what it said last stands. The copy is taken first and checked
+ * after: the writer may be at work.
  */
 #include "page.h"
 
@@ -90,7 +90,7 @@ bool page_refresh(struct page *page, const char *path, const char *magic) {
     if (page->mapping == NULL) {
         page->mapping = map_file(path);
     }
-    if (page->mapping == NULL || !header_fits(page, magic)) {
+    if (page->mapping == NULL || !sys_page_is_backed(page->mapping) || !header_fits(page, magic)) {
         return page->valid;
     }
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {

@@ -177,6 +177,9 @@ enum reserve_outcome reserve_settle(uint32_t number, uint64_t epoch, uint64_t he
         if (held_bytes != RESERVE_UNKNOWN && !reserve->destroyed) {
             uint64_t target = units_up(held_bytes) + reserve->pending_units;
             outcome = follow(process, reserve, target, gave_back);
+        } else if (charge != NULL && charge->failed) {
+            terms_return(process, reserve->card, charge->units);
+            reserve->charged_units -= charge->units;
         }
         end_if_destroyed(process, reserve);
         drop_if_empty(reserve);

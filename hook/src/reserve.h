@@ -30,6 +30,7 @@ struct reserve_name {
 struct reserve_charge {
     uint32_t number; /* 0: not counted (on_error is open) */
     uint64_t units;
+    bool failed; /* the driver refused: nothing was taken for it */
 };
 
 /* SUCCESS, OUT_OF_MEMORY or NOT_PERMITTED. After SUCCESS one reserve_settle that is given the
@@ -54,9 +55,9 @@ enum reserve_outcome {
     RESERVE_STALE,   /* another thread settled meanwhile: look and ask again */
     RESERVE_EXCESS,  /* it holds more than fits; the charge stayed as it was */
 };
-/* `held_bytes` is RESERVE_UNKNOWN where the driver didn't answer: then nothing goes back. `charge`,
- * which may be NULL, is over with this, unless the answer is stale. Sets `gave_back`, which may be
- * NULL, when something went back. */
+/* `held_bytes` is RESERVE_UNKNOWN where the driver didn't answer: then nothing goes back but a
+ * charge that failed. `charge`, which may be NULL, is over with this, unless the answer is stale.
+ * Sets `gave_back`, which may be NULL, when something went back. */
 enum reserve_outcome reserve_settle(uint32_t number, uint64_t epoch, uint64_t held_bytes,
                                     const struct reserve_charge *charge, bool *gave_back);
 

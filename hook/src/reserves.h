@@ -17,7 +17,7 @@ void reserves_ask(struct driver *driver);
  * something went back. */
 bool reserves_reclaim(struct driver *driver);
 
-/* A device was reset, or its last primary context released. */
+/* A device was reset. */
 void reserves_forget(struct driver *driver, CUdevice device);
 
 /* A release of device memory, wherever it came from. */

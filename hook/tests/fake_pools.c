@@ -49,7 +49,7 @@ static CUresult synchronized(void) {
 }
 
 static CUresult take(CUmemoryPool pool, CUdeviceptr *pointer, size_t bytes) {
-    if (pool == NULL || pointer == NULL || bytes == 0) {
+    if (pool == NULL || pool->destroyed || pointer == NULL || bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     for (unsigned i = 0; i < MAX_GIVEN; i++) {
@@ -144,7 +144,10 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemo
 
 cuMemFreeAsync_fn cuMemFreeAsync, cuMemFreeAsync_ptsz;
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-    (void)stream;
+    int status = 0;
+    if (cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != 0) {
+        return CUDA_SUCCESS; /* a node of the graph, whatever the pointer is */
+    }
     fake_lock();
     CUresult result = fake_pools_release(pointer) ? CUDA_SUCCESS : fake_release(pointer);
     fake_unlock();

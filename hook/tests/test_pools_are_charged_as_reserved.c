@@ -119,6 +119,16 @@ static void expect_failures_undone(void) {
     CHECK(CUDA(cuMemAllocAsync)(&pointer, SIZE_MAX, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(pointer == 0);
     expect(0);
+
+    /* A pool that is gone: the driver refuses, and doesn't say what it holds. */
+    const CUmemPoolProps properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemoryPool gone;
+    CHECK(CUDA(cuMemPoolCreate)(&gone, &properties) == CUDA_SUCCESS);
+    CHECK(CUDA(cuMemPoolDestroy)(gone) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        CHECK(CUDA(cuMemAllocFromPoolAsync)(&pointer, 8 * MIB, gone, NULL) != CUDA_SUCCESS);
+        expect(0);
+    }
 }
 
 int main(void) {

@@ -1,17 +1,19 @@
 /* Limits that were never readable: nothing is given. Once read, the last good ones stay. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support.h"
 
 static void expect_closed(void) {
     CUcontext context;
-    size_t available, total = 0;
+    size_t available, total = 7;
     CHECK(CUDA(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_ERROR_NOT_PERMITTED);
     CHECK(CUDA(cuCtxCreate_v2)(&context, 0, 0) == CUDA_ERROR_NOT_PERMITTED);
     CHECK(CUDA(cuDeviceTotalMem_v2)(&total, 0) == CUDA_ERROR_NOT_PERMITTED);
     CHECK(CUDA(cuMemGetInfo_v2)(&available, &total) != CUDA_SUCCESS);
+    CHECK(total == 7); /* what the card has isn't told either */
 }
 
 static void change(const char *path, off_t offset, const void *data, size_t size) {
@@ -34,6 +36,21 @@ static void torn_while_running(void) {
     CHECK(try_allocate(SHARE_BYTES) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+static void cut_while_running(void) {
+    context_make(0);
+    CUdeviceptr pointer = allocate(MIB);
+    CHECK(truncate("activity", 0) == 0);
+    release(pointer);
+    CHECK(truncate("limits", 0) == 0);
+    CHECK(try_allocate(SHARE_BYTES - CONTEXT_BYTES) == CUDA_SUCCESS);
+    CHECK(try_allocate(SHARE_BYTES) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void replaced_by_a_pipe(void) {
+    CHECK(unlink("limits") == 0 && mkfifo("limits", 0666) == 0);
+    expect_closed();
+}
+
 int main(void) {
     CHECK(in_child(expect_closed) == 0); /* no file at all */
     files_make();
@@ -54,5 +71,9 @@ int main(void) {
     change("limits", offsetof(struct vcuda_limits_file, header.published), "\0", 1);
     CHECK(in_child(unlisted_card) == 0);
     CHECK(in_child(torn_while_running) == 0);
+    files_make();
+    CHECK(in_child(cut_while_running) == 0);
+    files_make();
+    CHECK(in_child(replaced_by_a_pipe) == 0);
     return 0;
 }

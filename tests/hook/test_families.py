@@ -113,6 +113,22 @@ STEPS = {
         info()  # nobody tells the hook of a close: it looks when it is asked
         stop("released")
     """,
+    "pools that are gone": """
+        pool, pointer = handle(), u64()
+        call("cuMemPoolCreate", byref(pool), POOL)
+        call("cuMemAllocFromPoolAsync", byref(pointer), size(8 * MIB), pool, None)
+        call("cuMemPoolDestroy", pool)
+        stop("its memory stays")
+        call("cuDevicePrimaryCtxRelease_v2", 0)
+        stop("also when the context is released")
+        enter()
+        call("cuMemPoolCreate", byref(pool), POOL)
+        call("cuMemAllocFromPoolAsync", byref(pointer), size(8 * MIB), pool, None)
+        stop("another one")
+        call("cuMemPoolDestroy", pool)
+        call("cuDevicePrimaryCtxReset_v2", 0)
+        stop("both went with the reset")
+    """,
     "contexts": """
         other = handle()
         call("cuCtxCreate_v2", byref(other), 0, 0)

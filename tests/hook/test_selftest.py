@@ -1,7 +1,10 @@
 """gpustack-hook-selftest, read as its user reads it, and as programs do."""
 
+import fcntl
 import json
+import os
 import pathlib
+import struct
 from typing import Any
 
 import pytest
@@ -127,6 +130,34 @@ def test_limits_that_do_not_hold_are_found(container: Container) -> None:
     assert any("cuMemCreate was granted" in problem for problem in report["problems"])
     text = container.run(str(container.program), "--quick").stdout
     assert text.splitlines()[-1] == "The limits do not hold."
+
+
+def test_a_ledger_that_was_written_over_is_said_to_be_and_what_to_do(container: Container) -> None:
+    ledger = container.folder / "ledger"
+    ledger.write_bytes(bytes(ledger.stat().st_size))
+    status, report = report_of(container, "--quick")
+    assert (status, report["holds"]) == (1, False)
+    assert report["problems"][0].startswith("ledger holds no ledger of layout 1: a program of")
+    assert report["problems"][0].endswith("until the container is started anew")
+
+
+def test_a_ledger_that_cannot_be_written_to_is_said_to_be_with_the_reason(
+    container: Container,
+) -> None:
+    (container.folder / "ledger").unlink()
+    (container.folder / "ledger").mkdir()
+    status, report = report_of(container, "--quick")
+    assert (status, report["holds"]) == (1, False)
+    assert report["problems"][0].startswith("ledger can't be opened for writing (Is a directory)")
+
+
+def test_a_ledger_whose_places_are_all_taken_is_said_to_be(container: Container) -> None:
+    whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    with (container.folder / "ledger").open("r+b") as ledger:
+        fcntl.fcntl(ledger, fcntl.F_OFD_SETLK, whole)
+        status, report = report_of(container, "--quick")
+    assert (status, report["holds"], len(report["problems"])) == (1, False, 1)
+    assert "all 256 are taken by other processes of the container" in report["problems"][0]
 
 
 def test_a_card_without_room_for_a_context_is_no_problem(container: Container) -> None:
