@@ -206,9 +206,8 @@ static uint64_t reach(uint64_t *busy_until, uint64_t now, uint64_t until) {
 
 void meter_launch(struct meter *meter, struct meter_keys *keys, const struct meter_work *work,
                   uint64_t charged_ns, uint64_t now, struct meter_turn *turn) {
-    const void *id = stream_id(work);
     struct meter_estimate *estimate = meter_keys_find(keys, work->key, work->threads);
-    struct meter_stream *stream = find_stream(meter, keys, id, now);
+    struct meter_stream *stream = find_stream(meter, keys, stream_id(work), now);
     int place = (int)(stream - meter->streams);
     *turn = (struct meter_turn){.stream = place,
                                 .epoch = stream->epoch,
@@ -243,15 +242,7 @@ void meter_launch(struct meter *meter, struct meter_keys *keys, const struct met
             close_sample(meter, stream, sample);
         }
     }
-}
-
-void meter_was_busy(struct meter *meter, const struct meter_turn *turn) {
-    struct meter_stream *stream = &meter->streams[turn->stream];
-    uint64_t *idle_ns =
-        turn->ends == METER_NONE ? &stream->idle_ns : &meter->samples[turn->ends].idle_ns;
-    if (stream->epoch == turn->epoch) {
-        *idle_ns -= *idle_ns < turn->doubt_ns ? *idle_ns : turn->doubt_ns;
-    }
+    meter_set_out(meter, turn);
 }
 
 void meter_cancel(struct meter *meter, struct meter_keys *keys, const struct meter_turn *turn) {

@@ -13,6 +13,10 @@
  * A neighbour's slice lies within the times of whatever it interrupts. Alone on the card, measured
  * times are taken as they are; beside others, what those can have left of them (meter_keys.h).
  *
+ * A pair on a stream that several threads launch on at the same time may hold launches of others.
+ * It is believed where it says that its own took longer than they were charged, whatever lay in
+ * between; else what was charged stands.
+ *
  * meter.c holds what happens without the driver; callers hold the limiter's lock. meter_events.c
  * makes the driver's calls, with no lock held.
  */
@@ -59,6 +63,8 @@ struct meter_sample {
     bool begun;                 /* the first event is recorded */
     uint64_t gap_ns;            /* from the first event to the launch, on a stream that was idle:
                                    0 where the event still waited for the card then */
+    bool mixed;                 /* other threads' launches may lie in between */
+    uint64_t others_ns;         /* what those were charged */
     bool queued;                /* the stream was busy when the first event was recorded */
     CUevent begin, end;
 };
@@ -76,11 +82,18 @@ struct meter_stream {
     int64_t passed_ns; /* the card's clock at the end of the last pair */
 };
 
+/* By place: launches that were charged, and whose driver's call hasn't returned yet. */
+struct meter_under_way {
+    _Atomic int64_t charged_ns;
+    uint32_t so_far; /* launches, with those that are over */
+};
+
 /* One context of the driver. */
 struct meter {
     struct driver *driver;
     struct meter_stream streams[METER_STREAMS];
     struct meter_sample samples[METER_SAMPLES];
+    struct meter_under_way under_way[METER_STREAMS];
     _Atomic unsigned in_use; /* samples that aren't free */
     uint64_t charged_ns;     /* since the last sample began */
     uint64_t next_ns;        /* and how much of it until the next */
@@ -110,6 +123,8 @@ struct meter_turn {
     int ends;   /* sample to end after it */
     int stale;  /* sample of other work on this stream to end before it */
     uint64_t charged_ns;
+    uint32_t number;   /* on its stream */
+    bool alone;        /* no other launch was under way on the stream when it set out */
     uint64_t begun_at; /* when the first event was recorded */
     uint64_t doubt_ns; /* for how long the stream was idle before, if the estimates are right */
 };
@@ -121,8 +136,12 @@ bool meter_can_measure(const struct meter *meter);
 /* Adds a launch that was charged with `charged_ns`. */
 void meter_launch(struct meter *meter, struct meter_keys *keys, const struct meter_work *work,
                   uint64_t charged_ns, uint64_t now, struct meter_turn *turn);
+/* The driver has returned, and events are recorded: needs no lock. */
+void meter_launched(struct meter *meter, const struct meter_turn *turn);
 /* The stream was busy all the time that the estimates took for idle. */
 void meter_was_busy(struct meter *meter, const struct meter_turn *turn);
+/* Of meter_launch: the launch is under way from now on. */
+void meter_set_out(struct meter *meter, struct meter_turn *turn);
 /* It failed: nothing ran. */
 void meter_cancel(struct meter *meter, struct meter_keys *keys, const struct meter_turn *turn);
 

@@ -72,10 +72,26 @@ static int64_t total_of(const struct meter_stream *stream, const struct meter_sa
     return total;
 }
 
+/* Whether a pair says how long its launches took: `net`, from here on without others'. Of the first
+ * of their kind anything is better than nothing. */
+static bool tells(const struct meter_sample *sample, const struct meter_estimate *estimate,
+                  int64_t *net) {
+    if (!sample->mixed || estimate->measured == 0) {
+        return true;
+    }
+    *net -= (int64_t)(sample->others_ns + (sample->queued ? sample->gap_ns : 0));
+    return *net > (int64_t)sample->charged_ns;
+}
+
 /* The launches between the events: returns what they took, and adds what the correction changes. */
 static int64_t measure(struct meter_keys *keys, const struct meter_sample *sample, int64_t net,
                        struct meter_company company, int64_t *corrected) {
     struct meter_estimate *estimate = meter_keys_find(keys, sample->key, sample->threads);
+    if (!tells(sample, estimate, &net)) {
+        double charged = (double)sample->charged_ns; /* stands, and has the factor in it */
+        *corrected = (int64_t)(charged - charged / company.factor);
+        return (int64_t)sample->charged_ns;
+    }
     uint64_t span = (uint64_t)net / sample->launches;
     uint64_t own = meter_estimate_learn(estimate, span, company.others);
     meter_keys_learn_function(keys, sample->key.function, sample->threads, own);

@@ -233,8 +233,10 @@ void pace_after(struct pace *pace, struct pace_lane *lane, const struct meter_wo
     }
     if (result == CUDA_SUCCESS) {
         meter_events_after(&lane->meter, &pace->keys, &pace->lock, work, &turn->meter);
+        meter_launched(&lane->meter, &turn->meter);
         return;
     }
+    meter_launched(&lane->meter, &turn->meter);
     lock_take(&pace->lock);
     meter_cancel(&lane->meter, &pace->keys, &turn->meter);
     card_of(pace, lane)->charged_ns -= (int64_t)turn->meter.charged_ns;

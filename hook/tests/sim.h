@@ -42,6 +42,7 @@ struct sim_work {
 struct sim_tenant {
     uint32_t percent, burst_percent;
     unsigned processes;
+    unsigned threads; /* of each, by turns on a stream of its own and on one for all; 0: one */
     struct sim_work work;
     uint64_t busy_ns; /* what it had of the card: the truth */
     uint64_t launches;
@@ -86,8 +87,11 @@ struct CUevent_st {
     uint64_t at_ns;
 };
 
+/* A process, or one more thread of one. */
 struct sim_process {
     unsigned tenant;
+    struct sim_process *owner; /* of the limiter, the streams and the slot */
+    unsigned thread;
     struct pace *pace;
     struct pace_lane *lane;
     struct CUstream_st streams[SIM_STREAMS];

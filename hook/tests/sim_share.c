@@ -171,6 +171,11 @@ static void streams_and_processes(void) {
         run.tenant[0].processes = 3;
         snprintf(name, sizeof name, "three processes beside one, %s", works[i].name);
         play(name, &run);
+        work.lengths_ns[work.kinds++] = work.lengths_ns[0] * 3 / 2;
+        run = alike(1, 80, &work);
+        run.tenant[0].threads = 3;
+        snprintf(name, sizeof name, "three threads, %s", works[i].name);
+        play(name, &run);
     }
 }
 

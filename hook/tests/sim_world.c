@@ -65,8 +65,12 @@ static unsigned choose(struct sim_process *process, const struct sim_work *work)
 
 static void launch(struct sim_process *process, const struct sim_work *work, unsigned number) {
     static const char functions[6][64];
-    unsigned kind = choose(process, work);
-    struct CUstream_st *stream = &process->streams[number % work->streams];
+    bool threads = world.run->tenant[process->tenant].threads != 0;
+    unsigned kind = threads ? number % work->kinds : choose(process, work);
+    unsigned place = !threads          ? number % work->streams
+                     : number % 2 == 0 ? process->thread
+                                       : SIM_STREAMS - 1;
+    struct CUstream_st *stream = &process->owner->streams[place];
     struct pace_turn turn = {.counted = false};
     const struct meter_work what = {.key = {.function = functions[work->one_function ? 0 : kind]},
                                     .threads = 1,
@@ -133,14 +137,19 @@ uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
                          entry->credit_ns);
 }
 
-static void start(struct sim_process *process, unsigned tenant, unsigned number) {
+static void start(unsigned tenant, struct sim_process *owner, unsigned thread) {
     static const CUuuid uuid = {.bytes = {1}};
-    *process = (struct sim_process){.tenant = tenant, .random = number * 7919 + 1};
-    process->pace = calloc(1, sizeof *process->pace);
-    process->pace->books = process;
+    struct sim_process *process = &world.processes[world.count];
+    *process = (struct sim_process){.tenant = tenant,
+                                    .owner = owner == NULL ? process : owner,
+                                    .thread = thread,
+                                    .random = world.count * 7919 + 1};
+    world.count++;
+    process->pace = owner == NULL ? calloc(1, sizeof *process->pace) : owner->pace;
+    process->pace->books = process->owner;
     process->stack = malloc(STACK_BYTES);
     const struct seat seat = {
-        .driver = sim_driver(), .handle = (CUcontext)(void *)process, .uuid = uuid};
+        .driver = sim_driver(), .handle = (CUcontext)(void *)process->owner, .uuid = uuid};
     process->lane = pace_lane(process->pace, &seat);
     getcontext(&process->context);
     process->context.uc_stack.ss_sp = process->stack;
@@ -215,13 +224,18 @@ void sim_play(struct sim_run *run) {
         run->tenant[i].busy_ns = 0;
         run->tenant[i].launches = 0;
         for (unsigned k = 0; k < run->tenant[i].processes; k++) {
-            start(&world.processes[world.count], i, world.count);
-            world.count++;
+            struct sim_process *owner = &world.processes[world.count];
+            start(i, NULL, 0);
+            for (unsigned t = 1; t < run->tenant[i].threads; t++) {
+                start(i, owner, t);
+            }
         }
     }
     schedule(BEGIN_NS + run->length_ns);
     for (unsigned i = 0; i < world.count; i++) {
-        free(world.processes[i].pace);
+        if (world.processes[i].owner == &world.processes[i]) {
+            free(world.processes[i].pace);
+        }
         free(world.processes[i].stack);
     }
 }
