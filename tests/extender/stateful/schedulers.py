@@ -74,6 +74,8 @@ class Schedulers:
     def predicates(self, instance: Instance, value: KubeObject) -> None:
         uid = pods.uid(value)
         self._promised.pop(uid, None)
+        if self._without_nodes(value):
+            return
         with self._asking(instance, value):
             found = instance.predicates(value, self._world.nodes)
             if not found:
@@ -101,6 +103,8 @@ class Schedulers:
 
     def cycle(self, instance: Instance, value: KubeObject, where: int = 0) -> None:
         """Find a node and bind the pod, or find pods to end for it."""
+        if self._without_nodes(value):
+            return
         with self._asking(instance, value):
             said = instance.filter(value, self._world.nodes)
             if not said.fitting:
@@ -114,6 +118,14 @@ class Schedulers:
                 if there is not None:
                     assert pods.bound(there) == name, "said to be bound, and isn't"
                     assert pods.cards(there), "said to be bound, and has no cards"
+
+    def _without_nodes(self, value: KubeObject) -> bool:
+        """Where there are none no extender is asked, and the first that comes wakes every pod."""
+        if self._world.nodes:
+            return False
+        self._refuse(value)
+        self.failed.add(pods.uid(value))
+        return True
 
     def _refuse(self, value: KubeObject) -> None:
         """Write down that no node fits."""
