@@ -201,9 +201,7 @@ class Attempt:
             return at, state.uses
         # Which card is which doesn't matter any more.
         uses = state.uses
-        if self._accepts is not None:
-            return at, uses
-        return at, *sorted((uses[i].cores, uses[i].memory_units, self._sizes[i])
+        return at, *sorted((uses[i].cores, uses[i].memory_units, self._marks[i])
                            for i in self._usable)  # fmt: skip
 
     def _beside(self, step: ContainerRequest) -> Node:

@@ -11,6 +11,7 @@ added up the limits of bound pods by their node's label, so a burst of pods coul
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from gpustack.model.avoiding import avoiding
@@ -146,7 +147,7 @@ def within(
             return refusal or first
         allowed = _allowed(quota, usage, namespace, node, without)
         if _within_reach(node, request, allowed):
-            for other in others(node, request, by_policy, allowed):
+            for other in others(node, request, partial(place, policy=policy), allowed):
                 if problem(node, other) is None:
                     return other
             if len(request.containers) > 1:
@@ -156,9 +157,6 @@ def within(
 
     def problem(node: Node, found: Placement) -> Refusal | None:
         return check(quota, usage, namespace, node, found, without=without)
-
-    def by_policy(node: Node, request: PodRequest) -> Placement | Refusal:
-        return place(node, request, policy)
 
     return answer
 
