@@ -39,7 +39,7 @@ class FakeKubeApi:
         self.stopping = False
         self.held = False  # guarded by store.changed
         self.lag_seconds = 0.0
-        self.bookmarks = 0  # counts the calls of send_bookmarks; guarded by store.changed
+        self.bookmarked = 0  # the version of the last send_bookmarks; guarded by store.changed
         self._tls = tls
         self._server = Server(("127.0.0.1", 0), Handler, api=self, tls=tls)
         self._thread = threading.Thread(
@@ -129,9 +129,12 @@ class FakeKubeApi:
             self.store.changed.notify_all()
 
     def send_bookmarks(self) -> None:
-        """Send each watcher that asked for bookmarks one with the newest version."""
+        """Tell the newest version to each watcher that asked for bookmarks and doesn't know it.
+
+        That is also who is just opening its watch: its request is noted before it listens.
+        """
         with self.store.changed:
-            self.bookmarks += 1
+            self.bookmarked = self.store.version
             self.store.changed.notify_all()
 
     def drop_connections(self) -> None:

@@ -217,7 +217,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         store = api.store
         version = int(query.get("resourceVersion") or 0)
         deadline = time.monotonic() + float(query.get("timeoutSeconds") or 3600)
-        bookmarked = api.bookmarks
+        told_version = version  # the watcher's own; ``version`` counts also what it doesn't select
         while time.monotonic() < deadline:
             with store.changed:
                 if api.stopping:
@@ -228,30 +228,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 pending = [] if api.held else list(store.changes_after(version, key[0], key[1]))
                 told = time.monotonic() - api.lag_seconds
                 fresh = [change for change in pending if change.at <= told]
-                newest, bookmark = store.version, api.bookmarks != bookmarked
+                newest = store.version
+                bookmark = not api.held and told_version < api.bookmarked
                 if not fresh and (pending or not bookmark):
                     # The next change, or the time of the oldest one that lags.
                     until = pending[0].at + api.lag_seconds if pending else deadline
                     store.changed.wait(timeout=max(0.0, until - time.monotonic()))
                     continue
             for change in fresh:
-                self._tell(change, *_selectors(query))
+                if self._tell(change, *_selectors(query)):
+                    told_version = change.version
                 version = change.version
-            if bookmark and not api.held and len(fresh) == len(pending):
-                bookmarked = api.bookmarks
+            if bookmark and len(fresh) == len(pending):
+                told_version = newest
                 if query.get("allowWatchBookmarks") == "true":
                     self._event("BOOKMARK", {"metadata": {"resourceVersion": str(newest)}})
                     version = newest
         return None
 
-    def _tell(self, change: Change, field_selector: str, label_selector: str) -> None:
-        """An object that leaves a selector is DELETED for its watcher; one that enters, ADDED."""
+    def _tell(self, change: Change, field_selector: str, label_selector: str) -> bool:
+        """Whether the watcher hears of it: who leaves a selector is DELETED, who enters, ADDED."""
         selectors = (field_selector, label_selector)
         was = change.before is not None and kube_rules.matches(change.before, *selectors)
         now = change.kind != "DELETED" and kube_rules.matches(change.after, *selectors)
         if was or now:
             kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
             self._event(kind, change.after)
+        return was or now
 
     def _event(self, kind: str, value: KubeObject) -> None:
         raw = json.dumps({"type": kind, "object": value}).encode() + b"\n"
