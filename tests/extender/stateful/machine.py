@@ -111,7 +111,7 @@ class Cluster(stateful.RuleBasedStateMachine):
                 self.look(instance)
             # The end of any pod lets those be looked at again that wait for it.
             waiting = {pods.uid(each) for each in self.truth.pods() if pods.nominated(each)}
-            self.ask_again(self.schedulers.failed | waiting)
+            self.ask_again(self.schedulers.unfinished | waiting)
             self.server.clock.seconds += 0.5
         self.end_victims()
         self.instances[0].deliver_all()

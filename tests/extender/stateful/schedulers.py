@@ -32,20 +32,29 @@ class Schedulers:
         self._truth = world.truth
         self._server = world.server
         self._promised: dict[str, tuple[str, float]] = {}  # UID: node, when
-        self.failed: set[str] = set()  # UIDs of pods that got an error; they are asked for again
+        self._failed: set[str] = set()  # UIDs of pods that got an error
+
+    @property
+    def unfinished(self) -> set[str]:
+        """UIDs of pods that a scheduler asks for again by itself, without any event.
+
+        Those that got an error, and those that were promised a node and neither bound nor given
+        up: their scheduler died, and one that starts asks for every pod that waits.
+        """
+        return self._failed | self._promised.keys()
 
     @contextlib.contextmanager
     def _asking(self, instance: Instance, value: KubeObject) -> Iterator[None]:
         """Ask one instance; it may die of it, and give no answer."""
         uid = pods.uid(value)
-        self.failed.discard(uid)
+        self._failed.discard(uid)
         try:
             yield
         except NoAnswer:
-            self.failed.add(uid)
+            self._failed.add(uid)
             self._keeps_nothing(instance, value)
         except Crash as crash:
-            self.failed.add(uid)
+            self._failed.add(uid)
             if crash.args != (instance.caller.name,):
                 raise
             self._world.replace(instance)
@@ -97,7 +106,7 @@ class Schedulers:
         """Something else than the extender refuses the pod after all."""
         if self._promised.pop(pods.uid(value), None):
             self._refuse(value)
-            self.failed.add(pods.uid(value))
+            self._failed.add(pods.uid(value))
 
     # Today's way.
 
@@ -124,7 +133,7 @@ class Schedulers:
         if self._world.nodes:
             return False
         self._refuse(value)
-        self.failed.add(pods.uid(value))
+        self._failed.add(pods.uid(value))
         return True
 
     def _refuse(self, value: KubeObject) -> None:
