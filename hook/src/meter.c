@@ -160,9 +160,11 @@ static void close_sample(struct meter *meter, struct meter_stream *stream,
                          struct meter_sample *sample) {
     sample->unsettled_ns = stream->unsettled_ns;
     sample->idle_ns = stream->idle_ns;
+    sample->late_ns = stream->late_ns;
     sample->idle_total_ns = meter->idle_total_ns;
     stream->unsettled_ns = 0;
     stream->idle_ns = 0;
+    stream->late_ns = 0;
     stream->open = METER_NONE;
     sample->state = METER_CLOSING;
 }
@@ -227,6 +229,9 @@ void meter_launch(struct meter *meter, struct meter_keys *keys, const struct met
         turn->begins = open_sample(meter, keys, place, estimate, now);
     }
     uint64_t idle = extend(&stream->busy_until, now, charged_ns);
+    turn->due_at = stream->busy_until - charged_ns;
+    turn->after_late = stream->late;
+    stream->late = false;
     turn->doubt_ns = idle >= DOUBT_NS ? idle : 0;
     stream->idle_ns += idle;
     meter->idle_total_ns += reach(&meter->busy_until, now, stream->busy_until);
@@ -237,12 +242,26 @@ void meter_launch(struct meter *meter, struct meter_keys *keys, const struct met
         struct meter_sample *sample = &meter->samples[stream->open];
         sample->launches++;
         sample->charged_ns += charged_ns;
+        sample->last_at = now;
         if (sample->launches >= sample->planned) {
             turn->ends = stream->open;
             close_sample(meter, stream, sample);
         }
     }
     meter_set_out(meter, turn);
+}
+
+bool meter_is_late(const struct meter_turn *turn, uint64_t now) {
+    return now > turn->due_at + METER_LATE_NS;
+}
+
+void meter_came_late(struct meter *meter, const struct meter_turn *turn, uint64_t now) {
+    struct meter_stream *stream = &meter->streams[turn->stream];
+    if (stream->epoch == turn->epoch && !meter_waits(meter, turn)) {
+        *(turn->ends == METER_NONE ? &stream->late_ns : &meter->samples[turn->ends].late_ns) +=
+            now - turn->due_at;
+        stream->late = true;
+    }
 }
 
 void meter_cancel(struct meter *meter, struct meter_keys *keys, const struct meter_turn *turn) {

@@ -13,6 +13,10 @@
  * A neighbour's slice lies within the times of whatever it interrupts. Alone on the card, measured
  * times are taken as they are; beside others, what those can have left of them (meter_keys.h).
  *
+ * The processor may be taken away in the midst of all this. A launch that reached its stream late
+ * leaves it idle though the estimates say it was busy, and a pair holds that time; unless a pair
+ * from before still waits for the card. Of what such pairs leave open, what was known counts.
+ *
  * A pair on a stream that several threads launch on at the same time may hold launches of others.
  * It is believed where it says that its own took longer than they were charged, whatever lay in
  * between; else what was charged stands.
@@ -25,10 +29,20 @@
 
 #include <stdatomic.h>
 
+#include "clock.h"
 #include "cuda_launch_abi.h"
 #include "meter_keys.h"
 
-enum { METER_STREAMS = 32, METER_SAMPLES = 32, METER_EMPTY_PAIRS = 4, METER_NONE = -1 };
+enum {
+    METER_STREAMS = 32,
+    METER_SAMPLES = 32,
+    METER_EMPTY_PAIRS = 4,
+    METER_HOLES = 16,
+    METER_NONE = -1
+};
+
+/* A driver that takes longer for a launch had no processor, or no room in its queue. */
+#define METER_LATE_NS (50 * NS_PER_US)
 
 struct driver;
 
@@ -61,6 +75,10 @@ struct meter_sample {
     uint64_t idle_ns;           /* of the stream since the pair before, as far as the host knows */
     uint64_t idle_total_ns;     /* of the whole context until then */
     bool begun;                 /* the first event is recorded */
+    uint64_t late_ns;           /* beyond that: it may have been, where launches came late */
+    uint64_t begun_at;          /* when the first event was recorded */
+    uint64_t last_at;           /* when the last launch was charged */
+    uint64_t doubt_ns;          /* for how long it may have been idle between the events */
     uint64_t gap_ns;            /* from the first event to the launch, on a stream that was idle:
                                    0 where the event still waited for the card then */
     bool mixed;                 /* other threads' launches may lie in between */
@@ -78,6 +96,8 @@ struct meter_stream {
     uint64_t unsettled_ns; /* charged since the last pair */
     uint64_t busy_until;   /* by the estimates */
     uint64_t idle_ns;
+    uint64_t late_ns;  /* as in a sample */
+    bool late;         /* so was the launch before */
     bool placed;       /* `passed_ns` is known */
     int64_t passed_ns; /* the card's clock at the end of the last pair */
 };
@@ -86,6 +106,13 @@ struct meter_stream {
 struct meter_under_way {
     _Atomic int64_t charged_ns;
     uint32_t so_far; /* launches, with those that are over */
+};
+
+/* Time of the card that nothing was settled for yet: so much of what lies before `until`, on the
+ * card's clock, and after the hole before. In a part of it there was nothing to do, by the
+ * estimates. */
+struct meter_hole {
+    int64_t until, ns, idle_ns;
 };
 
 /* One context of the driver. */
@@ -109,9 +136,10 @@ struct meter {
     uint64_t busy_until; /* of all streams, by the estimates */
     uint64_t idle_total_ns;
     int settled_stream;
-    int64_t settled_until;    /* on the card's clock */
-    uint64_t settled_idle_ns; /* idle_total_ns then */
-    int64_t allowance_ns;     /* of the card's clock before that, which nothing was settled for */
+    int64_t settled_until;                /* on the card's clock */
+    uint64_t settled_idle_ns;             /* idle_total_ns then */
+    struct meter_hole holes[METER_HOLES]; /* oldest first */
+    unsigned hole_count;
 };
 
 /* What a launch has to do with the samples, between meter_launch and the driver's return. */
@@ -127,6 +155,8 @@ struct meter_turn {
     bool alone;        /* no other launch was under way on the stream when it set out */
     uint64_t begun_at; /* when the first event was recorded */
     uint64_t doubt_ns; /* for how long the stream was idle before, if the estimates are right */
+    bool after_late;   /* the launch before on its stream came late */
+    uint64_t due_at;   /* when the card can have begun it, if the driver is quick */
 };
 
 /* What a launch is estimated to cost; 0 where neither it nor its function was ever measured. */
@@ -138,6 +168,14 @@ void meter_launch(struct meter *meter, struct meter_keys *keys, const struct met
                   uint64_t charged_ns, uint64_t now, struct meter_turn *turn);
 /* The driver has returned, and events are recorded: needs no lock. */
 void meter_launched(struct meter *meter, const struct meter_turn *turn);
+/* Whether a pair recorded on the launch's stream waits for the card, as far as was looked: then the
+ * stream hasn't run dry since. */
+bool meter_waits(const struct meter *meter, const struct meter_turn *turn);
+/* The driver has returned: whether the launch may have come so late to the card that its stream ran
+ * dry. Then meter_came_late; the processor may have been taken away before the driver passed it on,
+ * or after. */
+bool meter_is_late(const struct meter_turn *turn, uint64_t now);
+void meter_came_late(struct meter *meter, const struct meter_turn *turn, uint64_t now);
 /* The stream was busy all the time that the estimates took for idle. */
 void meter_was_busy(struct meter *meter, const struct meter_turn *turn);
 /* Of meter_launch: the launch is under way from now on. */

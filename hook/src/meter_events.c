@@ -51,18 +51,32 @@ static void fail(struct meter *meter, struct meter_keys *keys, struct lock *lock
 static uint64_t gap_since(const struct meter *meter, const struct meter_sample *sample,
                           uint64_t begun_at) {
     cuEventQuery_fn *query = REAL(meter->driver, cuEventQuery);
-    uint64_t now = clock_now();
-    bool waits = !sample->queued && query != NULL && query(sample->begin) != CUDA_SUCCESS;
-    return waits ? 0 : now - begun_at;
+    uint64_t took = clock_now() - begun_at;
+    bool matters = (!sample->queued || took >= METER_LATE_NS) && query != NULL;
+    return matters && query(sample->begin) != CUDA_SUCCESS ? 0 : took;
+}
+
+/* For how long the card may have had nothing to do between the events of a pair: all the time that
+ * the host took, if that was long and the first event has passed. */
+static uint64_t doubt_of(const struct meter *meter, const struct meter_sample *sample,
+                         struct lock *lock, uint64_t until) {
+    cuEventQuery_fn *query = REAL(meter->driver, cuEventQuery);
+    lock_take(lock); /* another thread may have begun it */
+    uint64_t took = sample->begun && until > sample->begun_at ? until - sample->begun_at : 0;
+    CUevent begin = sample->begin;
+    lock_release(lock);
+    bool matters = took >= METER_LATE_NS && query != NULL;
+    return matters && query(begin) == CUDA_SUCCESS ? took : 0;
 }
 
 /* `begun_at`: when the first event was recorded, if all between it and now was one launch, or, in
  * an empty pair, this call: on a stream that is idle, that is how much later it began. 0: it
  * wasn't. */
 static void end(struct meter *meter, struct meter_keys *keys, struct lock *lock,
-                const struct meter_work *work, int number, uint64_t begun_at) {
+                const struct meter_work *work, int number, uint64_t begun_at, uint64_t until) {
     struct meter_sample *sample = &meter->samples[number];
     uint64_t gap_ns = begun_at == 0 ? 0 : gap_since(meter, sample, begun_at);
+    uint64_t doubt_ns = doubt_of(meter, sample, lock, until);
     if (!record(meter->driver, &sample->end, work)) {
         fail(meter, keys, lock, number);
         return;
@@ -72,6 +86,7 @@ static void end(struct meter *meter, struct meter_keys *keys, struct lock *lock,
     }
     lock_take(lock);
     sample->gap_ns = begun_at == 0 ? sample->gap_ns : gap_ns;
+    sample->doubt_ns = doubt_ns;
     sample->state = METER_PENDING;
     lock_release(lock);
 }
@@ -89,6 +104,7 @@ static void begin(struct meter *meter, struct meter_keys *keys, struct lock *loc
     lock_take(lock);
     sample->queued = queued;
     sample->begun = true;
+    sample->begun_at = turn->begun_at;
     meter->was_idle = meter->was_idle || !queued;
     lock_release(lock);
 }
@@ -102,7 +118,7 @@ static void measure_empty_pair(struct meter *meter, struct meter_keys *keys, str
         fail(meter, keys, lock, number);
         return;
     }
-    end(meter, keys, lock, work, number, clock_now());
+    end(meter, keys, lock, work, number, clock_now(), 0);
 }
 
 void meter_events_before(struct meter *meter, struct meter_keys *keys, struct lock *lock,
@@ -127,7 +143,7 @@ void meter_events_before(struct meter *meter, struct meter_keys *keys, struct lo
             lock_release(lock);
         }
         if (turn->stale != METER_NONE) {
-            end(meter, keys, lock, work, turn->stale, 0);
+            end(meter, keys, lock, work, turn->stale, 0, meter->samples[turn->stale].last_at);
         }
         if (turn->empty != METER_NONE) {
             measure_empty_pair(meter, keys, lock, work, turn->empty);
@@ -147,7 +163,7 @@ void meter_events_after(struct meter *meter, struct meter_keys *keys, struct loc
     uint64_t begun_at = turn->begins == METER_NONE ? 0 : turn->begun_at;
     int mode = capture_mode_exchange(meter->driver, CAPTURE_MODE_RELAXED);
     if (turn->ends != METER_NONE) {
-        end(meter, keys, lock, work, turn->ends, begun_at);
+        end(meter, keys, lock, work, turn->ends, begun_at, clock_now());
     } else if (begun_at != 0) {
         struct meter_sample *sample = &meter->samples[turn->begins];
         uint64_t gap_ns = gap_since(meter, sample, begun_at);

@@ -1,11 +1,9 @@
 /* What a pair of events that has passed says. */
 #include <stddef.h>
+#include <string.h>
 
 #include "clock.h"
 #include "meter.h"
-
-/* What streams that take turns may settle for time that another's pair has passed already. */
-#define ALLOWANCE_MAX_NS ((int64_t)(5 * NS_PER_MS))
 
 /* More no driver takes between two events. */
 #define EMPTY_MAX_NS ((int64_t)(10 * NS_PER_US))
@@ -32,26 +30,68 @@ static void learn_empty_pair(struct meter *meter, int64_t net) {
     }
 }
 
-/* The card's clock doesn't run faster for several streams: at most as much as it has advanced with
- * something to do since this stream's last pair, and that others haven't settled. What one stream
- * settles pair by pair lies one after the other. */
+/* Of a hole, what lies between two moments at most. */
+static int64_t part_of(const struct meter_hole *hole, int64_t from, int64_t until) {
+    int64_t after = greater(0, hole->until - until);
+    return greater(0, lesser(hole->ns - after, lesser(hole->until, until) - from));
+}
+
+/* Settles up to `ns` of the holes between two moments, the latest first: returns how much. Where it
+ * is sure that there was something to do, the estimates' word doesn't count. */
+static int64_t fill_holes(struct meter *meter, int64_t from, int64_t until, int64_t ns, bool sure) {
+    int64_t filled = 0;
+    for (unsigned i = meter->hole_count; i-- > 0;) {
+        struct meter_hole *hole = &meter->holes[i];
+        int64_t most = sure ? hole->ns : hole->ns - hole->idle_ns;
+        int64_t part = lesser(lesser(ns - filled, most), part_of(hole, from, until));
+        hole->ns -= part;
+        hole->idle_ns = lesser(hole->idle_ns, hole->ns);
+        filled += part;
+    }
+    return filled;
+}
+
+/* The two oldest become one where there are too many. */
+static void leave_hole(struct meter *meter, struct meter_hole left) {
+    struct meter_hole *holes = meter->holes;
+    if (left.ns <= 0) {
+        return;
+    }
+    while (meter->hole_count != 0 && holes[meter->hole_count - 1].ns == 0) {
+        meter->hole_count--;
+    }
+    if (meter->hole_count == METER_HOLES) {
+        holes[1].ns += holes[0].ns;
+        holes[1].idle_ns += holes[0].idle_ns;
+        meter->hole_count--;
+        memmove(holes, holes + 1, meter->hole_count * sizeof *holes);
+    }
+    holes[meter->hole_count++] = left;
+}
+
+/* The card's clock doesn't run faster for several streams: what one settles is time that no other
+ * has settled, of that in which there was something to do, since its own last pair. What one stream
+ * settles pair by pair lies one after the other. The last `sure_ns` of it lie right before the
+ * pair's end. */
 static int64_t allow(struct meter *meter, const struct meter_stream *stream,
-                     const struct meter_sample *sample, int64_t clock_ns, int64_t ns) {
-    int64_t advanced = ns;
+                     const struct meter_sample *sample, int64_t clock_ns, int64_t ns,
+                     int64_t sure_ns) {
+    int64_t from = stream->placed ? stream->passed_ns : clock_ns - ns;
+    int64_t most = greater(0, lesser(ns, clock_ns - from)), since = most, idle = 0;
     if (meter->settled_until != 0) {
-        int64_t idle = (int64_t)(sample->idle_total_ns - meter->settled_idle_ns);
-        advanced = greater(0, clock_ns - meter->settled_until - greater(0, idle));
+        since = greater(0, clock_ns - meter->settled_until);
+        idle = greater(0, (int64_t)(sample->idle_total_ns - meter->settled_idle_ns));
+        idle = lesser(idle, greater(0, since - sure_ns));
     }
-    int64_t allowed = advanced + meter->allowance_ns;
+    int64_t settled = lesser(most, since - idle);
+    leave_hole(meter, (struct meter_hole){
+                          .until = clock_ns - settled, .ns = since - settled, .idle_ns = idle});
+    int64_t sure = lesser(most, sure_ns) - settled;
+    settled += fill_holes(meter, clock_ns - sure_ns, clock_ns, greater(0, sure), true);
+    settled += fill_holes(meter, from, clock_ns, most - settled, false);
     if (meter->settled_stream == sample->stream) {
-        allowed = greater(allowed, ns);
+        settled = most;
     }
-    if (stream->placed) {
-        allowed = lesser(allowed, clock_ns - stream->passed_ns);
-    }
-    int64_t settled = lesser(ns, greater(0, allowed));
-    meter->allowance_ns =
-        lesser(ALLOWANCE_MAX_NS, greater(0, advanced + meter->allowance_ns - settled));
     if (clock_ns > meter->settled_until) {
         meter->settled_stream = sample->stream;
         meter->settled_until = clock_ns;
@@ -66,10 +106,24 @@ static int64_t total_of(const struct meter_stream *stream, const struct meter_sa
     int64_t total = (int64_t)(sample->unsettled_ns - sample->charged_ns) + measured;
     if (others == 0 && sample->queued && stream->placed) {
         /* It never ran dry but while the host had launched nothing: then it ran all the time. */
-        int64_t since = passed->clock_ns - stream->passed_ns - (int64_t)sample->idle_ns;
+        int64_t since =
+            passed->clock_ns - stream->passed_ns - (int64_t)(sample->idle_ns + sample->late_ns);
         total = greater(total, since);
     }
     return total;
+}
+
+/* Of the times that the launches can have taken, the nearest to those before. */
+static int64_t likely(const struct meter_sample *sample, const struct meter_estimate *estimate,
+                      int64_t net) {
+    if (sample->doubt_ns == 0) {
+        return net;
+    }
+    int64_t most = net + (int64_t)(sample->queued ? 0 : sample->gap_ns);
+    int64_t least = greater(0, net - (int64_t)(sample->queued ? sample->doubt_ns : 0));
+    int64_t known = estimate->measured == 0 ? (int64_t)sample->charged_ns
+                                            : (int64_t)(estimate->span_ns * sample->launches);
+    return lesser(most, greater(least, known));
 }
 
 /* Whether a pair says how long its launches took: `net`, from here on without others'. Of the first
@@ -77,9 +131,11 @@ static int64_t total_of(const struct meter_stream *stream, const struct meter_sa
 static bool tells(const struct meter_sample *sample, const struct meter_estimate *estimate,
                   int64_t *net) {
     if (!sample->mixed || estimate->measured == 0) {
+        *net = likely(sample, estimate, *net);
         return true;
     }
-    *net -= (int64_t)(sample->others_ns + (sample->queued ? sample->gap_ns : 0));
+    int64_t gap = (int64_t)(sample->queued ? sample->gap_ns : 0);
+    *net -= (int64_t)sample->others_ns + greater(gap, (int64_t)sample->doubt_ns);
     return *net > (int64_t)sample->charged_ns;
 }
 
@@ -110,7 +166,7 @@ static void settle(struct meter *meter, struct meter_keys *keys, const struct me
     int64_t measured = measure(keys, sample, net, company, &corrected);
     stream = current ? stream : &unknown;
     int64_t found = total_of(stream, sample, passed, measured, company.others);
-    int64_t total = allow(meter, stream, sample, passed->clock_ns, found);
+    int64_t total = allow(meter, stream, sample, passed->clock_ns, found, lesser(measured, found));
     stream->placed = true;
     stream->passed_ns = passed->clock_ns;
     bill->charge_ns += total - charged;

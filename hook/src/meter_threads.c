@@ -29,12 +29,26 @@ void meter_launched(struct meter *meter, const struct meter_turn *turn) {
     atomic_fetch_sub(&meter->under_way[turn->stream].charged_ns, (int64_t)turn->charged_ns);
 }
 
+bool meter_waits(const struct meter *meter, const struct meter_turn *turn) {
+    for (int i = 0; i < METER_SAMPLES; i++) {
+        const struct meter_sample *sample = &meter->samples[i];
+        bool recorded = sample->state == METER_PENDING || sample->state == METER_POLLED;
+        if (recorded && sample->stream == turn->stream && sample->epoch == turn->epoch) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void meter_was_busy(struct meter *meter, const struct meter_turn *turn) {
     struct meter_stream *stream = &meter->streams[turn->stream];
     uint64_t *idle_ns =
         turn->ends == METER_NONE ? &stream->idle_ns : &meter->samples[turn->ends].idle_ns;
-    /* Else it may be another thread's launch, just made, that it is busy with. */
-    bool sure = turn->alone && turn->number == meter->under_way[turn->stream].so_far;
+    /* Else it may be another thread's launch, just made, that it is busy with, or the one before,
+     * made late. */
+    bool own =
+        turn->alone && !turn->after_late && turn->number == meter->under_way[turn->stream].so_far;
+    bool sure = own || meter_waits(meter, turn);
     if (sure && stream->epoch == turn->epoch) {
         *idle_ns -= *idle_ns < turn->doubt_ns ? *idle_ns : turn->doubt_ns;
     }

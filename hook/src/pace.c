@@ -231,6 +231,13 @@ void pace_after(struct pace *pace, struct pace_lane *lane, const struct meter_wo
     if (!turn->counted) {
         return;
     }
+    uint64_t now = clock_now();
+    if (meter_is_late(&turn->meter, now)) {
+        poll(pace, lane, now);
+        lock_take(&pace->lock);
+        meter_came_late(&lane->meter, &turn->meter, now);
+        lock_release(&pace->lock);
+    }
     if (result == CUDA_SUCCESS) {
         meter_events_after(&lane->meter, &pace->keys, &pace->lock, work, &turn->meter);
         meter_launched(&lane->meter, &turn->meter);

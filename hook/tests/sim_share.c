@@ -179,6 +179,36 @@ static void streams_and_processes(void) {
     }
 }
 
+/* `threads` 1: by turns on two streams. */
+static void uneven(const struct sim_work *work, unsigned threads, uint32_t percent, bool stalled) {
+    static const char *const how[] = {"one stream", "two streams", "", "three threads"};
+    char name[80];
+    struct sim_run run = alike(1, percent, work);
+    run.tenant[0].threads = threads;
+    run.stall_every_ns = stalled ? 2 * NS_PER_MS : 0;
+    run.stall_ns = 5 * NS_PER_MS;
+    snprintf(name, sizeof name, "%s%s, %s", stalled ? "stalled, " : "", how[threads], work->name);
+    play(name, &run);
+}
+
+/* Short and long kernels on two streams by turns; and a container with less than a third of a
+ * processor, which loses it for 5 ms after some 2 ms, also between a launch's charge and the
+ * driver, or within a pair of events. Launches of 5 us would be more than such a processor can
+ * make; and of one function whose length nobody can know, a queue of a thousand may be too much. */
+static void uneven_programs(void) {
+    for (unsigned i = 1; i < WORKS; i++) {
+        const struct sim_work *work = &works[i];
+        uneven(work, 0, 50, true);
+        uneven(work, 1, 50, false);
+        if (!work->one_function) {
+            uneven(work, 1, 50, true);
+            uneven(work, 1, 90, false);
+            uneven(work, 1, 90, true);
+            uneven(work, 3, 80, true);
+        }
+    }
+}
+
 /* Busy times at every tenth of a second. */
 enum { MARKS = 200 };
 static uint64_t marked[MARKS][SIM_TENANTS];
@@ -294,6 +324,7 @@ int main(int count, char **arguments) {
     equal_tenants(full);
     unequal_tenants();
     streams_and_processes();
+    uneven_programs();
     bursts();
     losses(full);
     return all_fine ? 0 : 1;

@@ -29,8 +29,22 @@ void clock_sleep_until(uint64_t ns) {
     yield();
 }
 
+uint64_t sim_random(struct sim_process *process) {
+    process->random = process->random * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return process->random >> 33;
+}
+
+/* The processor is taken away now and then, wherever the program is. */
+static void stall(struct sim_process *process, uint64_t ns) {
+    uint64_t every = world.run->stall_every_ns;
+    if (every != 0 && sim_random(process) % every < ns) {
+        process->now += world.run->stall_ns;
+    }
+}
+
 void sim_spend(uint64_t ns) {
     world.current->now += ns;
+    stall(world.current, ns);
     if (world.current->now > world.next_other + AHEAD_NS) {
         yield();
     }
@@ -42,11 +56,6 @@ void sim_meet(void) {
     } else {
         sim_card_advance(world.current->now);
     }
-}
-
-uint64_t sim_random(struct sim_process *process) {
-    process->random = process->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return process->random >> 33;
 }
 
 /* A kernel of any kind, such that each kind has the same part of the time. */
