@@ -4,7 +4,8 @@ kube-scheduler asks where a node's totals are short, with the pods that it would
 nothing about single cards, so of the pods that hold cards the fewest are named whose end frees the
 cards that are needed (`model.preemption`). Proposed pods that hold no card stay: what they free,
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
-scheduler would take for an error.
+scheduler would take for an error. So is a node where room comes by itself, because pods end there
+that aren't less important: those can't be named, and nobody else needs to end.
 """
 
 import logging
@@ -103,7 +104,10 @@ class Preempt:
             fits = self._fits(pod, pod.request, node)
             if fits(()):
                 return proposed  # the cards are there; it is something else that the node lacks
-            candidates = self._candidates(pod, name, proposed, budgets)
+            candidates, going = self._candidates(pod, name, proposed, budgets)
+            ending = tuple(each for each in candidates if each.ending)
+            if going and not fits(ending) and fits(ending + going):
+                return None
             found = victims(candidates, fits, most_tries=most_tries)
         return None if found is None else _merged(proposed, candidates, found.pods)
 
@@ -122,20 +126,26 @@ class Preempt:
 
     def _candidates(
         self, pod: PodState, name: str, proposed: Victims, budgets: Collection[Budget]
-    ) -> list[Candidate]:
-        """Return who may end: bound pods of lower priority, and whom the scheduler proposed."""
+    ) -> tuple[list[Candidate], Leaving]:
+        """Return who may end: bound pods of lower priority, and whom the scheduler proposed.
+
+        And beside them those that end though they are as important.
+        """
         held = self._view.holders(name)
-        lower = []
+        lower, going = [], []
         for uid in held.keys() - {pod.uid}:
             holder = self._view.pod(uid)
             if holder is None:
                 continue
             if uid in proposed.uids or (holder.node == name and holder.priority < pod.priority):
                 lower.append(holder)
+            elif holder.node == name and holder.deletion:
+                going.append(holder)
         lower.sort(key=lambda each: (-each.priority, _since(each), each.uid))
         protected = violating(lower, budgets)
-        return [
-            Candidate(
+
+        def candidate(each: PodState) -> Candidate:
+            return Candidate(
                 tenant=Tenant(
                     uid=each.uid,
                     namespace=each.namespace,
@@ -148,8 +158,8 @@ class Preempt:
                 proposed=each.uid in proposed.uids,
                 ending=each.deletion,
             )
-            for each in lower
-        ]
+
+        return [candidate(each) for each in lower], tuple(candidate(each) for each in going)
 
 
 def _since(pod: PodState) -> int:

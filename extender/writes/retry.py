@@ -94,21 +94,25 @@ class Retry:
         """Look at the waiting pods soon: cards may have become free."""
         self._wake.set()
 
+    def tell(self, pod: PodState) -> None:
+        """Wake a pod, and learn what it is like by then: another instance may have bound it."""
+        after = self._writer.write_retry(pod, self._now_ns())
+        if after is not None:
+            self._view.learn_pods([after])
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self._wake.wait(_TICK_SECONDS)
             self._wake.clear()
             try:
                 self._on_tick()
-                due = self._look()
+                for pod in self._look():
+                    self.tell(pod)
+                    if self._stop.wait(1 / _PER_SECOND):
+                        return
             except Exception:
                 # Last line of this thread: without it no pod would ever be woken again.
                 logger.exception("waiting pods could not be looked at")
-                due = []
-            for pod in due:
-                self._writer.write_retry(pod.namespace, pod.name, pod.uid, self._now_ns())
-                if self._stop.wait(1 / _PER_SECOND):
-                    return
             self._stop.wait(_BETWEEN_SECONDS)
 
     def _look(self) -> list[PodState]:

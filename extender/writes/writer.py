@@ -128,15 +128,18 @@ class PodWriter:
         path = f"{_path(pod.namespace, pod.name)}/binding"
         self._client.post(path, body, timeout_seconds=timeout_seconds)
 
-    def write_retry(self, namespace: str, name: str, uid: str, time_ns: int) -> None:
-        """Make the scheduler look at a waiting pod again. Losing one is harmless."""
-        body = {"metadata": {"uid": uid, "annotations": {self._keys.gpu_retry: str(time_ns)}}}
+    def write_retry(self, pod: PodState, time_ns: int) -> PodState | None:
+        """Make the scheduler look at a waiting pod again; returns it then.
+
+        None where that wasn't written, which is harmless.
+        """
         try:
-            self._client.patch(_path(namespace, name), body, timeout_seconds=_RETRY_SECONDS)
+            return self.touch(pod, time_ns, timeout_seconds=_RETRY_SECONDS)
         except kube.KubeError as error:
-            logger.debug("no retry written pod=%s/%s error=%s", namespace, name, error)
+            logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
         except kube.KubeUnavailable as error:
-            logger.warning("no retry written pod=%s/%s error=%s", namespace, name, error)
+            logger.warning("no retry written pod=%s error=%s", pod.full_name, error)
+        return None
 
 
 def _version_of(pod: PodState) -> dict[str, str]:

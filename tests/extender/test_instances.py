@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.wire.extender_bodies import PodName
 from tests.extender.bench import KEYS, Bench, node, pod, serving
 from tests.extender.calls import at_once, bind
 from tests.extender.client import eventually
@@ -82,6 +83,20 @@ def test_a_pod_that_the_first_decided_gets_the_same_cards_from_the_second(
     before = first.annotations("one")
     assert second.ask(created)["NodeNames"] == ["gpu2"]
     assert second.annotations("one")[IDX] == before[IDX]
+
+
+def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(pair: tuple[Bench, Bench]) -> None:
+    first, second = pair
+    first.place("other", 100)  # it has just read all pods, and won't do so again
+    second.place("one", 100)
+    metadata = second.api.get("pods", "one")["metadata"]
+    name = PodName(namespace=metadata["namespace"], name="one", uid=metadata["uid"])
+    waiting = first.service._writer.read(name, timeout_seconds=5)
+    assert waiting is not None
+    assert first.service.view.placement(waiting.uid) is None
+    first.service.retry.tell(waiting)
+    assert first.service.view.placement(waiting.uid) is not None
+    assert first.place("two", 200)["NodeNames"] == ["gpu2"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -135,6 +135,15 @@ def test_who_is_ending_already_goes_before_all_others_and_violates_nothing(bench
     assert found == {"gpu1": {"Pods": [{"UID": leaving}], "NumPDBViolations": 0}}
 
 
+def test_nobody_ends_where_room_comes_with_the_end_of_a_pod_as_important(bench: Bench) -> None:
+    bound(bench, "low", "gpu1", 100)
+    bound(bench, "equal", "gpu1", 100, None, priority=HIGH)
+    urgent = vip(bench, 100)
+    assert preempt(bench, urgent, {"gpu1": ["low"]}) == {"gpu1": ["low"]}
+    bench.sees(bench.end("equal"))
+    assert preempt(bench, urgent, {"gpu1": ["low"]}) == {}
+
+
 def test_the_quota_of_victims_is_free_and_so_is_what_the_pod_holds_itself(bench: Bench) -> None:
     bound(bench, "a", "gpu2", 100)
     bound(bench, "b", "gpu2", 100)

@@ -100,7 +100,7 @@ class Instance:
         """Do what the retry thread does once; returns whom it woke, by UID."""
         woken = []
         for pod in self.service.retry._look():
-            self.service._writer.write_retry(pod.namespace, pod.name, pod.uid, self.now_ns())
+            self.service.retry.tell(pod)
             woken.append(pod.uid)
         return woken
 

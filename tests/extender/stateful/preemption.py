@@ -87,11 +87,13 @@ class Preemptions:
         if truth.in_line(asked.pod, name):
             return
         gone = {pods.uid(asked.pod), *truth.leaving(name)}
+        comes = self._fits(asked, name, gone)  # by itself, with whoever is ending
         fewest = self._fewest(asked, name)
         if fewest is None and ended is not None:
             yield f"no set helps on {name}"
         elif fewest is not None and ended is None:
-            yield f"the end of {fewest} would help on {name}"
+            if not (fewest and comes):
+                yield f"the end of {fewest} would help on {name}"
         elif self._fits(asked, name, {pods.uid(asked.pod)}):
             if list(ended or ()) != list(asked.proposed[name]):
                 yield f"it isn't cards that {name} is short of"
@@ -99,13 +101,20 @@ class Preemptions:
             living = {uid for uid in ended if uid not in gone and self._holds(uid)}
             if not self._fits(asked, name, {pods.uid(asked.pod), *ended}):
                 yield f"there is no room on {name} without them"
-            if len(living) > len(fewest):
+            if len(living) > (0 if comes else len(fewest)):
                 yield f"the end of {fewest} on {name} is enough"
 
     def _fewest(self, asked: Asked, name: str) -> tuple[str, ...] | None:
-        """The fewest pods whose end makes room, beside those that are ending anyway."""
+        """The fewest pods whose end makes room, beside those that are ending anyway.
+
+        Those that are as important can't be named, so kube-scheduler doesn't count on their end.
+        """
         truth = self._truth
-        gone = {pods.uid(asked.pod), *truth.leaving(name)}
+        gone = {pods.uid(asked.pod)} | {
+            uid
+            for uid in truth.leaving(name)
+            if (there := truth.pod(uid)) and pods.priority(there) < pods.priority(asked.pod)
+        }
         lower = [
             pods.uid(each)
             for each in truth.pods()
