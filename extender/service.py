@@ -93,15 +93,16 @@ class Extender:
         self.camera = Camera(self.view, self.answers, self._hosts)
         self.decisions = Decisions(now_ns=now_ns, clock=clock)
         policy = PolicyKeeper(settings.policy, view=self.view, answers=self.answers, clock=clock)
+        self.quotas = Quotas(self.view, deny=settings.quota.deny)
         self.retry = Retry(
             writer=self._writer,
             view=self.view,
             answers=self.answers,
             on_tick=policy.renew,
+            refuses_all=lambda: self.quotas.refuses,
             now_ns=now_ns,
             clock=clock,
         )
-        self.quotas = Quotas(self.view, deny=settings.quota.deny)
         self.budgets = Budgets()
 
     def _compose_watches(

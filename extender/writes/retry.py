@@ -42,14 +42,20 @@ class Retry:
         view: ClusterView,
         answers: Answers,
         on_tick: Callable[[], None] = lambda: None,
+        refuses_all: Callable[[], bool] = lambda: False,
         now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; nothing runs until ``start``, from when ``on_tick`` is called every second."""
+        """Compose; nothing runs until ``start``, from when ``on_tick`` is called every second.
+
+        While ``refuses_all``, nobody is woken: they would be told in vain, perhaps by another
+        instance, before those that it has room for.
+        """
         self._writer = writer
         self._view = view
         self._answers = answers
         self._on_tick = on_tick
+        self._refuses_all = refuses_all
         self._now_ns = now_ns
         self._clock = clock
         self._waiting = WaitingPods(clock)  # guarded by the view's lock
@@ -119,7 +125,7 @@ class Retry:
         """Return the pods to wake now, and note that they are."""
         with self._view.lock:
             self._view.expire()
-            if not len(self._waiting):
+            if not len(self._waiting) or self._refuses_all():
                 return []
             with Room(self._view, self._answers) as room:
                 for uid in self._waiting.told_after(self._clock() - _TAKING_SECONDS):

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from extender.settings import QuotaSource
 from gpustack.model.explanation import Reason
 from tests.cli import snapshots
-from tests.extender.bench import Bench, node, pod, serving
+from tests.extender.bench import KEYS, Bench, node, pod, serving, unschedulable
 from tests.extender.client import eventually
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -108,13 +108,17 @@ def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
 ) -> None:
     api.create("nodes", node("gpu1"))
     api.create("configmaps", snapshots.quota("{"))
+    api.create("pods", pod("waiting", 50, 32) | unschedulable("0/1 nodes are available"))
     source = QuotaSource(namespace=NAMESPACE, name=NAME, deny=True)
     with serving(api, tmp_path, quota=source) as bench:
         assert "quota can't be used" in bench.place("p", 50, 32)["Error"]
         assert bench.ask(bench.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
+        assert bench.service.retry.waiting == 1
+        assert bench.service.retry._look() == []  # there is room, but not from us
         set_quota(bench, {})
         eventually(lambda: not bench.service.quotas.problem)
         assert bench.place("q", 50, 32)["NodeNames"] == ["gpu1"]
+        eventually(lambda: KEYS.gpu_retry in bench.annotations("waiting"))
 
 
 def test_metrics_show_limits_and_use_of_the_listed_namespaces_only(bench: Bench) -> None:

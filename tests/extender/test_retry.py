@@ -33,11 +33,13 @@ class Queue:
 
     def __init__(self, nodes: int = 1, cards: int = 1) -> None:
         self.seconds = 1000.0
+        self.refuses_all = False
         self.view: ClusterView = view(clock=self.clock)
         self.retry = Retry(
             writer=None,  # type: ignore[arg-type]  # looking writes nothing
             view=self.view,
             answers=Answers(self.view),
+            refuses_all=lambda: self.refuses_all,
             clock=self.clock,
         )
         for number in range(nodes):
@@ -155,6 +157,16 @@ def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() 
     assert queue.woken() == []
     queue.seconds += 1.5
     assert queue.woken() == ["b"]
+
+
+def test_an_instance_that_refuses_everybody_wakes_nobody_until_it_no_longer_does() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    queue.end("t0")
+    queue.refuses_all = True
+    assert queue.woken() == []
+    queue.refuses_all = False
+    assert queue.woken() == ["a"]
 
 
 def test_the_highest_priority_goes_first_and_then_who_waits_longest() -> None:

@@ -104,6 +104,10 @@ class Instance:
             woken.append(pod.uid)
         return woken
 
+    def keeps(self, uid: str) -> bool:
+        """Whether it has refused this pod, or taken it over, and would wake it."""
+        return uid in self.service.retry._waiting._where
+
     def busy_with(self, uid: str) -> bool:
         """Whether a request for this pod is under way, which another one would wait for."""
         return uid in self.caller.busy

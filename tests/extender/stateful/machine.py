@@ -128,7 +128,12 @@ class Cluster(stateful.RuleBasedStateMachine):
     def waits_for_a_reason(self, value: KubeObject) -> None:
         leader = self.instances[0].caller
         waits = pods.gated(value) or self.truth.holds(value, surely=False)
-        if waits or leader.no_quota_yet:
+        # Who was refused elsewhere is woken from there, or after a crash by what runs there then;
+        # it doesn't while it refuses everybody. The scheduler's own flush comes to that.
+        elsewhere = any(
+            each.caller.no_quota_yet and each.keeps(pods.uid(value)) for each in self.instances[1:]
+        )
+        if waits or leader.no_quota_yet or elsewhere:
             return
         for name in self.world.nodes:
             total = self.truth.uses(name, surely=False, by=leader)
