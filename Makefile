@@ -98,6 +98,7 @@ bench-build: bench-prepare bundle
 
 .PHONY: system
 system: bench-build ## Molecule scenarios on systemd hosts
+	@$(STEP) system-reset -- molecule destroy  # what a run that was broken off has left
 	@$(STEP) system -- molecule test --all
 
 .PHONY: e2e
