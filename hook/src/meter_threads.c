@@ -5,9 +5,13 @@
  */
 #include "meter.h"
 
+/* Both events are recorded. */
+static bool is_whole(const struct meter_sample *sample) {
+    return sample->state == METER_PENDING || sample->state == METER_POLLED;
+}
+
 static bool is_recorded(const struct meter_sample *sample) {
-    return sample->state == METER_PENDING || sample->state == METER_POLLED ||
-           (sample->state == METER_OPEN && sample->begun);
+    return is_whole(sample) || (sample->state == METER_OPEN && sample->begun);
 }
 
 void meter_set_out(struct meter *meter, struct meter_turn *turn) {
@@ -32,8 +36,7 @@ void meter_launched(struct meter *meter, const struct meter_turn *turn) {
 bool meter_waits(const struct meter *meter, const struct meter_turn *turn) {
     for (int i = 0; i < METER_SAMPLES; i++) {
         const struct meter_sample *sample = &meter->samples[i];
-        bool recorded = sample->state == METER_PENDING || sample->state == METER_POLLED;
-        if (recorded && sample->stream == turn->stream && sample->epoch == turn->epoch) {
+        if (is_whole(sample) && sample->stream == turn->stream && sample->epoch == turn->epoch) {
             return true;
         }
     }

@@ -57,8 +57,7 @@ struct sim_run {
     unsigned lag; /* of NVML's counts when it looks: ticks, up to SIM_LAG_MAX */
     bool drawn;   /* NVML gives a window to one process (sim_agent.c) */
     bool silent;  /* NVML counts nothing by process */
-    /* Each program loses the processor for `stall_ns`, after so much of it on the average; 0: never
-     */
+    /* The processor is taken away for `stall_ns`, on the average after so much of it; 0: never */
     uint64_t stall_every_ns, stall_ns;
     uint64_t length_ns;
     unsigned tenants;
