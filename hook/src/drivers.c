@@ -1,18 +1,49 @@
 #include "drivers.h"
 
+#include <stddef.h>
+
 #include "objects.h"
 
-static const struct {
-    const char *name;
-    enum driver_kind kind;
-} symbols[SYMBOL_COUNT] = {
+/* Texts in one piece and where each begins in it: pointers to them would have to be relocated in
+ * every process, as gates_table.S says of the gates. */
+struct symbol_names {
 #define LOADER_GATE(name)
-#define CUDA_GATE(name, ...) [SYMBOL_##name] = {#name, DRIVER_CUDA},
-#define NVML_GATE(name, ...) [SYMBOL_##name] = {#name, DRIVER_NVML},
-#define CUDA_REAL(name, ...) [SYMBOL_##name] = {#name, DRIVER_CUDA},
-#define NVML_REAL(name, ...) [SYMBOL_##name] = {#name, DRIVER_NVML},
+#define CUDA_GATE(name, ...) char name[sizeof #name];
+#define NVML_GATE CUDA_GATE
+#define CUDA_REAL CUDA_GATE
+#define NVML_REAL CUDA_GATE
+#include "symbols.def"
+#undef CUDA_GATE
+#undef NVML_GATE
+#undef CUDA_REAL
+#undef NVML_REAL
+};
+
+static const struct symbol_names names = {
+#define CUDA_GATE(name, ...) .name = #name,
+#define NVML_GATE CUDA_GATE
+#define CUDA_REAL CUDA_GATE
+#define NVML_REAL CUDA_GATE
+#include "symbols.def"
+#undef CUDA_GATE
+#undef NVML_GATE
+#undef CUDA_REAL
+#undef NVML_REAL
+};
+
+static const struct {
+    uint16_t name, kind;
+} symbols[SYMBOL_COUNT] = {
+#define CUDA_GATE(name, ...) [SYMBOL_##name] = {offsetof(struct symbol_names, name), DRIVER_CUDA},
+#define NVML_GATE(name, ...) [SYMBOL_##name] = {offsetof(struct symbol_names, name), DRIVER_NVML},
+#define CUDA_REAL CUDA_GATE
+#define NVML_REAL NVML_GATE
 #include "symbols.def"
 };
+
+_Static_assert(sizeof names <= UINT16_MAX, "a name's place fits its field");
+
+static const char *name_of(unsigned symbol) { return (const char *)&names + symbols[symbol].name; }
 
 static const char *const sonames[DRIVER_KINDS] = {CUDA_SONAME, NVML_SONAME};
 
@@ -26,7 +57,7 @@ static struct {
 static void driver_fill(struct driver *driver, enum driver_kind kind, const struct object *object) {
     for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
         if (symbols[i].kind == kind) {
-            atomic_store(&driver->real[i], object_symbol(object, symbols[i].name));
+            atomic_store(&driver->real[i], object_symbol(object, name_of(i)));
         }
     }
     atomic_store(&driver->base, object->base);
@@ -127,6 +158,15 @@ void *drivers_route(void *address) {
         }
     }
     return address;
+}
+
+bool drivers_gate(const char *name) {
+    for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
+        if (text_equal(name, name_of(i))) {
+            return gate_address((enum symbol)i, 0) != NULL;
+        }
+    }
+    return false;
 }
 
 bool drivers_own(const void *address) {

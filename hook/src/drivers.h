@@ -78,6 +78,7 @@ struct driver *driver_with(enum driver_kind kind, unsigned number, enum symbol s
 void *drivers_route(void *address);
 /* Looks again which copies are loaded. */
 void drivers_scan(void);
+bool drivers_gate(const char *name);   /* whether a function of this name is gated */
 bool drivers_own(const void *address); /* whether it is an exported gate of ours */
 /* Whether it lies in a copy beyond those that are told apart. */
 bool drivers_is_stray(const void *address);

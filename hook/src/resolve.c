@@ -22,15 +22,6 @@ struct dlsym_answer {
 struct dlsym_answer hook_dlsym_answer(void *handle, const char *name, const char *version,
                                       void *caller);
 
-static const char *const gated_names[] = {
-#define LOADER_GATE(name) #name,
-#define CUDA_GATE(name, ...) #name,
-#define NVML_GATE(name, ...) #name,
-#define CUDA_REAL(...)
-#define NVML_REAL(...)
-#include "symbols.def"
-};
-
 static bool begins(const char *text, const char *prefix) {
     while (*prefix != '\0' && *text == *prefix) {
         text++;
@@ -40,15 +31,10 @@ static bool begins(const char *text, const char *prefix) {
 }
 
 static bool is_gated(const char *name) {
-    if (!begins(name, "cu") && !begins(name, "nvml") && !begins(name, "dl")) {
-        return false;
+    if (begins(name, "dl")) {
+        return text_equal(name, "dlsym") || text_equal(name, "dlvsym");
     }
-    for (unsigned i = 0; i < sizeof gated_names / sizeof *gated_names; i++) {
-        if (text_equal(name, gated_names[i])) {
-            return true;
-        }
-    }
-    return false;
+    return (begins(name, "cu") || begins(name, "nvml")) && drivers_gate(name);
 }
 
 /* libc's function of this name: in libc since glibc 2.34, in libdl before. */

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks what a built hook needs and shows: libc alone, glibc 2.17 at most, the listed names only.
+# Checks what a built hook needs and shows: libc alone, glibc 2.17 at most, the listed names only, and
+# hardly an address to relocate: each process that preloads it pays for each, CUDA or not.
 set -euo pipefail
 
 if [[ $# -ne 2 ]]; then
@@ -45,5 +46,7 @@ listed=$(grep -oE '\b(cu|nvml|dl)[A-Za-z0-9_]*' "$exports" | sort)
 $(diff <(echo "$exported") <(echo "$listed"))"
 
 ! readelf -dW "$library" | grep -qE '\((INIT|FINI)' || complain "$library has constructors"
+addresses=$(readelf -rW "$library" | grep -c _RELATIVE || true)
+[[ $addresses -le 8 ]] || complain "$library: $addresses addresses to relocate, not 8: a table of pointers?"
 [[ $status -eq 0 ]] && echo "ok $1: needs libc alone, glibc <= 2.17, exports what is listed"
 exit "$status"
