@@ -91,12 +91,12 @@ class AskedPods:
             CannotDecide: it is gone, or the API server doesn't answer in time.
         """
         found = self._writer.read(asked, timeout_seconds=deadline.left())
-        if found is None:
+        # Another pod of the name counts, too: somebody else may have given it cards already.
+        there = None if found is None else self._view.add_pod(found)
+        if there is None or there.uid != asked.uid:
             self._view.remove_pod(asked.uid)
-        pod = None if found is None else self._view.add_pod(found)
-        if pod is None:
             raise Gone(f"{asked.namespace}/{asked.name}", asked.uid)
-        return pod
+        return there
 
     def settled(self, pod: PodState, deadline: Deadline) -> PodState:
         """Return the pod once no earlier write about it can come about any more.

@@ -28,7 +28,9 @@ class PodWriter:
         self._reading = reading
 
     def read(self, pod: PodName, *, timeout_seconds: float) -> PodState | None:
-        """Return the pod as the API server has it; None when that pod is gone.
+        """Return the pod of this name as the API server has it; None when there is none.
+
+        It may be another pod than the one that is asked for: its UID tells.
 
         Raises:
             CannotDecide: the API server gave no answer in time, or refused.
@@ -43,8 +45,7 @@ class PodWriter:
                 return None
             name = f"{pod.namespace}/{pod.name}"
             raise CannotDecide("ReadFailed", f"pod {name}: {error}") from error
-        state = self._reading.pod(raw)
-        return state if state.uid == pod.uid else None
+        return self._reading.pod(raw)
 
     def write_decision(
         self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float

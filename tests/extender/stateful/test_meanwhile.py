@@ -13,7 +13,7 @@ from tests.extender.stateful import pods
 from tests.extender.stateful.instance import NoAnswer
 from tests.extender.stateful.machine import Cluster
 from tests.extender.stateful.quotas import FREE
-from tests.extender.stateful.telling import BOTH, CARD, arrived, nothing
+from tests.extender.stateful.telling import BOTH, CARD, SHARE, arrived, nothing
 
 
 @pytest.mark.parametrize("change", ["choose", "delete", "replace"])
@@ -62,6 +62,24 @@ def test_a_pod_that_was_created_again_gets_nothing_of_what_was_asked_for_the_fir
     assert leader.service.view.reservations == 0
     ask(leader, fresh)
     assert pods.text_of(cluster.truth.pods()[0])
+
+
+def test_another_pod_that_has_the_name_by_now_keeps_the_cards_that_a_rival_gave_it(
+    cluster: Cluster,
+) -> None:
+    """Found by the search: the answer was thrown away, because it wasn't of the pod asked for."""
+    leader, rival = cluster.instances
+    value, other = arrived(cluster, CARD), arrived(cluster, SHARE)
+    leader.deliver_all()
+    assert leader.predicates(other, ["n2"])
+    leader.deliver_all()  # from now on it looks at nothing before it decides
+    cluster.users.change(value, "replace")
+    fresh = next(each for each in cluster.truth.pods() if pods.key(each) == pods.key(value))
+    rival.bind(fresh, "n1")
+    with pytest.raises(NoAnswer, match="gone"):
+        leader.predicates(value, ["n1"])
+    assert leader.predicates(arrived(cluster, CARD), ["n1"]) == []
+    cluster.nothing_was_given_twice()
 
 
 def test_a_pod_that_goes_before_it_is_bound_is_forgotten_at_once(cluster: Cluster) -> None:
