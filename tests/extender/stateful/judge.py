@@ -36,7 +36,7 @@ class Decisions:
         before = self._truth.written(pods.uid(pod))
         if before is not None and before.version > known.version:
             self._complain(author, pod, f"an old decision over a newer one: {before}")
-        self._truth.took_effect(author, pod)
+        self._truth.took_effect(author, pod, known.quota)
         self._judge_cards(author, pod, known)
         self._judge_quota(author, pod, known)
         self._judge_turn(author, pod, known)
@@ -107,7 +107,15 @@ class Decisions:
             shown = known.shown.get(f"node-{name}", 0)
             return self._truth.hosts.at(name, max(shown, known.nodes_at))
 
-        used = self._truth.used(pod, host, lambda each: self._must_know(author, each, known))
+        def counts(holder: KubeObject) -> bool:
+            made = self._truth.decision(holder)
+            later = made.author is author and made.version > known.version
+            # This write came late; what its author gave since was held against the quota of then.
+            if later and made.quota != known.quota:
+                return False
+            return self._must_know(author, holder, known)
+
+        used = self._truth.used(pod, host, counts)
         name = next(iter(pods.cards(pod)), ("", 0))[0]
         there = self._host(name, known)
         if no := limit.problem(there, amounts(pods.cards(pod), lambda _: there), used):

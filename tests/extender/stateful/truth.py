@@ -27,12 +27,13 @@ LONGEST_SECONDS = 900.0 + 60.0 + 20.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A decision that took effect: by whom (None for a user), at which version, and when."""
+    """A decision that took effect: by whom (None: a user), at which version, when, by which quota."""
 
     author: Caller | None
     version: int
     at: float
     text: tuple[tuple[str, str], ...]
+    quota: KubeObject | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +58,14 @@ class Truth:
 
     # What is written.
 
-    def took_effect(self, author: Caller, pod: KubeObject) -> None:
-        """Remember who wrote the decision that stands on a pod now."""
+    def took_effect(self, author: Caller, pod: KubeObject, quota: KubeObject | None) -> None:
+        """Remember who wrote the decision that stands on a pod now, knowing which quota."""
         self._of[pods.uid(pod)] = Decided(
             author=author,
             version=pods.version(pod),
             at=self.server.clock.seconds,
             text=pods.text_of(pod),
+            quota=quota,
         )
 
     def doubt(self, author: Caller, call: Call, status: int) -> None:
