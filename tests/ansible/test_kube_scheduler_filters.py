@@ -1,12 +1,13 @@
 """Merging the extender into what a scheduler has keeps the rest, and is quiet when repeated."""
 
-import importlib.util
 import types
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.ansible import layout
+from tests.ansible import plugins
 
 ENTRY = {
     "urlPrefix": "https://127.0.0.1:3456/scheduler",
@@ -19,39 +20,12 @@ NEW = {
     "api_version": "kubescheduler.config.k8s.io/v1",
     "kubeconfig": "/etc/kubernetes/scheduler.conf",
 }
-PATH = "/etc/kubernetes/scheduler-config.yaml"
 
 
 @pytest.fixture(scope="module")
 def filters() -> types.ModuleType:
     """Load the role's plugin as Ansible does: by its path."""
-    path = layout.ROOT / "roles/kube_scheduler/filter_plugins/kube_scheduler.py"
-    spec = importlib.util.spec_from_file_location("kube_scheduler_filters", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def manifest() -> dict[str, Any]:
-    return {
-        "metadata": {"name": "kube-scheduler", "labels": {"tier": "control-plane"}},
-        "spec": {
-            "containers": [
-                {
-                    "name": "kube-scheduler",
-                    "command": ["kube-scheduler", "--leader-elect=true", "--config=/old"],
-                    "volumeMounts": [
-                        {"name": "kubeconfig", "mountPath": "/etc/kubernetes/scheduler.conf"}
-                    ],
-                }
-            ],
-            "volumes": [
-                {"name": "kubeconfig", "hostPath": {"path": "/etc/kubernetes/scheduler.conf"}}
-            ],
-        },
-    }
+    return plugins.load("roles/kube_scheduler/filter_plugins/kube_scheduler.py")
 
 
 def test_a_configuration_made_from_nothing_elects_a_leader_and_looks_at_every_node(
@@ -136,37 +110,47 @@ def test_a_file_is_ours_when_it_calls_our_extender(
     assert filters.has_ours(text, [ENTRY]) is ours
 
 
-def test_a_static_pod_mounts_the_certificates_while_there_are_some(
+numbers = st.fixed_dictionaries({}, optional={"percentageOfNodesToScore": st.integers(0, 100)})
+profiles = st.builds(
+    lambda name, number: {"schedulerName": name, **number}, st.sampled_from("abc"), numbers
+)
+extender = st.fixed_dictionaries({"urlPrefix": st.sampled_from(["http://a", "http://b/c"])})
+configurations = st.builds(
+    lambda number, rest: {"apiVersion": "x/v1", **number, **rest},
+    numbers,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "profiles": st.lists(profiles, unique_by=lambda one: one["schedulerName"]),
+            "extenders": st.lists(extender, unique_by=lambda one: one["urlPrefix"]),
+        },
+    ),
+)
+
+
+@given(found=configurations)
+def test_taking_our_part_out_gives_the_configuration_as_it_was(
+    filters: types.ModuleType, found: dict[str, Any]
+) -> None:
+    merged = filters.with_extender(found, [ENTRY, STEERING], **NEW)
+    assert filters.without_extender(merged, found, [ENTRY, STEERING]) == found
+
+
+def test_what_others_changed_since_stays_when_our_part_goes(filters: types.ModuleType) -> None:
+    found = {"apiVersion": "x/v1", "percentageOfNodesToScore": 30}
+    merged = filters.with_extender(found, [ENTRY], **NEW)
+    merged |= {"apiVersion": "x/v2", "profiles": [{"schedulerName": "new"}]}
+    merged["extenders"].append({"urlPrefix": "http://new"})
+    assert filters.without_extender(merged, found, [ENTRY]) == {
+        "apiVersion": "x/v2",
+        "percentageOfNodesToScore": 30,
+        "profiles": [{"schedulerName": "new"}],
+        "extenders": [{"urlPrefix": "http://new"}],
+    }
+
+
+def test_a_configuration_that_is_not_ours_any_more_is_left_as_it_is(
     filters: types.ModuleType,
 ) -> None:
-    folder = "/etc/gpustack/pki/scheduler"
-    once = filters.with_flags(manifest(), [f"--config={PATH}"], PATH, "content", folder)
-    assert filters.with_flags(once, [f"--config={PATH}"], PATH, "content", folder) == once
-    volume = {"path": folder, "type": "Directory"}
-    assert once["spec"]["volumes"][-1]["hostPath"] == volume
-    without = filters.with_flags(once, [f"--config={PATH}"], PATH, "content")
-    assert filters.CERTIFICATES_VOLUME not in str(without)
-
-
-def test_a_static_pod_gets_flag_mount_and_the_files_checksum(filters: types.ModuleType) -> None:
-    made = filters.with_flags(manifest(), [f"--config={PATH}"], PATH, "content")
-    (container,) = made["spec"]["containers"]
-    assert container["command"] == ["kube-scheduler", "--leader-elect=true", f"--config={PATH}"]
-    assert container["volumeMounts"][-1] == {
-        "name": filters.VOLUME, "mountPath": PATH, "readOnly": True,
-    }  # fmt: skip
-    assert made["spec"]["volumes"][-1]["hostPath"] == {"path": PATH, "type": "File"}
-    assert made["metadata"]["labels"] == {"tier": "control-plane"}
-
-
-def test_a_static_pod_changes_when_the_files_content_does_and_not_otherwise(
-    filters: types.ModuleType,
-) -> None:
-    once = filters.with_flags(manifest(), [f"--config={PATH}"], PATH, "content")
-    assert filters.with_flags(once, [f"--config={PATH}"], PATH, "content") == once
-    assert filters.with_flags(once, [f"--config={PATH}"], PATH, "other") != once
-
-
-def test_a_manifest_without_a_scheduler_is_refused_by_name(filters: types.ModuleType) -> None:
-    with pytest.raises(ValueError, match=r"spec\.containers: none has kube-scheduler"):
-        filters.with_flags({"spec": {"containers": [{"command": ["etcd"]}]}}, [], PATH, "")
+    theirs = {"apiVersion": "x/v2", "percentageOfNodesToScore": 100}
+    assert filters.without_extender(theirs, {"apiVersion": "x/v1"}, [ENTRY]) == theirs

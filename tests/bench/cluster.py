@@ -72,17 +72,21 @@ def use_scheduler(bench: description.Bench, minor: str) -> None:
     Raises:
         BenchError: The other isn't built, has no Policy file, or doesn't start.
     """
-    host = bench.control_plane
     policy = minor == kubernetes.POLICY.minor
     if policy:
         _check_policy(bench)
     start, stop = (POLICY_UNIT, CURRENT_UNIT) if policy else (CURRENT_UNIT, POLICY_UNIT)
-    hosts.output(bench, host, ["systemctl", "disable", "--now", "--quiet", stop])
+    stop_scheduler(bench, stop)
+    hosts.output(bench, bench.control_plane, ["systemctl", "enable", "--now", "--quiet", start])
+    wait_leader(bench, start)
+
+
+def stop_scheduler(bench: description.Bench, unit: str) -> None:
+    """Stop a kube-scheduler, so that the next one leads at once."""
+    hosts.output(bench, bench.control_plane, ["systemctl", "disable", "--now", "--quiet", unit])
     # whoever held the lease is gone: the next one need not wait for it to expire
     kubectl(bench, "delete", "lease", "kube-scheduler", "--namespace=kube-system",
             "--ignore-not-found")  # fmt: skip
-    hosts.output(bench, host, ["systemctl", "enable", "--now", "--quiet", start])
-    _wait_leader(bench, start)
 
 
 def _check_policy(bench: description.Bench) -> None:
@@ -94,8 +98,12 @@ def _check_policy(bench: description.Bench) -> None:
         raise progress.BenchError(f"cp1 has no {POLICY_FILE}: kube-scheduler 1.22 needs it")
 
 
-def _wait_leader(bench: description.Bench, unit: str) -> None:
-    """Wait until the scheduler that was just started leads, so that it schedules."""
+def wait_leader(bench: description.Bench, unit: str) -> None:
+    """Wait until the scheduler that the unit was to start leads, so that it schedules.
+
+    Raises:
+        BenchError: It doesn't; the text says where to look.
+    """
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         holder = subprocess.run(
@@ -107,8 +115,8 @@ def _wait_leader(bench: description.Bench, unit: str) -> None:
             return
         time.sleep(POLL_SECONDS)
     raise progress.BenchError(
-        f"{unit} did not become the leader in {READY_SECONDS} s; look at: python -m tests.bench "
-        f"exec --name {bench.name} cp1 -- journalctl -n 50 -u {unit}"
+        f"the scheduler of {unit} did not become the leader in {READY_SECONDS} s; look at: "
+        f"python -m tests.bench exec --name {bench.name} cp1 -- journalctl -n 50 -u {unit}"
     )
 
 

@@ -53,6 +53,17 @@ def create(
     """
     container = bench.container(host)
     progress.output(create_command(bench, host, image, mounts))
+    copy(bench, host, entries)
+    progress.output(["podman", "start", container])
+
+
+def copy(bench: description.Bench, host: description.Host, entries: list[files.Entry]) -> None:
+    """Put files on a host, running or not.
+
+    Raises:
+        BenchError: podman couldn't.
+    """
+    container = bench.container(host)
     # "podman cp" leaves an empty folder behind in its folder for temporary files
     with tempfile.TemporaryDirectory() as scratch:
         done = subprocess.run(
@@ -62,7 +73,6 @@ def create(
         )  # fmt: skip
     if done.returncode:
         raise progress.BenchError(f"no files for {container}: {done.stderr.decode().strip()}")
-    progress.output(["podman", "start", container])
 
 
 def create_command(

@@ -5,15 +5,11 @@ which is what makes the role's second run quiet.
 """
 
 import copy
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
 
-CHECKSUM_ANNOTATION = "gpustack.io/scheduler-config-sha256"
-VOLUME = "gpustack-scheduler-config"
-CERTIFICATES_VOLUME = "gpustack-scheduler-certificates"
 ALL_NODES = 100  # percent
 
 
@@ -92,66 +88,38 @@ def has_ours(text: str, entries: Sequence[Mapping[str, Any]]) -> bool:
     return bool(ours_among(found.get("extenders") or [], entries))
 
 
-def with_flags(
-    manifest: Mapping[str, Any],
-    flags: Sequence[str],
-    path: str,
-    content: str,
-    certificates: str = "",
+def without_extender(
+    found: Mapping[str, Any], kept: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a static pod's manifest whose scheduler reads the file at `path`.
-
-    The kubelet restarts a static pod when its manifest changes, not when a mounted file does; so
-    the file's checksum stands in an annotation.
+    """Return a configuration without what `with_extender` put there; what others changed stays.
 
     Args:
-        manifest: the Pod as it stands on the host.
-        flags: `--name=value`; each replaces a flag of the same name.
-        path: the file, mounted read-only at the same path.
-        content: what the file holds.
-        certificates: the folder with the scheduler's certificate, mounted in the same way; empty
-            without TLS.
-
-    Raises:
-        ValueError: the manifest has no container that runs kube-scheduler.
+        found: the configuration as it stands on the host.
+        kept: the same as it stood before us.
+        entries: our elements of `extenders`.
     """
-    result: dict[str, Any] = copy.deepcopy(dict(manifest))
-    annotations = result.setdefault("metadata", {}).setdefault("annotations", {})
-    annotations[CHECKSUM_ANNOTATION] = hashlib.sha256(content.encode()).hexdigest()
-    spec = result["spec"]
-    container = scheduler_container(spec)
-    names = {flag.partition("=")[0] for flag in flags}
-    kept = [word for word in container["command"] if word.partition("=")[0] not in names]
-    container["command"] = [*kept, *flags]
-    for name, mounted, kind in (
-        (VOLUME, path, "File"),
-        (CERTIFICATES_VOLUME, certificates, "Directory"),
-    ):
-        mount = {"name": name, "mountPath": mounted, "readOnly": True}
-        volume = {"name": name, "hostPath": {"path": mounted, "type": kind}}
-        container["volumeMounts"] = replaced(
-            container.get("volumeMounts"), mount, keep=bool(mounted)
-        )
-        spec["volumes"] = replaced(spec.get("volumes"), volume, keep=bool(mounted))
+    result: dict[str, Any] = copy.deepcopy(dict(found))
+    if not ours_among(result.get("extenders") or [], entries):
+        return result
+    ours = {place(one) for one in ours_among(result["extenders"], entries)}
+    result["extenders"] = [one for one in result["extenders"] if place(one) not in ours]
+    if not result["extenders"] and "extenders" not in kept:
+        del result["extenders"]
+    _restore_sampling(result, kept)
+    before = {one.get("schedulerName"): one for one in kept.get("profiles") or []}
+    for profile in result.get("profiles") or []:
+        _restore_sampling(profile, before.get(profile.get("schedulerName"), {}))
     return result
 
 
-def scheduler_container(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the container whose command is kube-scheduler."""
-    for container in spec.get("containers") or []:
-        command = container.get("command") or [""]
-        if command[0].rpartition("/")[2] == "kube-scheduler":
-            found: dict[str, Any] = container
-            return found
-    raise ValueError("spec.containers: none has kube-scheduler as command[0]")
-
-
-def replaced(
-    elements: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, keep: bool
-) -> list[Mapping[str, Any]]:
-    """Return named elements with `wanted` as the last one, or without it."""
-    others = [one for one in elements or [] if one.get("name") != wanted["name"]]
-    return [*others, wanted] if keep else others
+def _restore_sampling(found: dict[str, Any], kept: Mapping[str, Any]) -> None:
+    """Give a configuration or a profile its own number back, unless somebody has set another."""
+    if found.get("percentageOfNodesToScore") != ALL_NODES:
+        return
+    if "percentageOfNodesToScore" in kept:
+        found["percentageOfNodesToScore"] = kept["percentageOfNodesToScore"]
+    else:
+        del found["percentageOfNodesToScore"]
 
 
 class FilterModule:
@@ -162,5 +130,5 @@ class FilterModule:
         return {
             "kube_scheduler_with_extender": with_extender,
             "kube_scheduler_has_ours": has_ours,
-            "kube_scheduler_with_flags": with_flags,
+            "kube_scheduler_without_extender": without_extender,
         }

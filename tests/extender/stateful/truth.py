@@ -27,7 +27,7 @@ LONGEST_SECONDS = 900.0 + 60.0 + 20.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A decision that took effect: by whom (None: a user), at which version, when, by which quota."""
+    """A decision that took effect: by whom (None: a user), at which version, when, what quota."""
 
     author: Caller | None
     version: int

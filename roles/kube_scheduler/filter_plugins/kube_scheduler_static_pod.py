@@ -1,0 +1,165 @@
+"""Filters that make a scheduler's static pod read our file, and that take this back.
+
+Pure functions of parsed YAML. `with_flags` is a fixed point, which is what makes the role's second
+run quiet.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+CHECKSUM_ANNOTATION = "gpustack.io/scheduler-config-sha256"
+VOLUME = "gpustack-scheduler-config"
+CERTIFICATES_VOLUME = "gpustack-scheduler-certificates"
+
+
+def with_flags(
+    manifest: Mapping[str, Any],
+    flags: Sequence[str],
+    path: str,
+    content: str,
+    certificates: str = "",
+) -> dict[str, Any]:
+    """Return a static pod's manifest whose scheduler reads the file at `path`.
+
+    The kubelet restarts a static pod when its manifest changes, not when a mounted file does; so
+    the file's checksum stands in an annotation.
+
+    Args:
+        manifest: the Pod as it stands on the host.
+        flags: `--name=value`; each replaces a flag of the same name.
+        path: the file, mounted read-only at the same path.
+        content: what the file holds.
+        certificates: the folder with the scheduler's certificate, mounted in the same way; empty
+            without TLS.
+
+    Raises:
+        ValueError: the manifest has no container that runs kube-scheduler, or that one reads or
+            mounts another file, which would be hidden.
+    """
+    result: dict[str, Any] = copy.deepcopy(dict(manifest))
+    container = scheduler_container(result["spec"])
+    if not is_ours(manifest):
+        _check_flags(container, flags, path)
+    metadata = result.setdefault("metadata", {})
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        CHECKSUM_ANNOTATION: hashlib.sha256(content.encode()).hexdigest(),
+    }
+    container["command"] = [*_without(container["command"], flags), *flags]
+    mount(result["spec"], VOLUME, path, "File")
+    mount(result["spec"], CERTIFICATES_VOLUME, certificates, "Directory")
+    return result
+
+
+def without_flags(
+    manifest: Mapping[str, Any], kept: Mapping[str, Any], flags: Sequence[str]
+) -> dict[str, Any]:
+    """Return a manifest without what `with_flags` put there; what others changed stays.
+
+    Args:
+        manifest: the Pod as it stands on the host; one that isn't ours is returned as it is.
+        kept: the same as it stood before us: its flags of these names come back.
+        flags: all flags that `with_flags` may have set.
+    """
+    result: dict[str, Any] = copy.deepcopy(dict(manifest))
+    if not is_ours(manifest):
+        return result
+    del result["metadata"]["annotations"][CHECKSUM_ANNOTATION]
+    if not result["metadata"]["annotations"] and "annotations" not in kept["metadata"]:
+        del result["metadata"]["annotations"]
+    container = scheduler_container(result["spec"])
+    before = scheduler_container(kept["spec"])["command"]
+    stayed = _without(container["command"], flags)
+    # In their old places where nothing else has changed: then this is the file as it was found.
+    back = [word for word in before if word not in _without(before, flags)]
+    unchanged = stayed == _without(before, flags)
+    container["command"] = list(before) if unchanged else [*stayed, *back]
+    mount(result["spec"], VOLUME, "", "")
+    mount(result["spec"], CERTIFICATES_VOLUME, "", "")
+    for owner, key, old in (
+        (container, "volumeMounts", scheduler_container(kept["spec"])),
+        (result["spec"], "volumes", kept["spec"]),
+    ):
+        if not owner[key] and key not in old:
+            del owner[key]
+    return result
+
+
+def is_ours(manifest: Mapping[str, Any]) -> bool:
+    """Tell whether `with_flags` made this manifest."""
+    return CHECKSUM_ANNOTATION in (manifest.get("metadata", {}).get("annotations") or {})
+
+
+def scheduler_container(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the container whose command is kube-scheduler."""
+    for container in spec.get("containers") or []:
+        command = container.get("command") or [""]
+        if command[0].rpartition("/")[2] == "kube-scheduler":
+            found: dict[str, Any] = container
+            return found
+    raise ValueError("spec.containers: none has kube-scheduler as command[0]")
+
+
+def mount(spec: dict[str, Any], name: str, path: str, kind: str) -> None:
+    """Mount `path` of the host at the same path of the scheduler's container, read-only.
+
+    Nothing is added where the site mounts it itself; an empty path takes our mount away.
+    """
+    container = scheduler_container(spec)
+    volumes = [one for one in spec.get("volumes") or [] if one.get("name") != name]
+    mounts = [one for one in container.get("volumeMounts") or [] if one.get("name") != name]
+    theirs = next((one for one in mounts if path and one.get("mountPath") == path), None)
+    if theirs is not None:
+        _check_mount(theirs, volumes, path)
+    elif path:
+        mounts.append({"name": name, "mountPath": path, "readOnly": True})
+        volumes.append({"name": name, "hostPath": {"path": path, "type": kind}})
+    container["volumeMounts"], spec["volumes"] = mounts, volumes
+
+
+def _check_mount(
+    theirs: Mapping[str, Any], volumes: Sequence[Mapping[str, Any]], path: str
+) -> None:
+    source = next((one for one in volumes if one.get("name") == theirs["name"]), {})
+    found = (source.get("hostPath") or {}).get("path")
+    if found != path:
+        raise ValueError(
+            f"volumeMounts: {theirs['name']} mounts {found or 'something else'} at {path}, where "
+            "the scheduler shall read the host's file of the same path; mount it elsewhere, or "
+            "set kube_scheduler_config_path to a path of its own"
+        )
+
+
+def _check_flags(container: Mapping[str, Any], flags: Sequence[str], path: str) -> None:
+    """Refuse to hide a file that the site wrote for its scheduler."""
+    ours = next(flag for flag in flags if flag.endswith(f"={path}"))
+    name = ours.partition("=")[0]
+    words = [*container["command"], *(container.get("args") or [])]
+    if name in words:
+        raise ValueError(f"command: write {name} and its value as one word, {name}=PATH")
+    found = next((word for word in words if word.startswith(f"{name}=")), ours)
+    if found != ours:
+        raise ValueError(
+            f"command: the scheduler reads {found}, not {path}: set the variable that says "
+            f"{path} (kube_scheduler_config_path or kube_scheduler_policy_path) to that file, "
+            "into which our entries are then merged"
+        )
+
+
+def _without(command: Sequence[str], flags: Sequence[str]) -> list[str]:
+    names = {flag.partition("=")[0] for flag in flags}
+    return [word for word in command if word.partition("=")[0] not in names]
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by the names that templates use."""
+        return {
+            "kube_scheduler_is_ours": is_ours,
+            "kube_scheduler_with_flags": with_flags,
+            "kube_scheduler_without_flags": without_flags,
+        }

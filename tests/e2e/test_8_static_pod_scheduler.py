@@ -1,0 +1,70 @@
+"""A scheduler that is a static pod, as kubeadm makes it: the product comes, works, and goes."""
+
+import collections.abc
+
+import pytest
+import yaml
+
+from tests.bench import description
+from tests.cluster import static_pod, workloads
+from tests.cluster.site import Site
+
+pytestmark = pytest.mark.bench
+
+STATIC = "--extra-vars=kube_scheduler_manager=static_pod"
+ON_CP1 = ("--limit=cp1", STATIC)
+THE_ROLE = (*ON_CP1, "--tags=kube_scheduler")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def found(site: Site) -> collections.abc.Iterator[str]:
+    """Let a static pod schedule while this module runs; give its manifest as it was found."""
+    bench = description.load(site.name)
+    manifest = static_pod.start(bench)
+    yield manifest
+    static_pod.stop(bench)
+
+
+def schedulers(site: Site) -> list[str]:
+    return site.on("cp1", "pgrep", "--list-full", "--exact", "kube-scheduler").splitlines()
+
+
+def test_the_playbook_ends_when_the_new_scheduler_runs_and_that_one_gives_cards(site: Site) -> None:
+    before = schedulers(site)
+    site.playbook("site", *ON_CP1)
+    [after] = schedulers(site)
+    assert after not in before
+    assert "--config=/etc/kubernetes/scheduler-config.yaml" in after
+    site.kubectl.apply(workloads.pod("share", {workloads.CORE: "30", workloads.MEMORY: "8"}))
+    site.running("share")
+    assert site.annotation("share", "tencent.com/predicate-gpu-idx-0") is not None
+
+
+def test_a_second_run_leaves_the_static_pod_alone(site: Site) -> None:
+    before = schedulers(site)
+    recap = site.playbook("site", *THE_ROLE)
+    assert recap["cp1"].changed == 0
+    assert schedulers(site) == before
+
+
+def test_another_setting_of_the_scheduler_restarts_the_static_pod(site: Site) -> None:
+    before = schedulers(site)
+    site.playbook("site", *THE_ROLE, "--extra-vars=kube_scheduler_http_timeout_seconds=11")
+    [after] = schedulers(site)
+    assert after not in before
+
+
+def test_uninstall_leaves_the_manifest_as_it_was_found_and_nothing_else(
+    site: Site, found: str
+) -> None:
+    site.playbook("uninstall", STATIC, "--extra-vars=uninstall_confirmed=true")
+    assert site.on("cp1", "cat", static_pod.MANIFEST) == found
+    [scheduler] = schedulers(site)
+    assert "--config" not in scheduler
+    assert site.traces() == []
+    assert yaml.safe_load(site.on("cp1", "cat", "/etc/kubernetes/scheduler-config.yaml")) == {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+        "leaderElection": {"leaderElect": True},
+    }
