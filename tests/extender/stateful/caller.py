@@ -54,7 +54,7 @@ class Caller:
         self.busy: set[str] = set()  # pods (UID) that it is just asked about
         self.deliver = 0
         self.bookmarks = False
-        self.known: Known | None = None  # when the decision was made that is being written
+        self.known: Known | None = None  # when the decision was made that this request is writing
         self.locked: Callable[[], bool] = lambda: False
         self._watched: dict[str, int] = {}  # how far each watch has come
 

@@ -166,6 +166,7 @@ class Instance:
             self.caller.obliged = self.server.store.version
         uid = pods.uid(pod)
         self.caller.busy.add(uid)
+        outer, self.caller.known = self.caller.known, None
         try:
             if self.service.unready:
                 raise NoAnswer(self.service.unready)
@@ -174,6 +175,7 @@ class Instance:
             raise NoAnswer(str(error)) from error
         finally:
             self.caller.busy.discard(uid)
+            self.caller.known = outer
         return json.loads(answer)
 
 
