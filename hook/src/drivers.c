@@ -4,40 +4,31 @@
 
 #include "objects.h"
 
+#define LOADER_GATE(name)
+#define CUDA_REAL CUDA_GATE
+#define NVML_REAL NVML_GATE
+
 /* Texts in one piece and where each begins in it: pointers to them would have to be relocated in
  * every process, as gates_table.S says of the gates. */
-struct symbol_names {
-#define LOADER_GATE(name)
+#define NVML_GATE CUDA_GATE
 #define CUDA_GATE(name, ...) char name[sizeof #name];
-#define NVML_GATE CUDA_GATE
-#define CUDA_REAL CUDA_GATE
-#define NVML_REAL CUDA_GATE
+struct symbol_names {
 #include "symbols.def"
-#undef CUDA_GATE
-#undef NVML_GATE
-#undef CUDA_REAL
-#undef NVML_REAL
 };
-
-static const struct symbol_names names = {
+#undef CUDA_GATE
 #define CUDA_GATE(name, ...) .name = #name,
-#define NVML_GATE CUDA_GATE
-#define CUDA_REAL CUDA_GATE
-#define NVML_REAL CUDA_GATE
+static const struct symbol_names names = {
 #include "symbols.def"
+};
 #undef CUDA_GATE
 #undef NVML_GATE
-#undef CUDA_REAL
-#undef NVML_REAL
-};
 
+#define PLACE(name, kind) [SYMBOL_##name] = {offsetof(struct symbol_names, name), kind},
+#define CUDA_GATE(name, ...) PLACE(name, DRIVER_CUDA)
+#define NVML_GATE(name, ...) PLACE(name, DRIVER_NVML)
 static const struct {
     uint16_t name, kind;
 } symbols[SYMBOL_COUNT] = {
-#define CUDA_GATE(name, ...) [SYMBOL_##name] = {offsetof(struct symbol_names, name), DRIVER_CUDA},
-#define NVML_GATE(name, ...) [SYMBOL_##name] = {offsetof(struct symbol_names, name), DRIVER_NVML},
-#define CUDA_REAL CUDA_GATE
-#define NVML_REAL NVML_GATE
 #include "symbols.def"
 };
 
