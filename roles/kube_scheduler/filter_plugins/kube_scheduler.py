@@ -48,8 +48,7 @@ def with_extender(
     for profile in result.get("profiles") or []:
         if "percentageOfNodesToScore" in profile:
             profile["percentageOfNodesToScore"] = ALL_NODES
-    ours = {place(one) for one in ours_among(result.get("extenders") or [], entries)}
-    others = [one for one in result.get("extenders") or [] if place(one) not in ours]
+    others = others_among(result.get("extenders") or [], entries)
     binding = [one["urlPrefix"] for one in others if one.get("bindVerb")]
     if binding and any(entry.get("bindVerb") for entry in entries):
         raise ValueError(
@@ -71,6 +70,14 @@ def ours_among(
     managed = {name for entry in entries for name in _managed(entry)}
     places = {place(entry) for entry in entries}
     return [one for one in extenders if _managed(one) & managed or place(one) in places]
+
+
+def others_among(
+    extenders: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return the elements that call somebody else, anywhere but where ours call."""
+    ours = {place(one) for one in ours_among(extenders, entries)}
+    return [one for one in extenders if place(one) not in ours]
 
 
 def place(one: Mapping[str, Any]) -> str:
@@ -99,11 +106,12 @@ def without_extender(
         entries: our elements of `extenders`.
     """
     result: dict[str, Any] = copy.deepcopy(dict(found))
-    if not ours_among(result.get("extenders") or [], entries):
+    extenders = result.get("extenders") or []
+    others = others_among(extenders, entries)
+    if len(others) == len(extenders):
         return result
-    ours = {place(one) for one in ours_among(result["extenders"], entries)}
-    result["extenders"] = [one for one in result["extenders"] if place(one) not in ours]
-    if not result["extenders"] and "extenders" not in kept:
+    result["extenders"] = others
+    if not others and "extenders" not in kept:
         del result["extenders"]
     _restore_sampling(result, kept)
     before = {one.get("schedulerName"): one for one in kept.get("profiles") or []}

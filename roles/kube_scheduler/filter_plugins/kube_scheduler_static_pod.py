@@ -70,16 +70,16 @@ def without_flags(
     if not result["metadata"]["annotations"] and "annotations" not in kept["metadata"]:
         del result["metadata"]["annotations"]
     container = scheduler_container(result["spec"])
-    before = scheduler_container(kept["spec"])["command"]
-    stayed = _without(container["command"], flags)
+    kept_container = scheduler_container(kept["spec"])
+    before = kept_container["command"]
+    others, stayed = _without(before, flags), _without(container["command"], flags)
+    back = [word for word in before if word not in others]
     # In their old places where nothing else has changed: then this is the file as it was found.
-    back = [word for word in before if word not in _without(before, flags)]
-    unchanged = stayed == _without(before, flags)
-    container["command"] = list(before) if unchanged else [*stayed, *back]
+    container["command"] = list(before) if stayed == others else [*stayed, *back]
     mount(result["spec"], VOLUME, "", "")
     mount(result["spec"], CERTIFICATES_VOLUME, "", "")
     for owner, key, old in (
-        (container, "volumeMounts", scheduler_container(kept["spec"])),
+        (container, "volumeMounts", kept_container),
         (result["spec"], "volumes", kept["spec"]),
     ):
         if not owner[key] and key not in old:
