@@ -102,7 +102,8 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         pod: the API's JSON.
     """
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
-    request, problem, decision = _asked(keys, pod)
+    asked = _asked_by(keys, msgspec.json.encode(pods.asking(keys, pod)))
+    request, problem = asked.request, asked.problem
     ours = request is not None or problem is not None
     words, since_ns = _unschedulable(status) if ours else ("", 0)
     return PodState(
@@ -118,9 +119,9 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         nominated=status.get("nominatedNodeName") or "",
         labels=_shared_labels(metadata.get("labels")) if ours else _NO_LABELS,
         request=request,
-        shape=None if request is None else _shape(request),
+        shape=asked.shape,
         problem=problem,
-        decision=decision,
+        decision=None if request is None else _decision(keys, pod, request),
         decision_keys=_decision_keys(keys, pod) if request is not None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
@@ -151,35 +152,42 @@ def older(pod: PodState, known: PodState) -> bool:
     return bool(known.node) and not pod.node
 
 
-def _asked(
-    keys: Keys, pod: Mapping[str, Any]
-) -> tuple[PodRequest | None, BadRequest | None, Decision | None]:
+def _decision(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> Decision | None:
     try:
-        request = pods.parse_request(keys, pod)
-    except BadRequest as problem:
-        return None, problem, None
-    if request is None:
-        return None, None, None
-    request = _shared(request)
-    try:
-        return request, None, annotations.decode_decision(keys, pod, request)
+        return annotations.decode_decision(keys, pod, request)
     except BadAnnotation:
         # What a user wrote is no decision; the agent names it where it matters, at Allocate.
-        return request, None, None
+        return None
 
 
 # A cluster's thousands of pods come from few templates: equal values are kept once.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the pods of one template ask; names as in `PodState`."""
+
+    request: PodRequest | None = None
+    shape: PodRequest | None = None
+    problem: BadRequest | None = None
+
+
+@functools.lru_cache(maxsize=4096)
+def _asked_by(keys: Keys, asking: bytes) -> _Asked:
+    try:
+        request = pods.parse_request(keys, msgspec.json.decode(asking))
+    except BadRequest as problem:
+        return _Asked(problem=problem.with_traceback(None))
+    if request is None:
+        return _Asked()
+    nameless = tuple(replace(container, name="") for container in request.containers)
+    shape = replace(request, containers=nameless)
+    return _Asked(request=_shared(request), shape=_shared(shape))
+
+
 @functools.lru_cache(maxsize=4096)
 def _shared(request: PodRequest) -> PodRequest:
     return request
-
-
-@functools.lru_cache(maxsize=4096)
-def _shape(request: PodRequest) -> PodRequest:
-    nameless = tuple(replace(container, name="") for container in request.containers)
-    return _shared(replace(request, containers=nameless))
 
 
 def _demands(spec: Mapping[str, Any]) -> Demands:

@@ -182,15 +182,16 @@ def _refuse_strangers(keys: Keys, annotations: Mapping[str, str], request: PodRe
 def _containers(
     keys: Keys, annotations: Mapping[str, str], request: PodRequest
 ) -> tuple[ContainerPlacement, ...]:
-    written = {
-        container: _container(keys, annotations, container)
-        for container in request.containers
-        if keys.idx(container.kind, container.index) in annotations
-    }
-    running = tuple(written.values())
+    written = [
+        _container(keys, annotations, asked)
+        if keys.idx(asked.kind, asked.index) in annotations
+        else None
+        for asked in request.containers
+    ]
+    running = tuple(each for each in written if each is not None)
     return tuple(
-        written.get(container) or _inherit(keys, container, running)
-        for container in request.containers
+        each or _inherit(keys, asked, running)
+        for asked, each in zip(request.containers, written, strict=True)
     )
 
 

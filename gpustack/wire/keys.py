@@ -1,5 +1,6 @@
 """Every resource and annotation name, in one place: `DOMAIN/NAME` (contracts.md)."""
 
+import functools
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +9,7 @@ from gpustack.model.request import ContainerKind
 DEFAULT_DOMAIN: Final = "tencent.com"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: each name is put together once
 class Keys:
     """Every resource and annotation name of one domain."""
 
@@ -17,77 +18,77 @@ class Keys:
     def _key(self, name: str) -> str:
         return f"{self.domain}/{name}"
 
-    @property
+    @functools.cached_property
     def vcuda_core(self) -> str:
         """Resource: hundredths of a card."""
         return self._key("vcuda-core")
 
-    @property
+    @functools.cached_property
     def vcuda_memory(self) -> str:
         """Resource: units of 256 MiB."""
         return self._key("vcuda-memory")
 
-    @property
+    @functools.cached_property
     def vcuda_device(self) -> str:
         """Container annotation of the Allocate response: `/dev/nvidia<minor>`, comma-separated."""
         return self._key("vcuda-device")
 
-    @property
+    @functools.cached_property
     def predicate_time(self) -> str:
         """When the decision was made: Unix nanoseconds, decimal."""
         return self._key("predicate-time")
 
-    @property
+    @functools.cached_property
     def predicate_node(self) -> str:
         """Which node was decided."""
         return self._key("predicate-node")
 
-    @property
+    @functools.cached_property
     def gpu_assigned(self) -> str:
         """`false`, then `true` once the agent has verified every container."""
         return self._key("gpu-assigned")
 
-    @property
+    @functools.cached_property
     def gpu_retry(self) -> str:
         """Unix nanoseconds: capacity appeared after this waiting pod was refused."""
         return self._key("gpu-retry")
 
-    @property
+    @functools.cached_property
     def gpu_devices(self) -> str:
         """Node annotation: its cards and links."""
         return self._key("gpu-devices")
 
-    @property
+    @functools.cached_property
     def core_limit(self) -> str:
         """User: percent up to which idle compute may be used."""
         return self._key("vcuda-core-limit")
 
-    @property
+    @functools.cached_property
     def gpu_model(self) -> str:
         """User: acceptable models."""
         return self._key("gpu-model")
 
-    @property
+    @functools.cached_property
     def gpu_uuid(self) -> str:
         """User: acceptable cards."""
         return self._key("gpu-uuid")
 
-    @property
+    @functools.cached_property
     def gpu_topology(self) -> str:
         """User: how the cards of a container must be joined."""
         return self._key("gpu-topology")
 
-    @property
+    @functools.cached_property
     def gpu_placement(self) -> str:
         """User: binpack or spread, over nodes and over cards."""
         return self._key("gpu-placement")
 
-    @property
+    @functools.cached_property
     def idx_prefix(self) -> str:
         """What the keys of all containers' minors begin with."""
         return self._key("predicate-gpu-idx-")
 
-    @property
+    @functools.cached_property
     def uuid_prefix(self) -> str:
         """What the keys of all containers' UUIDs begin with."""
         return self._key("predicate-gpu-uuid-")

@@ -164,11 +164,15 @@ def _body(key: str, text: str) -> Mapping[str, Any]:
 
 def _matrix(key: str, body: Mapping[str, Any], name: str) -> Links:
     tokens: Links = tuple(tuple(row) for row in body.get(name, ()))
-    if tokens:
-        try:
-            check_links(tokens, len(body["devices"]), name)
-        except BadLinks as error:
-            raise BadAnnotation(key, str(error)) from None
+    try:
+        return _checked(tokens, len(body["devices"]), name) if tokens else ()
+    except BadLinks as error:
+        raise BadAnnotation(key, str(error)) from None
+
+
+@functools.lru_cache(maxsize=256)  # a fleet's nodes come in few kinds
+def _checked(tokens: Links, size: int, name: str) -> Links:
+    check_links(tokens, size, name)
     return tokens
 
 

@@ -26,6 +26,7 @@ from gpustack.wire.quantities import parse_whole
 
 _MIRROR: Final = "kubernetes.io/config.mirror"  # the API's image of a static pod
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_CONTAINER_LISTS: Final = ("containers", "initContainers")
 
 
 def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
@@ -53,6 +54,18 @@ def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
         node_strategy=node,
         card_strategy=card,
     )
+
+
+def asking(keys: Keys, pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a pod that `parse_request` reads; the pods of one template share it."""
+    spec, annotations = pod.get("spec") or {}, annotations_of(pod)
+    conditions = (keys.gpu_placement, keys.gpu_model, keys.gpu_uuid, keys.gpu_topology)
+    return {
+        "metadata": {
+            "annotations": {key: annotations[key] for key in conditions if key in annotations}
+        },
+        "spec": {name: spec[name] for name in _CONTAINER_LISTS if spec.get(name)},
+    }
 
 
 def container_names(pod: Mapping[str, Any]) -> tuple[str, ...]:

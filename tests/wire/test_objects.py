@@ -9,10 +9,11 @@ from hypothesis import given
 
 from gpustack.model.device import Node
 from gpustack.model.placement import Placement, place
+from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import objects
 from gpustack.wire.annotations import decode_decision, encode_decision
 from gpustack.wire.nodes import decode_node, encode_devices
-from gpustack.wire.pods import finished, leaving, parse_request
+from gpustack.wire.pods import asking, finished, leaving, parse_request
 from tests.model.clusters import small_pod
 from tests.model.machines import card, dice, grouped
 from tests.wire.api import KEYS, container, pod
@@ -70,6 +71,36 @@ def test_a_pod_says_the_same(rolled: random.Random) -> None:
     whole = written(rolled)
     raw = json.dumps(noisy(rolled, whole)).encode()
     assert said(objects.decode_pod(raw)) == said(whole)
+
+
+def asked(value: Any) -> PodRequest | str | None:
+    try:
+        return parse_request(KEYS, value)
+    except BadRequest as problem:
+        return str(problem)
+
+
+CONDITIONS = {
+    KEYS.gpu_model: ["A100", "!P40", ","],
+    KEYS.gpu_uuid: ["GPU-1", ""],
+    KEYS.gpu_topology: ["nvlink", "odd"],
+    KEYS.gpu_placement: ["spread", "node=spread", "card=odd"],
+}
+
+
+@given(dice)
+def test_a_part_of_a_pod_says_what_it_asks_for(rolled: random.Random) -> None:
+    """Pods that agree in that part are read once."""
+    whole = written(rolled)
+    for key, values in CONDITIONS.items():
+        if rolled.random() < 0.3:
+            whole["metadata"]["annotations"][key] = rolled.choice(values)
+    if rolled.random() < 0.2:
+        whole["spec"]["containers"].append(container("ten", 5, name="odd"))
+    part = json.loads(json.dumps(asking(KEYS, noisy(rolled, whole))))
+    assert asked(part) == asked(whole)
+    assert part.keys() == {"metadata", "spec"}
+    assert not part["metadata"]["annotations"].keys() - CONDITIONS.keys()
 
 
 @given(dice)
