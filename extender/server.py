@@ -18,6 +18,7 @@ from extender.settings import Settings
 from extender.tls import Contexts
 from extender.web.app import create_app
 from extender.web.served import Served
+from extender.web.verbs import Calls
 from extender.worker import Worker
 from gpustack.adapters.systemd import Notifier
 
@@ -40,6 +41,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         settings: what the operator decided.
         contexts: TLS for the next connection; None for plain HTTP.
         service: the extender, in the worker process.
+        calls: what answers the scheduler there.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         self._next_ping = 0.0
         self._status = ""
         self.service: Served | None = None
+        self.calls: Calls | None = None
         self._compose = compose
         super().__init__()
 
@@ -106,6 +109,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         """Start the extender in the worker process and return what it answers with."""
         self.service = self._compose(self.settings)
         self.service.start()
+        self.calls = Calls(self.service)
         settings = self.settings
         return create_app(
             self.service,

@@ -12,6 +12,7 @@ Everything else (signals, pool, keep-alive, graceful stop) is gunicorn's.
 import contextlib
 import errno
 import functools
+import gc
 import io
 import json
 import logging
@@ -19,6 +20,7 @@ import selectors
 import socket
 import ssl
 import sys
+import threading
 import time
 from typing import Any, Final
 
@@ -26,19 +28,26 @@ from gunicorn import http
 from gunicorn.http.errors import NoMoreData
 from gunicorn.workers import gthread
 
-from extender import tls
+from extender import caller, direct, tls
+from extender.arrival import Arrival
 from extender.connection import Connection, Refused
 from extender.settings import is_loopback
 
 logger = logging.getLogger(__name__)
 
-_RECEIVED_BYTES: Final = 1 << 20
 # TLS hands out one record of 16 KiB at a time; so many are taken before others have their turn.
 _RECORDS: Final = 64
 _HANDSHAKE: Final = b"\x16"  # first byte of a TLS record that begins a handshake (RFC 8446, 5.1)
 # A connection that keeps more than this is among those that are closed when memory is short.
 _LARGE_BYTES: Final = 1 << 20
+# How long a thread waits for the next request of the connection that it has just answered: the
+# scheduler's next question comes within a few milliseconds, and through the loop and the pool it
+# would change threads three times. A longer pause costs nothing but the thread.
+_LINGER_SECONDS: Final = 0.05
 _SWITCH_SECONDS: Final = 0.0005
+# Of a list of pods nearly every object stays. Looking for garbage after each 700 of them (Python's
+# own measure) takes a tenth of the first sync and finds nothing.
+_GARBAGE: Final = (50_000, 20, 20)
 _TICK_SECONDS: Final = 0.5  # the loop turns once a second at least, and twice for each request
 _SILENCE_SECONDS: Final = 10.0  # between two lines of the log about the same fault
 _PASSING: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
@@ -52,9 +61,12 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         self._settings = self.app.settings
         self._said: dict[str, float] = {}
         self._next_tick = 0.0
+        # The other half of the threads is there for whoever asks first.
+        self._lingering = threading.BoundedSemaphore(max(1, self.cfg.threads // 2))
         # Threads that read a watch or write to the API server must not keep the scheduler, which
         # asks one question after another, waiting for the interpreter: 5 ms each time by default.
         sys.setswitchinterval(_SWITCH_SECONDS)
+        gc.set_threshold(*_GARBAGE)
 
     def notify(self) -> None:
         """Show the arbiter and systemd that the loop turns; called at each of its turns."""
@@ -110,18 +122,20 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
                 self._refuse(conn, Refused("slow", text, "408 Request Timeout"))
 
     def handle(self, conn: Connection) -> bool:
-        """Answer one request; runs in a thread. Returns whether the connection is kept."""
+        """Answer a request, and those that follow it at once; runs in a thread.
+
+        Returns whether the connection is kept.
+        """
         request = None
         try:
-            conn.sock.settimeout(self._settings.request_seconds)
-            arrived = conn.next_arrival()
-            head, body = arrived.parts
-            conn.parser = http.get_parser(self.cfg, [head], conn.client)
-            request = next(conn.parser)
-            request.body = io.BytesIO(body)
-            if arrived.refused or any(name == "TRANSFER-ENCODING" for name, _ in request.headers):
-                request.force_close()  # where the next request would begin is not known
-            return bool(self.handle_request(request, conn))
+            while True:
+                arrived = conn.next_arrival()
+                conn.sock.settimeout(self._settings.request_seconds)
+                if (kept := self._answer_call(conn, arrived)) is None:
+                    request = self._parse(conn, arrived)
+                    kept = bool(self.handle_request(request, conn))
+                if not kept or not self._follows(conn):
+                    return kept
         except (StopIteration, NoMoreData) as error:
             logger.debug("connection ends client=%s error=%s", conn.client, error)
         except OSError as error:
@@ -129,6 +143,53 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         except Exception as error:  # the last line of this thread, as gunicorn's own
             self.handle_error(request, conn.sock, conn.client, error)
         return False
+
+    def _answer_call(self, conn: Connection, arrived: Arrival) -> bool | None:
+        """Answer a call of the scheduler; None for any other request, and for any other client."""
+        head, body = arrived.parts
+        path, calls = direct.path_of(head), self.app.calls
+        if arrived.refused or calls is None or path not in calls.paths:
+            return None
+        if self._settings.tls is not None and conn.client_name != self._settings.tls.client_name:
+            return None
+        caller.is_on(conn.sock)
+        reply = calls.answer(path, body)
+        kept = bool(self.alive)
+        conn.sock.sendall(direct.response(reply.status, reply.body, kept=kept))
+        return kept
+
+    def _parse(self, conn: Connection, arrived: Arrival) -> http.Request:
+        """Read a request with gunicorn's parser, for the application."""
+        head, body = arrived.parts
+        conn.parser = http.get_parser(self.cfg, [head], conn.client)
+        request = next(conn.parser)
+        request.body = io.BytesIO(body)
+        if arrived.refused or any(name == "TRANSFER-ENCODING" for name, _ in request.headers):
+            request.force_close()  # where the next request would begin is not known
+        return request
+
+    def _follows(self, conn: Connection) -> bool:
+        """Wait a moment for the next request; False where it, or its rest, is left to the loop.
+
+        Raises:
+            OSError: the client has closed the connection.
+        """
+        if not self._lingering.acquire(blocking=False):
+            return False
+        try:
+            until = time.monotonic() + _LINGER_SECONDS
+            while self.alive and not conn.arrival.complete:
+                left = until - time.monotonic()
+                # Whoever waits for a word, and whatever is large, the loop knows how to treat.
+                if left <= 0 or conn.arrival.continuable or conn.arrival.kept_bytes > _LARGE_BYTES:
+                    return False
+                conn.sock.settimeout(left)
+                conn.receive()
+            return bool(conn.arrival.complete)
+        except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
+            return False
+        finally:
+            self._lingering.release()
 
     def _await(self, conn: Connection) -> None:
         conn.timeout = time.monotonic() + self._settings.request_seconds
@@ -188,16 +249,15 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         """Take what has come; True when the request is complete."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             for _ in range(_RECORDS):
+                self._look_at(conn)
                 if conn.arrival.complete:
                     return True
-                self._receive_some(conn)
+                conn.receive()
         self._spare_memory(conn)
         return bool(conn.arrival.complete)
 
-    def _receive_some(self, conn: Connection) -> None:
-        if not (data := conn.sock.recv(_RECEIVED_BYTES)):
-            raise OSError("closed by the client")
-        conn.arrival.take(data)
+    def _look_at(self, conn: Connection) -> None:
+        """Refuse a head without an end; tell who waits for it to go on."""
         if conn.arrival.too_long:
             status = "431 Request Header Fields Too Large"
             raise Refused("head_too_long", "the request's headers are too long", status)

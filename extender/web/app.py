@@ -15,8 +15,6 @@ import werkzeug.exceptions
 from extender import caller, tls
 from extender.web.served import Served
 from extender.web.views import blueprint
-from gpustack.model.errors import GpustackError
-from gpustack.wire import extender_bodies as bodies
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +37,6 @@ def create_app(service: Served, *, request_limit_bytes: int, client_name: str = 
     if client_name:
         app.before_request(functools.partial(_check_client, client_name))
     app.register_blueprint(blueprint(service))
-    app.register_error_handler(bodies.BadBody, _bad_body)
-    app.register_error_handler(GpustackError, _known)
     app.register_error_handler(werkzeug.exceptions.HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
     return app
@@ -80,21 +76,9 @@ def _check_client(client_name: str) -> flask.Response | None:
     return _error(text, 403)
 
 
-def _json(body: bytes, status: int) -> flask.Response:
-    return flask.Response(body, status=status, mimetype="application/json")
-
-
 def _error(text: str, status: int) -> flask.Response:
-    return _json(json.dumps({"Error": text}).encode(), status)
-
-
-def _bad_body(error: bodies.BadBody) -> flask.Response:
-    return _error(str(error), 400)
-
-
-def _known(error: GpustackError) -> flask.Response:
-    logger.warning("no answer path=%s error=%s", flask.request.path, error)
-    return _json(bodies.encode_filter_error(f"gpustack: {error}"), 200)
+    body = json.dumps({"Error": text})
+    return flask.Response(body, status=status, mimetype="application/json")
 
 
 def _http(error: werkzeug.exceptions.HTTPException) -> flask.Response:

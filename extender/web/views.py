@@ -11,7 +11,7 @@ def blueprint(service: Served) -> flask.Blueprint:
     """Return the routes that answer for ``service``."""
     routes = flask.Blueprint("extender", __name__)
 
-    for each in (verbs.blueprint(service), api.blueprint(service), page.blueprint()):
+    for each in (verbs.blueprint(verbs.Calls(service)), api.blueprint(service), page.blueprint()):
         routes.register_blueprint(each)
 
     @routes.get("/version")

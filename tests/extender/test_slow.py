@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -184,6 +186,69 @@ def test_requests_that_come_together_are_answered_one_after_another(served: Proc
     with served.connect() as connection:
         connection.sendall(one + one + last)
         assert read_all(connection).count(b"HTTP/1.1 200 OK") == 3
+
+
+def read_one(answers: IO[bytes]) -> int:
+    """Take one answer off a connection that is kept; returns its status."""
+    status, length = int(answers.readline().split()[1]), 0
+    while (line := answers.readline()) != b"\r\n":
+        name, _, value = line.partition(b":")
+        length = int(value) if name.lower() == b"content-length" else length
+    assert len(answers.read(length)) == length
+    return status
+
+
+def test_a_scheduler_asks_on_one_connection_as_fast_or_as_slowly_as_it_likes(
+    served: Process,
+) -> None:
+    """Answered at once, from a thread that waits for it, or after a pause, from the loop."""
+    call = post(b"{}")
+    with served.connect() as connection, connection.makefile("rb") as answers:
+        for pause in (0, 0, REQUEST_SECONDS / 4, 0):
+            connection.sendall(call[:-1])
+            assert not select.select([connection], [], [], pause)[0]
+            connection.sendall(call[-1:] + call)
+            assert [read_one(answers), read_one(answers)] == [400, 400]
+
+
+def test_kept_connections_hold_no_threads(served: Process) -> None:
+    with contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(served.connect()) for _ in range(MANY)]
+        for _ in range(2):
+            for connection in kept:
+                connection.sendall(post(b"{}"))
+            for connection in kept:
+                with connection.makefile("rb") as answers:
+                    assert read_one(answers) == 400
+            assert alive(served)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (HEAD.replace(b"1000", b"9" * 30) + b"\r\n", b"413"),
+        (HEAD + b"Expect: 100-continue\r\n\r\n", b"100"),
+        (HEAD, b"408"),
+    ],
+)
+def test_what_follows_a_call_is_treated_as_if_it_came_first(
+    served: Process, head: bytes, status: bytes
+) -> None:
+    with served.connect() as connection, connection.makefile("rb") as answers:
+        connection.sendall(post(b"{}"))
+        assert read_one(answers) == 400
+        connection.sendall(head)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_client_that_goes_after_an_answer_is_let_go(served: Process) -> None:
+    with served.connect() as connection, connection.makefile("rb") as answers:
+        connection.sendall(post(b"{}"))
+        assert read_one(answers) == 400
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
 
 
 def test_who_waits_for_100_continue_is_told_to_go_on(served: Process) -> None:
