@@ -1,32 +1,21 @@
 """Pods a second, end to end, by a real kube-scheduler with and without the extender."""
 
 import contextlib
-import dataclasses
 import time
+import urllib.parse
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from gpustack.adapters.kube import KubeClient, Watcher
+from tests.bench import kubernetes
+from tests.cluster.kubectl import Kubectl
 from tests.control_plane import fleet, plane
 
 _LONGEST_SECONDS = 300.0
 _LABEL = "batch"
 # Each pod asks little, so that by its totals and by its cards every node has room.
 _CORES, _UNITS = 10, 16
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """How long a batch took, from the first pod that was bound to the last."""
-
-    pods: int
-    seconds: float
-
-    @property
-    def per_second(self) -> float:
-        """Pods bound a second."""
-        return (self.pods - 1) / self.seconds
 
 
 class _Metadata(msgspec.Struct):
@@ -63,8 +52,8 @@ def measure(
     name: str,
     pods: int,
     configuration: Mapping[str, object],
-) -> Rate:
-    """Let a scheduler bind a batch of waiting pods.
+) -> float:
+    """Let a scheduler bind a batch of waiting pods; returns how many a second, first to last.
 
     Args:
         control: the control plane.
@@ -88,7 +77,16 @@ def measure(
             assert time.monotonic() < deadline, f"{len(bindings.seen)} of {pods} pods were bound"
             time.sleep(0.05)
     times = bindings.seen.values()
-    return Rate(pods=pods, seconds=max(times) - min(times))
+    _delete(control, name)
+    return (pods - 1) / (max(times) - min(times))
+
+
+def _delete(control: plane.ControlPlane, batch: str) -> None:
+    """Delete a batch, so that the next one meets the same cluster."""
+    selector = urllib.parse.urlencode({"labelSelector": f"{_LABEL}={batch}"})
+    pods = f"/api/v1/namespaces/default/pods?{selector}&gracePeriodSeconds=0"
+    kubectl = Kubectl(binary=kubernetes.CURRENT.bin / "kubectl", kubeconfig=control.admin)
+    kubectl.run("delete", f"--raw={pods}", seconds=_LONGEST_SECONDS)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 // Least is an extender that decides nothing: every node will do, and a pod is bound where the
 // scheduler says, with annotations as long as a decision's. It serves plain HTTP, keeps no state and
-// reads no more of a body than it has to. What kube-scheduler reaches with it is the most that any
-// extender behind the same entry can reach on the machine.
+// reads no more of a body than it has to. What kube-scheduler reaches with it says how much of an
+// extender's price is the scheduler's own.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"strconv"
 )
 
 var namesField = []byte(`"NodeNames":`)
@@ -39,24 +40,33 @@ func filter(answer http.ResponseWriter, request *http.Request) {
 		http.Error(answer, err.Error(), http.StatusBadRequest)
 		return
 	}
-	fmt.Fprintf(answer, `{"NodeNames":%s}`, list)
+	send(answer, fmt.Appendf(nil, `{"NodeNames":%s}`, list))
 }
 
 func prioritize(answer http.ResponseWriter, request *http.Request) {
-	var hosts []string
 	list, err := names(request)
-	if err == nil {
-		err = json.Unmarshal(list, &hosts)
-	}
 	if err != nil {
 		http.Error(answer, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var text bytes.Buffer
-	for at, host := range hosts {
-		fmt.Fprintf(&text, `,{"Host":%q,"Score":%d}`, host, at%11)
+	text := make([]byte, 0, 4*len(list))
+	separator := byte('[')
+	for host := range bytes.SplitSeq(bytes.Trim(list, "[]"), []byte(",")) {
+		text = append(text, separator)
+		text = append(text, `{"Host":`...)
+		text = append(text, host...)
+		text = append(text, `,"Score":1}`...)
+		separator = ','
 	}
-	fmt.Fprintf(answer, "[%s]", bytes.TrimPrefix(text.Bytes(), []byte(",")))
+	send(answer, append(text, ']'))
+}
+
+// send answers with a length: the scheduler keeps the connection, and reads as much as there is.
+func send(answer http.ResponseWriter, body []byte) {
+	answer.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if _, err := answer.Write(body); err != nil {
+		log.Print(err)
+	}
 }
 
 const binding = `{"apiVersion":"v1","kind":"Binding","metadata":{"name":%[1]q,"namespace":%[2]q,` +
