@@ -115,9 +115,7 @@ class Holdings:
             base = self._bases.get(name)
             if base is None:
                 return None
-            for placement in self.holders(name).values():
-                base = apply(base, placement)
-            self._current[name] = base
+            self._current[name] = apply(base, *self.holders(name).values())
         return self._current[name]
 
     def node_without(self, name: str, uids: Collection[str]) -> Node | None:

@@ -4,6 +4,8 @@ Refusals are such that preemption can't solve (`preempt` is asked where a node's
 in fixed words, so that `kubectl describe pod` groups nodes by reason.
 """
 
+import itertools
+import operator
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -84,7 +86,10 @@ def _result(args: FilterArgs, answers: Mapping[str, Answer], awaited: str = "") 
     A pod whose victims are still ending on its nominated node would be let loose on other nodes'
     pods if that node were said to be beyond help; the scheduler then waits for the victims.
     """
-    words = {name: each.words for name, each in answers.items() if each.reason is not None}
-    fitting = [name for name in answers if name not in words] if words else answers
+    # Thousands of nodes share a few answers: no line of Python is run for those that fit.
+    refusals = {each: each.words for each in set(answers.values()) if each.reason is not None}
+    refused = list(map(refusals.__contains__, answers.values()))
+    words = {name: refusals[answers[name]] for name in itertools.compress(answers, refused)}
+    fitting = itertools.compress(answers, map(operator.not_, refused))
     failed = {awaited: words.pop(awaited)} if awaited and awaited in words else {}
     return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=words)

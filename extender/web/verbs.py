@@ -7,7 +7,7 @@ preempt has none, so an error is a 503 there, and the scheduler ends no pod.
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -36,7 +36,11 @@ _Call = Callable[[bytes], Reply]
 
 
 class Calls:
-    """Answers the scheduler's calls, whichever way they have come."""
+    """Answers the scheduler's calls, whichever way they have come.
+
+    Attributes:
+        paths: the paths that are answered.
+    """
 
     def __init__(self, service: Served) -> None:
         self._service = service
@@ -52,11 +56,7 @@ class Calls:
                 "preempt", bodies.decode_preemption_args, service.preempt, _unavailable
             ),
         }
-
-    @property
-    def paths(self) -> Collection[str]:
-        """The paths that are answered."""
-        return [_PREFIX + path for path in self._calls]
+        self.paths: Final = frozenset(_PREFIX + path for path in self._calls)
 
     def answer(self, path: str, body: bytes) -> Reply:
         """Answer a call; what goes wrong is in the answer.

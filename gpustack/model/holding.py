@@ -106,11 +106,12 @@ def sidecars_before(
     ]
 
 
-def apply(node: Node, placement: Placement) -> Node:
-    """Return the node after the pod took its cards. Over-commit is counted, never dropped."""
+def apply(node: Node, *placements: Placement) -> Node:
+    """Return the node after these pods took its cards. Over-commit is counted, never dropped."""
     uses = list(node.uses)
-    for index, use in holds(node, placement).items():
-        uses[index] = uses[index] + use
+    for placement in placements:
+        for index, use in holds(node, placement).items():
+            uses[index] = uses[index] + use
     return node.with_uses(tuple(uses))
 
 
