@@ -56,4 +56,4 @@ def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(
     # It hasn't gone blind: things happened that there was something to say of.
     judged = Cluster.judged - judged
     assert judged["decisions"] >= 1_000
-    assert judged["preemptions"] >= 25  # 49 to 70 were seen
+    assert judged["preemptions"] >= 25  # 49 and more were seen
