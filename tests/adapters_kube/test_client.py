@@ -1,6 +1,7 @@
 """KubeClient against the fake API server, over real sockets."""
 
 import base64
+import contextlib
 import datetime
 import ipaddress
 import ssl
@@ -86,6 +87,20 @@ def test_a_read_is_asked_again_when_its_connection_was_closed(
     client.get(POD)
     api.faults.drop("GET", POD)
     assert client.get(POD)["metadata"]["name"] == "one"
+
+
+@pytest.mark.parametrize(("times", "opened"), [(1, True), (2, False)])
+def test_a_watch_is_asked_for_again_when_its_connection_was_closed(
+    api: FakeKubeApi, client: kube.KubeClient, times: int, opened: bool
+) -> None:
+    client.get("/api/v1/pods")
+    api.faults.drop("GET", "/pods$", times=times)
+    params = {"watch": "1", "timeoutSeconds": "1"}
+    with contextlib.ExitStack() as stack:
+        if not opened:
+            stack.enter_context(pytest.raises(kube.KubeUnavailable, match="GET /api/v1/pods"))
+        stream = client.stream("/api/v1/pods", params, idle_seconds=5)
+        assert stack.enter_context(stream).status == 200
 
 
 def test_a_no_to_a_change_that_was_sent_twice_is_not_the_last_word(

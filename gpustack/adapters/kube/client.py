@@ -160,7 +160,7 @@ class KubeClient:
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=idle_seconds)
         response = None
         try:
-            response = self._send("GET", path, params=params, timeout=timeout, preload=False)
+            response = self._open(path, params, timeout)
             if response.status >= 400:
                 raise _refusal(response.status, response.read())
             yield response
@@ -170,6 +170,15 @@ class KubeClient:
             if response is not None:
                 # Not back into the pool: the rest of the answer is never read.
                 response.close()
+
+    def _open(
+        self, path: str, params: Mapping[str, str], timeout: urllib3.Timeout
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            return self._send("GET", path, params=params, timeout=timeout, preload=False)
+        except urllib3.exceptions.ProtocolError:  # as in _request: it lay idle in the pool
+            logger.debug("connection was closed, asking again method=GET path=%s", path)
+            return self._send("GET", path, params=params, timeout=timeout, preload=False)
 
     def _request(
         self,
