@@ -47,7 +47,7 @@ _LINGER_SECONDS: Final = 0.05
 _SWITCH_SECONDS: Final = 0.0005
 # Of a list of pods nearly every object stays. Looking for garbage after each 700 of them (Python's
 # own measure) takes a tenth of the first sync and finds nothing.
-_GARBAGE: Final = (50_000, 20, 20)
+_GARBAGE: Final = (20_000, 5, 20)
 _TICK_SECONDS: Final = 0.5  # the loop turns once a second at least, and twice for each request
 _SILENCE_SECONDS: Final = 10.0  # between two lines of the log about the same fault
 _PASSING: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
