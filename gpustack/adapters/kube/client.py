@@ -160,7 +160,7 @@ class KubeClient:
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=idle_seconds)
         response = None
         try:
-            response = self._open(path, params, timeout)
+            response, _ = self._ask("GET", path, params=params, timeout=timeout, preload=False)
             if response.status >= 400:
                 raise _refusal(response.status, response.read())
             yield response
@@ -170,15 +170,6 @@ class KubeClient:
             if response is not None:
                 # Not back into the pool: the rest of the answer is never read.
                 response.close()
-
-    def _open(
-        self, path: str, params: Mapping[str, str], timeout: urllib3.Timeout
-    ) -> urllib3.BaseHTTPResponse:
-        try:
-            return self._send("GET", path, params=params, timeout=timeout, preload=False)
-        except urllib3.exceptions.ProtocolError:  # as in _request: it lay idle in the pool
-            logger.debug("connection was closed, asking again method=GET path=%s", path)
-            return self._send("GET", path, params=params, timeout=timeout, preload=False)
 
     def _request(
         self,
@@ -194,34 +185,31 @@ class KubeClient:
         timeout = urllib3.Timeout(
             connect=min(_CONNECT_SECONDS, seconds), read=seconds, total=seconds
         )
-        attempts = 2 if method in _IDEMPOTENT else 1
-        for attempt in range(1, attempts + 1):
-            try:
-                response = self._send(
-                    method,
-                    path,
-                    params=params,
-                    body=body,
-                    content_type=content_type,
-                    timeout=timeout,
-                )
-            except urllib3.exceptions.ProtocolError as error:
-                # The server closed a connection that lay idle in the pool just as we took it.
-                if attempt == attempts:
-                    raise KubeUnavailable(f"{method} {path}: {error}") from error
-                logger.debug("connection was closed, asking again method=%s path=%s", method, path)
-            except urllib3.exceptions.HTTPError as error:
-                raise KubeUnavailable(f"{method} {path}: {error}") from error
-            else:
-                break
+        try:
+            response, again = self._ask(
+                method, path, params=params, body=body, content_type=content_type, timeout=timeout
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnavailable(f"{method} {path}: {error}") from error
         if response.status >= 300:
             refusal = _refusal(response.status, response.data)
-            if attempt > 1 and method != "GET" and not (refusal.conflict or refusal.not_found):
+            if again and method != "GET" and not (refusal.conflict or refusal.not_found):
                 # The first try may have come through: this no is not the last word on it.
                 text = f"{method} {path}: {refusal}, after a first try without an answer"
                 raise KubeUnavailable(text) from refusal
             raise refusal
         return response.data
+
+    def _ask(self, method: str, path: str, **options: Any) -> tuple[urllib3.BaseHTTPResponse, bool]:
+        """Send a request; returns the response, and whether it was sent twice."""
+        try:
+            return self._send(method, path, **options), False
+        except urllib3.exceptions.ProtocolError:
+            # The server closed a connection that lay idle in the pool just as we took it.
+            if method not in _IDEMPOTENT:
+                raise
+            logger.debug("connection was closed, asking again method=%s path=%s", method, path)
+        return self._send(method, path, **options), True
 
     def _send(
         self,
