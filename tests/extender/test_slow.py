@@ -25,6 +25,11 @@ MANY = 30
 REQUEST_SECONDS = 1.0
 LIMIT = 1 << 20
 HEAD = b"POST /scheduler/predicates HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+REFUSED_AT_ONCE = (
+    (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
+    (b"nonsense\r\n\r\n", b"400"),
+    (HEAD.replace(b"1000", b"9" * 30) + b"\r\n", b"413"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +169,7 @@ def test_many_half_sent_large_bodies_are_bounded_together(served: Process) -> No
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
-        (b"nonsense\r\n\r\n", b"400"),
-        (HEAD.replace(b"1000", b"9" * 30) + b"\r\n", b"413"),
+        *REFUSED_AT_ONCE,
         (b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: no\r\n\r\n", b"400"),
         (HEAD.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked") + b"\r\n", b"411"),
         (b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"200"),
@@ -226,9 +229,7 @@ def test_kept_connections_hold_no_threads(served: Process) -> None:
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
-        (b"nonsense\r\n\r\n", b"400"),
-        (HEAD.replace(b"1000", b"9" * 30) + b"\r\n", b"413"),
+        *REFUSED_AT_ONCE,
         (HEAD + b"Expect: 100-continue\r\n\r\n", b"100"),
         (HEAD, b"408"),
     ],

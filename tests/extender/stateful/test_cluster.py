@@ -46,7 +46,8 @@ def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(
     errors: list[str], part: int
 ) -> None:
     before, judged = Cluster.steps, Cluster.judged.copy()
-    examples = settings().max_examples // PARTS
+    # A fifth more than the 10 000 steps need, so that what is rare among them is there, too.
+    examples = settings().max_examples * 6 // 5 // PARTS
     stateful.run_state_machine_as_test(
         Cluster, settings=settings(stateful_step_count=60, max_examples=examples)
     )
@@ -56,4 +57,4 @@ def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(
     # It hasn't gone blind: things happened that there was something to say of.
     judged = Cluster.judged - judged
     assert judged["decisions"] >= 1_000
-    assert judged["preemptions"] >= 25  # 49 and more were seen
+    assert judged["preemptions"] >= 50
