@@ -112,7 +112,7 @@ e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
 test: lint unit long system e2e ## Everything, with its own set-up
 
 .PHONY: bench
-bench: native bench-prepare ## Figures into docs/benchmarks.md
+bench: native bench-build ## Figures into docs/benchmarks.md
 	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
 
 .PHONY: gpu-bundle

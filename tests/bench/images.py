@@ -8,7 +8,6 @@ import collections.abc
 import hashlib
 import pathlib
 import sys
-import tarfile
 import tempfile
 
 from tests.bench import files, image_archive, paths, progress, root
@@ -66,19 +65,7 @@ def build() -> pathlib.Path:
 
 def _from_root() -> dict[str, bytes]:
     wanted = {f"usr/bin/{name}" for name in ("busybox", "dash", "cat", "sleep", "env")}
-    wanted |= {f"{LIBRARIES}/{name}" for name in LIBRARY_NAMES}
-    content = {}
-    with tarfile.open(root.archive()) as archive:
-        for member in archive:
-            name = member.name.removeprefix("./")
-            if name in wanted:
-                stream = archive.extractfile(member)
-                assert stream is not None, f"{name} is no file"
-                content[name] = stream.read()
-    absent = wanted - content.keys()
-    if absent:
-        raise progress.BenchError(f"the hosts' root lacks {', '.join(sorted(absent))}")
-    return content
+    return root.read(wanted | {f"{LIBRARIES}/{name}" for name in LIBRARY_NAMES})
 
 
 def _pause() -> image_archive.Image:

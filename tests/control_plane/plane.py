@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from tests.bench import certificates, kubernetes
+from tests.bench import certificates, kubernetes, root
 from tests.control_plane.processes import Process, free_port, running
 
 # What a cluster without kubelets and controllers would wait for in vain.
@@ -137,7 +137,7 @@ def start(folder: pathlib.Path) -> Iterator[ControlPlane]:
 def _etcd(folder: pathlib.Path, port: int, peer_port: int) -> list[str | pathlib.Path]:
     address, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
     return [
-        "etcd",
+        root.program("etcd"),
         "--name=default",
         f"--data-dir={folder / 'etcd'}",
         "--unsafe-no-fsync",  # the data is thrown away: nothing is gained by waiting for the disk

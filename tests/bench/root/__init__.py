@@ -4,9 +4,12 @@ Debian 12 with systemd and everything that a control-plane host or a GPU host ne
 mmdebstrap, kept in the cache under a hash of its recipe, and imported into podman as an image.
 """
 
+import collections.abc
 import hashlib
 import os
 import pathlib
+import shutil
+import tarfile
 
 from tests.bench import paths, progress
 
@@ -54,15 +57,58 @@ def build() -> str:
         BenchError: mmdebstrap or podman failed.
     """
     with progress.exclusive("root"):
-        if not archive().exists():
-            _bootstrap()
-            _forget_old()
+        _ensure_archive()
         if not _image_exists():
             with progress.step("importing the hosts' root into podman"):
                 progress.call(
                     ["podman", "import", "--quiet", archive(), image()], log="bench-import"
                 )
     return image()
+
+
+def program(name: str) -> pathlib.Path:
+    """Return a program of the root that runs on this machine as well, made when it is missing.
+
+    Of a package that would start a service where it is installed, only the program is wanted here.
+
+    Raises:
+        BenchError: the root could not be made, or lacks the program.
+    """
+    found = paths.cache("root", key()) / name
+    with progress.exclusive("root"):
+        if not found.exists():
+            _ensure_archive()
+            partial = found.with_suffix(".partial")
+            partial.write_bytes(read({f"usr/bin/{name}"})[f"usr/bin/{name}"])
+            partial.chmod(0o755)
+            partial.rename(found)
+    return found
+
+
+def read(wanted: collections.abc.Set[str]) -> dict[str, bytes]:
+    """Return files of the root, which is built, by their paths without the first slash.
+
+    Raises:
+        BenchError: it lacks one of them.
+    """
+    content = {}
+    with tarfile.open(archive()) as opened:
+        for member in opened:
+            name = member.name.removeprefix("./")
+            if name in wanted:
+                stream = opened.extractfile(member)
+                assert stream is not None, f"{name} is no file"
+                content[name] = stream.read()
+    absent = wanted - content.keys()
+    if absent:
+        raise progress.BenchError(f"the hosts' root lacks {', '.join(sorted(absent))}")
+    return content
+
+
+def _ensure_archive() -> None:
+    if not archive().exists():
+        _bootstrap()
+        _forget_old()
 
 
 def _image_exists() -> bool:
@@ -79,6 +125,7 @@ def _forget_old() -> None:
     for old in archive().parent.glob("*.tar"):
         if old != archive():
             old.unlink()
+            shutil.rmtree(old.with_suffix(""), ignore_errors=True)
     used = progress.output(["podman", "ps", "--all", "--format={{.Image}}"]).split()
     for name in _images():
         if name not in (*used, image()):
