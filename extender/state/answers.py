@@ -8,9 +8,10 @@ scheduler makes room for go first, and the quota of the namespace.
 """
 
 import itertools
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from extender.state.answered import Answered
 from extender.state.memory import REFUSED, Answer, States, Table, Tables
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
@@ -24,6 +25,15 @@ from gpustack.model.quota import Placer, amounts, check, within
 from gpustack.model.request import ANY, PodRequest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A question, and what was said to it when its table was at this version of the view."""
+
+    table: Table
+    version: tuple[int, int]
+    said: Answered
+
+
 class Answers:
     """Asks nodes under one policy. Hold the view's lock from a question to what follows from it."""
 
@@ -32,6 +42,7 @@ class Answers:
         self._policy = policy
         self._tables = Tables()
         self._states = States()
+        self._last = _Asked(table=Table(), version=(0, 0), said=Answered((), ()))
 
     @property
     def policy(self) -> Policy:
@@ -45,26 +56,19 @@ class Answers:
                 self._policy = policy
                 self._tables.clear()
 
-    def of(self, pod: PodState, names: Collection[str]) -> dict[str, Answer]:
-        """Return what each of these nodes says to a pod that asks for a GPU, in their order."""
+    def of(self, pod: PodState, names: Sequence[str]) -> Answered:
+        """Return what each of these nodes says to a pod that asks for a GPU."""
         with self._view.lock:
-            known = self._table(_shape(pod)).answers
-            unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
-            # For thousands of names at each question: no line of Python is run for one of them.
-            found = dict(zip(names, map(known.get, names, unknown), strict=False))
-            for name in self._special(pod):
-                node = self.node(pod, name) if name in found else None
-                if node is not None:
-                    found[name] = self._ask(Table(), node, _shape(pod))
-            if self._view.quota.of(pod.namespace) is not None:
-                self._limit(pod, found)
-            return found
-
-    @staticmethod
-    def best(found: Mapping[str, Answer]) -> str | None:
-        """Return the first choice among those that fit; None when none does."""
-        fitting = ((each.rank, name) for name, each in found.items() if each.reason is None)
-        return min(fitting, default=((0, ()), None))[1]
+            remembered = self._remembered(self._table(_shape(pod)), names)
+            special, limited = self._special(pod), self._view.quota.of(pod.namespace) is not None
+            if not special and not limited:
+                return remembered
+            found = list(remembered.answers)
+            if special:
+                self._ask_anew(pod, names, found, special)
+            if limited:
+                self._limit(pod, names, found)
+            return Answered(names, found)
 
     def placement(self, pod: PodState, name: str, answer: Answer) -> Placement:
         """Return an answer's placement as this pod's on this node.
@@ -115,7 +119,30 @@ class Answers:
             found.add(held.node)
         return found
 
+    def _ask_anew(
+        self, pod: PodState, names: Sequence[str], found: list[Answer], special: set[str]
+    ) -> None:
+        """Replace what is remembered of these nodes by what they say to this very pod."""
+        for at, name in enumerate(names):
+            node = self.node(pod, name) if name in special else None
+            if node is not None:
+                found[at] = self._ask(Table(), node, _shape(pod))
+
     # The memory.
+
+    def _remembered(self, table: Table, names: Sequence[str]) -> Answered:
+        """Return what nodes say to a table's shape."""
+        asked, version = self._last, (table.seen, table.drops)
+        # prioritize names the nodes that filter has just named.
+        if asked.table is table and asked.version == version and asked.said.names is names:
+            return asked.said
+        try:
+            found = list(map(table.answers.__getitem__, names))
+        except KeyError:
+            unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
+            found = list(map(table.answers.get, names, unknown))
+        self._last = _Asked(table=table, version=version, said=Answered(names, found))
+        return self._last.said
 
     def _table(self, shape: PodRequest) -> Table:
         """Return the answers to a shape as they are now."""
@@ -153,11 +180,11 @@ class Answers:
 
     # The quota.
 
-    def _limit(self, pod: PodState, found: dict[str, Answer]) -> None:
+    def _limit(self, pod: PodState, names: Sequence[str], found: list[Answer]) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
         verdicts: dict[object, Reason | None] = {}
         mended: dict[object, Answer] = {}
-        for name, answer in list(found.items()):
+        for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
             if base is None or answer.like is None:
                 continue
@@ -167,7 +194,7 @@ class Answers:
                 verdicts[looked_at] = self._verdict(pod, base, answer.like)
             reason = verdicts[looked_at]
             if reason is not None:
-                found[name] = self._mend(pod, base, reason, mended)
+                found[at] = self._mend(pod, base, reason, mended)
 
     def _verdict(self, pod: PodState, node: Node, like: Placement) -> Reason | None:
         view, placement = self._view, moved(node, like)

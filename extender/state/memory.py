@@ -2,7 +2,7 @@
 
 import collections
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -43,17 +43,6 @@ class Answer:
 _WORDS: Final = {reason: f"{reason}: {words}" for reason, words in REASON_WORDS.items()}
 REFUSED: Final = {reason: Answer(reason=reason) for reason in Reason}
 """The one answer for each reason."""
-
-
-def count_reasons(answers: Iterable[Answer]) -> collections.Counter[Reason | None]:
-    """Count the nodes by their reason; None stands for those that have room.
-
-    Thousands of nodes share a few answers, which are told apart by what they are in memory.
-    """
-    counts: collections.Counter[Reason | None] = collections.Counter()
-    for answer, count in collections.Counter(answers).items():
-        counts[answer.reason] += count
-    return counts
 
 
 @dataclass(slots=True, kw_only=True)

@@ -69,10 +69,8 @@ class Room:
     def _open_to(self, pod: PodState) -> collections.deque[str]:
         kind = self._kind(pod)
         if kind not in self._open:
-            found = self._answers.of(pod, self._names)
-            fitting = [name for name, answer in found.items() if answer.reason is None]
-            fitting.sort(key=lambda name: (found[name].rank, name))
-            self._open[kind] = collections.deque(fitting)
+            fitting = self._answers.of(pod, self._names).ranked()
+            self._open[kind] = collections.deque(name for name, _ in fitting)
         return self._open[kind]
 
     def _kind(self, pod: PodState) -> Kind:

@@ -156,7 +156,7 @@ class Bind:
                 held.time_ns = choice.time_ns
                 return choice.pod, choice.placement
             refusal = self._answers.refusal(choice.pod, node)
-        said = choice.answers[node].words
+        said = choice.answers.of(node).words
         numbers = f" ({refusal.detail})" if refusal is not None and refusal.detail else ""
         raise CannotDecide(
             "Overtaken",

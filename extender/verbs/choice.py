@@ -1,11 +1,11 @@
 """The one place that decides and reserves, for whatever verb the scheduler came by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.errors import CannotDecide, Gone
+from extender.state.answered import Answered
 from extender.state.answers import Answers
-from extender.state.memory import Answer
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
@@ -28,7 +28,7 @@ class Choice:
     pod: PodState
     placement: Placement | None
     time_ns: int
-    answers: Mapping[str, Answer]
+    answers: Answered
 
 
 class Chooser:
@@ -62,14 +62,14 @@ class Chooser:
             time_ns = self._view.assume(pod.uid, placement)
             return Choice(pod=pod, placement=placement, time_ns=time_ns, answers=answers)
 
-    def _best(self, pod: PodState, answers: Mapping[str, Answer]) -> Placement | None:
-        name = self._answers.best(answers)
-        return None if name is None else self._answers.placement(pod, name, answers[name])
+    def _best(self, pod: PodState, answers: Answered) -> Placement | None:
+        best = answers.best()
+        return None if best is None else self._answers.placement(pod, *best)
 
-    def _held(self, pod: PodState, answers: Mapping[str, Answer]) -> Placement | None:
+    def _held(self, pod: PodState, answers: Answered) -> Placement | None:
         """Return the cards that the pod has reserved, if they may be its own still."""
         held = self._view.placement(pod.uid)
-        if held is None or held.node not in answers or pod.request is None:
+        if held is None or held.node not in answers.names or pod.request is None:
             return None
         node = self._answers.node(pod, held.node)
         if node is None or verify(node, held, pod.request) is not None:

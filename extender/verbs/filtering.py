@@ -6,11 +6,11 @@ in fixed words, so that `kubectl describe pod` groups nodes by reason.
 
 import itertools
 import operator
-from collections.abc import Mapping
 from typing import Protocol
 
+from extender.state.answered import Answered
 from extender.state.answers import Answers
-from extender.state.memory import Answer
+from extender.state.memory import REFUSED
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.verbs.asked import Deadline, Finder
@@ -58,7 +58,8 @@ class Filter:
         pod = self._asked.find(args.pod, Deadline(self._decision_seconds))
         if pod.problem is not None:
             self._telling.badly_asked(pod, pod.problem)
-            return _result(args, dict.fromkeys(args.names, Answer(reason=Reason.BAD_REQUEST)))
+            refused = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
+            return _result(args, Answered(args.names, refused))
         if pod.request is None:
             self._telling.not_ours()
             return encode_filter_echo(args)
@@ -66,11 +67,11 @@ class Filter:
         with self._view.lock:
             self._view.expire()
             answers = self._answers.of(pod, args.names)
-            if answers and all(answer.reason is not None for answer in set(answers.values())):
+            if answers.fits:
+                self._telling.fits(pod, answers)
+            elif answers.answers:
                 self._retry.refused(pod)
                 self._telling.refused(pod, answers)
-            elif answers:
-                self._telling.fits(pod, answers)
             awaited = pod.nominated if self._makes_room(pod.nominated) else ""
         return _result(args, answers, awaited)
 
@@ -80,16 +81,20 @@ class Filter:
         return any(holder is not None and holder.deletion for holder in holders)
 
 
-def _result(args: FilterArgs, answers: Mapping[str, Answer], awaited: str = "") -> bytes:
+def _result(args: FilterArgs, said: Answered, awaited: str = "") -> bytes:
     """Write the answer.
 
     A pod whose victims are still ending on its nominated node would be let loose on other nodes'
     pods if that node were said to be beyond help; the scheduler then waits for the victims.
     """
-    # Thousands of nodes share a few answers: no line of Python is run for those that fit.
-    refusals = {each: each.words for each in set(answers.values()) if each.reason is not None}
-    refused = list(map(refusals.__contains__, answers.values()))
-    words = {name: refusals[answers[name]] for name in itertools.compress(answers, refused)}
-    fitting = itertools.compress(answers, map(operator.not_, refused))
-    failed = {awaited: words.pop(awaited)} if awaited and awaited in words else {}
-    return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=words)
+    if not said.refusals:
+        return encode_filter_echo(args)
+    # Thousands of nodes share a few answers: no line of Python is run for one of them.
+    words = {each: each.words for each in said.refusals}
+    refused = list(map(words.__contains__, said.answers))
+    why = map(words.__getitem__, itertools.compress(said.answers, refused))
+    unresolvable = dict(zip(itertools.compress(said.names, refused), why, strict=True))
+    waits = awaited and awaited in unresolvable
+    failed = {awaited: unresolvable.pop(awaited)} if waits else {}
+    fitting = itertools.compress(said.names, map(operator.not_, refused))
+    return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=unresolvable)

@@ -7,11 +7,12 @@ wait for us) gets the same cards while they still suit it, and other ones when t
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from extender.errors import CannotDecide, Gone
-from extender.state.memory import Answer
+from extender.state.answered import Answered
+from extender.state.memory import REFUSED
 from extender.state.pods import PodState
 from extender.state.refresh import Refresh
 from extender.state.view import ClusterView
@@ -159,11 +160,12 @@ class Predicates:
 
     def _refuse_badly_asked(self, args: FilterArgs, pod: PodState, problem: BadRequest) -> bytes:
         self._telling.badly_asked(pod, problem)
-        refused = Answer(reason=Reason.BAD_REQUEST)
-        return _answer(args, [], dict.fromkeys(args.names, refused))
+        refused = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
+        return _answer(args, [], Answered(args.names, refused))
 
 
-def _answer(args: FilterArgs, chosen: list[str], answers: Mapping[str, Answer]) -> bytes:
-    words = {name: answer.words for name, answer in answers.items() if answer.reason}
+def _answer(args: FilterArgs, chosen: list[str], said: Answered) -> bytes:
+    pairs = zip(said.names, said.answers, strict=True)
+    words = {name: answer.words for name, answer in pairs if answer.reason}
     # Schedulers before 1.21 read only FailedNodes; later ones let the other field win.
     return encode_filter_result(args, chosen=chosen, failed=words, unresolvable=words)

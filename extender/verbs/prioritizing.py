@@ -5,7 +5,8 @@ last one that fits 1, nodes that are alike the same, and 0 those that don't fit.
 for no GPU is steered the other way: 10 for a node without cards, 0 for one with.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 
 from extender.state.answers import Answers
 from extender.state.memory import Answer
@@ -39,23 +40,22 @@ class Prioritize:
         """
         pod = self._asked.find(args.pod, Deadline(self._decision_seconds))
         if pod.request is not None:
-            return encode_priorities(scores(self._answers.of(pod, args.names)))
+            said = self._answers.of(pod, args.names)
+            return encode_priorities(args, map(scores(said.different).__getitem__, said.answers))
         if pod.problem is not None:
-            return encode_priorities(dict.fromkeys(args.names, 0))
+            return encode_priorities(args, itertools.repeat(0, len(args.names)))
         with self._view.lock:
-            cards = {name for name in args.names if self._has_cards(name)}
-        return encode_priorities({name: 0 if name in cards else MOST for name in args.names})
+            cards = [self._has_cards(name) for name in args.names]
+        return encode_priorities(args, (0 if has else MOST for has in cards))
 
     def _has_cards(self, name: str) -> bool:
         node = self._view.base(name)
         return node is not None and bool(node.cards)
 
 
-def scores(answers: Mapping[str, Answer]) -> dict[str, int]:
-    """Return each node's score by its place among the different ranks of those that fit."""
-    different = set(answers.values())  # nodes by the thousand share a few answers
+def scores(different: Collection[Answer]) -> Mapping[Answer, int]:
+    """Return each answer's score by its place among the different ranks of those that fit."""
     ranks = sorted({each.rank for each in different if each.reason is None})
     steps = max(1, len(ranks) - 1)
     of_rank = {rank: MOST - (MOST - 1) * at // steps for at, rank in enumerate(ranks)}
-    score = {each: of_rank[each.rank] if each.reason is None else 0 for each in different}
-    return dict(zip(answers, map(score.__getitem__, answers.values()), strict=True))
+    return {each: of_rank[each.rank] if each.reason is None else 0 for each in different}

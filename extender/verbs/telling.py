@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from extender.decisions import Decisions
-from extender.state.memory import Answer, count_reasons
+from extender.state.answered import Answered
 from extender.state.pods import PodState
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.explanation import Reason
@@ -59,15 +59,14 @@ class Telling:
         """A pod asked for no GPU."""
         self._count("NotOurs")
 
-    def fits(self, pod: PodState, answers: Mapping[str, Answer]) -> None:
+    def fits(self, pod: PodState, answers: Answered) -> None:
         """Some node has room; nothing is decided yet."""
-        self._decisions.tell(pod, "Fits", reasons=count_reasons(answers.values()))
+        self._decisions.tell(pod, "Fits", reasons=answers.reasons())
 
-    def placed(self, pod: PodState, placement: Placement, answers: Mapping[str, Answer]) -> None:
+    def placed(self, pod: PodState, placement: Placement, answers: Answered) -> None:
         """A pod got cards."""
         self._count("Placed")
-        reasons = count_reasons(answers.values())
-        self._decisions.tell(pod, "Placed", reasons=reasons, placement=placement)
+        self._decisions.tell(pod, "Placed", reasons=answers.reasons(), placement=placement)
         message = f"reserved on {placement.node}: {_cards(placement)}"
         self._tell(pod, "GPUReserved", message, warning=False)
 
@@ -91,15 +90,16 @@ class Telling:
         self._decisions.tell(pod, Reason.BAD_REQUEST, message=problem.message)
         self._tell(pod, Reason.BAD_REQUEST, problem.message)
 
-    def refused(self, pod: PodState, answers: Mapping[str, Answer]) -> None:
+    def refused(self, pod: PodState, answers: Answered) -> None:
         """No node has room: the commonest reason is the Event's, its numbers are worded later."""
-        counts = count_reasons(answers.values())
+        counts = answers.reasons()
         reasons = {reason: count for reason, count in counts.items() if reason is not None}
         most = min(reasons, key=lambda reason: (-reasons[reason], reason), default=Reason.NO_CARDS)
         self._count(most)
         self._decisions.tell(pod, most, reasons=counts)
         if not self._events.told(pod.uid, _REFUSED):
-            example = next((name for name, each in answers.items() if each.reason is most), "")
+            pairs = zip(answers.names, answers.answers, strict=True)
+            example = next((name for name, each in pairs if each.reason is most), "")
             message = self._wording(pod, reasons, example)
             self._tell(pod, most, message, topic=_REFUSED)
 

@@ -182,5 +182,4 @@ class Retry:
         return self._view.placement(pod.uid) is None
 
     def _has_room(self, pod: PodState) -> bool:
-        found = self._answers.of(pod, self._view.node_names)
-        return self._answers.best(found) is not None
+        return self._answers.of(pod, tuple(self._view.node_names)).fits

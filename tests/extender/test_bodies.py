@@ -59,6 +59,30 @@ def test_full_nodes_come_back_as_they_came(extras: list[Any]) -> None:
     assert json.loads(bodies.encode_filter_echo(args))["Nodes"] == {"items": items}
 
 
+ANY_NAMES = st.lists(
+    st.text(st.characters(codec="utf-8") | st.sampled_from('",\\[] {}'), max_size=8)
+)
+
+
+@hypothesis.given(
+    ANY_NAMES, st.sampled_from([(",", ":"), (", ", ": "), (" ,", ":")]), st.booleans()
+)
+@hypothesis.example(['","'], (",", ":"), False)
+@hypothesis.example(["a, b", 'c"'], (", ", ": "), False)
+def test_names_come_back_as_they_came_however_they_are_written(
+    names: list[str], separators: tuple[str, str], in_ascii: bool
+) -> None:
+    fields = {"Pod": {"metadata": {"name": "p", "uid": "1"}}, "NodeNames": names}
+    text = json.dumps(fields, separators=separators, ensure_ascii=in_ascii)
+    args = bodies.decode_filter_args(text.encode())
+    assert args.names == tuple(names)
+    assert json.loads(bodies.encode_filter_echo(args))["NodeNames"] == names
+    scores = [at % (bodies.MOST + 1) for at in range(len(names))]
+    assert json.loads(bodies.encode_priorities(args, scores)) == [
+        {"Host": name, "Score": score} for name, score in zip(names, scores, strict=True)
+    ]
+
+
 def test_node_names_win_over_nodes() -> None:
     pod = {"metadata": {"name": "p", "uid": "1"}}
     fields = {"Pod": pod, "Nodes": {"items": []}, "NodeNames": ["a"]}

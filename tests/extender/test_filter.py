@@ -205,17 +205,17 @@ def test_scores_of_a_pod_that_is_gone_are_unavailable(bench: Bench) -> None:
     assert "is gone" in result["Error"]
 
 
-@hypothesis.given(st.dictionaries(st.text(max_size=3), st.none() | st.integers(0, 30)))
-def test_scores_follow_the_ranks(ranks: dict[str, int | None]) -> None:
+@hypothesis.given(st.lists(st.none() | st.integers(0, 30)))
+def test_scores_follow_the_ranks(ranks: list[int | None]) -> None:
     answers = {
-        name: Answer(reason=Reason.NO_CARDS if rank is None else None, rank=(0, (rank or 0,)))
-        for name, rank in ranks.items()
+        Answer(reason=Reason.NO_CARDS if rank is None else None, rank=(0, (rank or 0,))): rank
+        for rank in ranks
     }
     found = score(answers)
-    fitting = {name: rank for name, rank in ranks.items() if rank is not None}
-    assert list(found) == list(ranks)
-    assert all(found[name] == 0 for name in ranks.keys() - fitting.keys())
-    assert all(1 <= found[name] <= 10 for name in fitting)
+    fitting = {each: rank for each, rank in answers.items() if rank is not None}
+    assert found.keys() == answers.keys()
+    assert all(found[each] == 0 for each in answers.keys() - fitting.keys())
+    assert all(1 <= found[each] <= 10 for each in fitting)
     assert all(found[one] >= found[two] for one in fitting for two in fitting
                if fitting[one] <= fitting[two])  # fmt: skip
     assert not fitting or max(found.values()) == 10

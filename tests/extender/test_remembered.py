@@ -91,9 +91,9 @@ class Truth:
         made = self.asking()
         self.view.pod_event("ADDED", made)
         said = self.answers.of(made, NAMES)
-        best = self.answers.best(said)
+        best = said.best()
         if best is not None:
-            placement = self.answers.placement(made, best, said[best])
+            placement = self.answers.placement(made, *best)
             self.view.assume(made.uid, placement)
             self.held[made.uid] = placement
 
@@ -115,21 +115,21 @@ class Truth:
         limited = within(self.quota, usage, asked.namespace, policy, without=own)
         for name in NAMES:
             if name not in self.bases:
-                assert said[name].reason is Reason.NODE_UNKNOWN
+                assert said.of(name).reason is Reason.NODE_UNKNOWN
                 continue
             node = self.node(name, without=asked.uid)
             assert self.view.node(name, without=asked.uid) == node
             assert asked.request is not None
             wanted = limited(node, asked.request)
             if isinstance(wanted, Refusal):
-                assert said[name].reason is wanted.reason
+                assert said.of(name).reason is wanted.reason
                 assert self.answers.refusal(asked, name) == wanted
             else:
-                assert said[name].reason is None
-                assert self.answers.placement(asked, name, said[name]) == wanted
+                assert said.of(name).reason is None
+                assert self.answers.placement(asked, name, said.of(name)) == wanted
                 strategy = policy.read(asked.request).node_strategy
                 rank = policy.increase(node, wanted), policy.fullness(node, strategy)
-                assert said[name].rank == rank
+                assert said.of(name).rank == rank
 
 
 @given(dice, st.integers(3, 14), st.sampled_from(policies.NAMES))

@@ -77,11 +77,10 @@ class Queue:
         """The scheduler asks for the pod that was woken, and gets what it wants."""
         pod = self.view.pod(uid)
         assert pod is not None
-        said = self.retry._answers.of(pod, self.view.node_names)
-        best = self.retry._answers.best(said)
+        best = self.retry._answers.of(pod, tuple(self.view.node_names)).best()
         assert best is not None
         with self.view.lock:
-            self.view.assume(uid, self.retry._answers.placement(pod, best, said[best]))
+            self.view.assume(uid, self.retry._answers.placement(pod, *best))
             self.retry.settled(uid)
 
 

@@ -169,7 +169,8 @@ def test_victims_that_are_written_can_be_read(victims: dict[str, bodies.Victims]
 
 def test_answers_are_spelt_as_extender_v1_has_them() -> None:
     assert json.loads(bodies.encode_binding_result()) == {"Error": ""}
-    assert json.loads(bodies.encode_priorities({"b": 10, "a": 0})) == [
+    asked = bodies.decode_filter_args(json.dumps({"Pod": POD, "NodeNames": ["b", "a"]}).encode())
+    assert json.loads(bodies.encode_priorities(asked, [10, 0])) == [
         {"Host": "b", "Score": 10},
         {"Host": "a", "Score": 0},
     ]

@@ -70,7 +70,7 @@ def read_object(raw: bytes | msgspec.Raw | None, field: str = "") -> Fields:
 
 
 def read(
-    field: str, raw: msgspec.Raw | None, decoder: "msgspec.json.Decoder[_Decoded]"
+    field: str, raw: bytes | msgspec.Raw | None, decoder: "msgspec.json.Decoder[_Decoded]"
 ) -> _Decoded:
     """Decode the value at ``field``.
 

@@ -5,6 +5,7 @@ form of the question. Nodes are never looked into beyond their names and go back
 came in: a list of a thousand nodes is some 13 MB.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,12 +33,14 @@ class FilterArgs:
         pod: the pod.
         names: the nodes' names, in the order given.
         items: the nodes themselves, in the same order; None when only names were given.
+        listed: the names as they came, a JSON array; empty when the nodes were given.
         body: what all of it was read from.
     """
 
     pod: PodName
     names: tuple[str, ...]
     items: tuple[msgspec.Raw, ...] | None
+    listed: bytes = b""
     body: bytes
 
 
@@ -63,7 +66,7 @@ class _Args(msgspec.Struct, rename="pascal"):
 
     pod: msgspec.Raw = _MISSING
     nodes: _NodeList | None = None
-    node_names: tuple[str, ...] | None = None
+    node_names: msgspec.Raw = _MISSING
 
 
 _ARGS: Final = msgspec.json.Decoder(_Args)
@@ -83,11 +86,12 @@ def decode_filter_args(body: bytes) -> FilterArgs:
         args = _ARGS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _in_any_case(body)
-    if args.pod == _MISSING or (args.nodes is None and args.node_names is None):
+    named = args.node_names != _MISSING
+    if args.pod == _MISSING or not (named or args.nodes):
         return _in_any_case(body)
     pod = read_pod({"pod": args.pod})
-    if args.node_names is not None:
-        return FilterArgs(pod=pod, names=args.node_names, items=None, body=body)
+    if named:
+        return _named(pod, args.node_names, body)
     return _full(pod, args.nodes.items if args.nodes else [], body)
 
 
@@ -105,12 +109,21 @@ def _in_any_case(body: bytes) -> FilterArgs:
     fields = read_object(body)
     pod = read_pod(fields)
     if "nodenames" in fields:
-        names = read("NodeNames", fields["nodenames"], _NAMES)
-        return FilterArgs(pod=pod, names=names, items=None, body=body)
+        return _named(pod, fields["nodenames"], body)
     if "nodes" not in fields:
         raise BadBody("Nodes", "is missing, and so is NodeNames; one of them is needed")
     items = read_object(fields["nodes"], "Nodes").get("items")
     return _full(pod, read("Nodes.items", items, RAWS) if items else [], body)
+
+
+def _named(pod: PodName, raw: msgspec.Raw, body: bytes) -> FilterArgs:
+    listed = bytes(raw)
+    return FilterArgs(pod=pod, names=_names(listed), items=None, listed=listed, body=body)
+
+
+@functools.lru_cache(maxsize=2)  # prioritize sends the very list that filter has answered with
+def _names(listed: bytes) -> tuple[str, ...]:
+    return read("NodeNames", listed, _NAMES)
 
 
 def _full(pod: PodName, items: list[msgspec.Raw], body: bytes) -> FilterArgs:
@@ -156,9 +169,9 @@ def encode_filter_result(
 
 
 def encode_filter_echo(args: FilterArgs) -> bytes:
-    """Write the answer about a pod that is none of our business: every node, untouched."""
+    """Write the answer that refuses no node: all of them, as they came."""
     if args.items is None:
-        return _result(None, args.names, {}, {}, "")
+        return _result(None, msgspec.Raw(args.listed), {}, {}, "")
     return _result(read_object(args.body)["nodes"], None, {}, {}, "")
 
 
@@ -169,7 +182,7 @@ def encode_filter_error(message: str) -> bytes:
 
 def _result(
     nodes: object,
-    names: Iterable[str] | None,
+    names: object,
     failed: Mapping[str, str] | None,
     unresolvable: Mapping[str, str] | None,
     error: str,
