@@ -28,6 +28,7 @@ def pod(name: str = "one", **metadata: Any) -> dict[str, Any]:
 def test_get_answers_the_object(api: FakeKubeApi, client: kube.KubeClient) -> None:
     api.create("pods", pod(labels={"app": "a"}))
     assert client.get(POD)["metadata"]["labels"] == {"app": "a"}
+    assert api.asked("GET", POD)[0].headers["user-agent"].startswith("gpustack/")
 
 
 def test_get_names_what_does_not_exist(client: kube.KubeClient) -> None:

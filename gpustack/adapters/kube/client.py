@@ -4,23 +4,30 @@ See https://kubernetes.io/docs/reference/using-api/api-concepts/ for paths, patc
 """
 
 import contextlib
+import functools
 import json
 import logging
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import urllib3
 
+import gpustack
 from gpustack.adapters.kube import connect
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+from gpustack.adapters.kube.exchange import Answer, exchange, request
 from gpustack.adapters.kube.listing import Page, decode_page
 
 logger = logging.getLogger(__name__)
 
+_Answered = TypeVar("_Answered")
+
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+_WHO: Final = {"user-agent": f"gpustack/{gpustack.__version__}"}
 
 # Asking twice does the same as asking once: our patches set values, they don't add to them.
 _IDEMPOTENT: Final = frozenset({"GET", "PATCH"})
@@ -157,10 +164,21 @@ class KubeClient:
             KubeError: the server refused.
             KubeUnavailable: no connection, or it broke while the block was reading.
         """
-        timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=idle_seconds)
+
+        def ask() -> urllib3.BaseHTTPResponse:
+            return self._connection.pool.request(
+                "GET",
+                self._connection.server + _with(path, params),
+                headers=self._headers(),
+                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=idle_seconds),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+
         response = None
         try:
-            response, _ = self._ask("GET", path, params=params, timeout=timeout, preload=False)
+            response, _ = self._ask("GET", path, ask)
             if response.status >= 400:
                 raise _refusal(response.status, response.read())
             yield response
@@ -182,62 +200,71 @@ class KubeClient:
         timeout_seconds: float | None = None,
     ) -> bytes:
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        timeout = urllib3.Timeout(
-            connect=min(_CONNECT_SECONDS, seconds), read=seconds, total=seconds
-        )
+        data = None if body is None else json.dumps(body).encode()
+        headers = self._headers()
+        if data is not None:
+            headers["content-type"] = content_type
+        send = functools.partial(self._send, method, _with(path, params), headers, data, seconds)
         try:
-            response, again = self._ask(
-                method, path, params=params, body=body, content_type=content_type, timeout=timeout
-            )
+            answer, again = self._ask(method, path, send)
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"{method} {path}: {error}") from error
-        if response.status >= 300:
-            refusal = _refusal(response.status, response.data)
+        if answer.status >= 300:
+            refusal = _refusal(answer.status, answer.data)
             if again and method != "GET" and not (refusal.conflict or refusal.not_found):
                 # The first try may have come through: this no is not the last word on it.
                 text = f"{method} {path}: {refusal}, after a first try without an answer"
                 raise KubeUnavailable(text) from refusal
             raise refusal
-        return response.data
+        return answer.data
 
-    def _ask(self, method: str, path: str, **options: Any) -> tuple[urllib3.BaseHTTPResponse, bool]:
-        """Send a request; returns the response, and whether it was sent twice."""
+    def _ask(self, method: str, path: str, send: Callable[[], _Answered]) -> tuple[_Answered, bool]:
+        """Send a request; returns the answer, and whether it was sent twice."""
         try:
-            return self._send(method, path, **options), False
+            return send(), False
         except urllib3.exceptions.ProtocolError:
             # The server closed a connection that lay idle in the pool just as we took it.
             if method not in _IDEMPOTENT:
                 raise
             logger.debug("connection was closed, asking again method=%s path=%s", method, path)
-        return self._send(method, path, **options), True
+        return send(), True
 
     def _send(
         self,
         method: str,
-        path: str,
-        *,
-        timeout: urllib3.Timeout,
-        params: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
-        preload: bool = True,
-    ) -> urllib3.BaseHTTPResponse:
-        headers = {"accept": "application/json", **self._connection.authorization()}
-        if body is not None:
-            headers["content-type"] = content_type
-        url = self._connection.server + path
-        if params:
-            url = f"{url}?{urllib.parse.urlencode(params)}"
-        return self._connection.pool.request(
+        target: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        seconds: float,
+    ) -> Answer:
+        direct = self._connection.direct
+        if direct is not None:
+            return exchange(
+                direct.pool,
+                method,
+                request(method, direct.prefix + target, {"host": direct.host, **headers}, body),
+                connect_seconds=_CONNECT_SECONDS,
+                seconds=seconds,
+            )
+        connect = min(_CONNECT_SECONDS, seconds)
+        response = self._connection.pool.request(
             method,
-            url,
-            body=None if body is None else json.dumps(body).encode(),
+            self._connection.server + target,
+            body=body,
             headers=headers,
-            timeout=timeout,
+            timeout=urllib3.Timeout(connect=connect, read=seconds, total=seconds),
             retries=False,
             redirect=False,
-            preload_content=preload,
         )
+        return Answer(status=response.status, data=response.data)
+
+    def _headers(self) -> dict[str, str]:
+        return {"accept": "application/json", **_WHO, **self._connection.authorization()}
+
+
+def _with(path: str, params: Mapping[str, str] | None) -> str:
+    """Return a path with its query."""
+    return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 
 
 def _decoded(raw: bytes) -> dict[str, Any]:

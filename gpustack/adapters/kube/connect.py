@@ -21,6 +21,21 @@ _BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeE
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Direct:
+    """How to reach an API server that no proxy stands before.
+
+    Attributes:
+        pool: its connections.
+        host: its name and port, as a request has them.
+        prefix: the part of its URL before every path of the API; mostly empty.
+    """
+
+    pool: urllib3.HTTPConnectionPool
+    host: str
+    prefix: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """How to reach one API server.
 
@@ -28,11 +43,13 @@ class Connection:
         server: base URL without a trailing slash.
         pool: connections, with TLS already configured.
         authorization: gives the headers that prove who we are; empty for client certificates.
+        direct: the shorter way; None where a proxy stands before the server.
     """
 
     server: str
     pool: urllib3.PoolManager
     authorization: Callable[[], Mapping[str, str]]
+    direct: Direct | None = None
 
 
 def open_kubeconfig(path: Path) -> Connection:
@@ -61,10 +78,19 @@ def open_kubeconfig(path: Path) -> Connection:
         basic = settings.get_basic_auth_token() if settings.username else None
         return {"authorization": basic} if basic else {}
 
+    server, pool = settings.host.rstrip("/"), api.rest_client.pool_manager
     return Connection(
-        server=settings.host.rstrip("/"),
-        pool=api.rest_client.pool_manager,
+        server=server,
+        pool=pool,
         authorization=authorization,
+        direct=_direct(server, pool) if pool.proxy is None else None,
+    )
+
+
+def _direct(server: str, pool: urllib3.PoolManager) -> Direct:
+    url = urllib3.util.parse_url(server)
+    return Direct(
+        pool=pool.connection_from_url(server), host=url.netloc or "", prefix=url.path or ""
     )
 
 

@@ -53,10 +53,10 @@ class Pool:
         method: str,
         url: str,
         *,
-        body: bytes | None,
+        body: bytes | None = None,
         headers: dict[str, str],
         timeout: urllib3.Timeout,
-        preload_content: bool,
+        preload_content: bool = True,
         **_others: object,
     ) -> Response:
         path, _, text = url.removeprefix("api").partition("?")
