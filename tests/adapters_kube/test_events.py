@@ -36,7 +36,7 @@ def test_of_a_wave_of_pods_that_fit_some_are_told_and_all_that_do_not(
         for number in range(100):
             recorder.record(event(number, warning=False))
         assert len(dropped) == 80
-        seconds[0] += 1
+        seconds[0] += 5
         for number in range(100, 110):
             recorder.record(event(number, warning=False))
         assert len(dropped) == 85

@@ -27,7 +27,7 @@ _REPEAT_SECONDS: Final = 60.0
 _LONGEST_MESSAGE: Final = 1024  # limit of core/v1 Event
 _PER_SECOND: Final = 20  # an Event costs the API server as much as a binding
 _GOOD_NEWS: Final = 20  # Events that aren't warnings: so many at once,
-_GOOD_NEWS_PER_SECOND: Final = 5  # and in the long run
+_GOOD_NEWS_PER_SECOND: Final = 1  # and in the long run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
