@@ -11,7 +11,7 @@ from gunicorn.workers import gthread
 from extender import tls
 from extender.arrival import Arrival
 
-_RECEIVED_BYTES: Final = 1 << 20
+_RECEIVED_BYTES: Final = 1 << 16
 
 
 class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types

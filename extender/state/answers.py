@@ -141,8 +141,10 @@ class Answers:
         except KeyError:
             unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
             found = list(map(table.answers.get, names, unknown))
-        self._last = _Asked(table=table, version=version, said=Answered(names, found))
-        return self._last.said
+        said = Answered(names, found)
+        if len(names) > 1:  # bind asks one node, beside those questions
+            self._last = _Asked(table=table, version=version, said=said)
+        return said
 
     def _table(self, shape: PodRequest) -> Table:
         """Return the answers to a shape as they are now."""
