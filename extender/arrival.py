@@ -32,6 +32,7 @@ class Arrival:
         self._missing = -1  # bytes of the body that are still to come; -1 while the head is
         self._kept = True
         self._rest = b""
+        self._expects = False
         self.continuable = False
         if begun:
             self.take(begun)
@@ -66,7 +67,7 @@ class Arrival:
         """The head with its empty line, and the body; of one over the limit, an empty body."""
         body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         # Who waited for `100 Continue` has got it from the loop.
-        return _EXPECT.sub(b"", bytes(self._head)), body
+        return _EXPECT.sub(b"", bytes(self._head)) if self._expects else bytes(self._head), body
 
     @property
     def rest(self) -> bytes:
@@ -103,5 +104,6 @@ class Arrival:
         self._kept = self._missing <= self._limit
         if not self._kept and self._missing > _DROPPED_BYTES:
             self._missing = 0
-        self.continuable = bool(_EXPECT.search(self._head)) and self._kept
+        self._expects = bool(_EXPECT.search(self._head))
+        self.continuable = self._expects and self._kept
         return follows
