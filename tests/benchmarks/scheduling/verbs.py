@@ -5,6 +5,7 @@ import http.client
 import itertools
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from gpustack.adapters.kube import KubeClient
@@ -13,6 +14,7 @@ from tests.control_plane import extending, fleet
 
 _PODS = "/api/v1/namespaces/default/pods"
 _IMAGES = 50  # what a busy node lists: the object is then some 13 KB long
+_ORDERS = 5
 _BEAT = "2026-01-01T00:00:00Z"
 # What a kubelet says of a node beside its amounts.
 _STATUS = {
@@ -54,19 +56,23 @@ class Form:
 
     Attributes:
         verb: the path below `/scheduler`.
-        nodes: the body's part that names the nodes.
+        nodes: the body's part that names the nodes, in some orders: a scheduler's is another one
+            each time, and what is asked twice in a row is remembered.
         once: every question is about a pod of its own, because the answer is written on it.
     """
 
     verb: str
-    nodes: str
+    nodes: tuple[str, ...]
     once: bool
 
 
 def by_name(verb: str, nodes: int, *, once: bool = False) -> Form:
     """Return the question of a scheduler with ``nodeCacheCapable: true``."""
-    names = json.dumps([fleet.name_of(at) for at in range(nodes)])
-    return Form(verb=verb, nodes=f'"NodeNames":{names}', once=once)
+    names = [fleet.name_of(at) for at in range(nodes)]
+    orders = (names[at:] + names[:at] for at in range(0, nodes, nodes // _ORDERS))
+    # As Go writes them.
+    lists = (json.dumps(order, separators=(",", ":")) for order in orders)
+    return Form(verb=verb, nodes=tuple(f'"NodeNames":{each}' for each in lists), once=once)
 
 
 def in_full(nodes: int, *, described: bool = True, images: int = 0) -> Form:
@@ -79,7 +85,7 @@ def in_full(nodes: int, *, described: bool = True, images: int = 0) -> Form:
     """
     sent = [_as_kept(fleet.node(at, images=images), described) for at in range(nodes)]
     items = json.dumps(sent, separators=(",", ":"))  # as Go writes it
-    return Form(verb="predicates", nodes=f'"Nodes":{{"items":{items}}}', once=True)
+    return Form(verb="predicates", nodes=(f'"Nodes":{{"items":{items}}}',), once=True)
 
 
 def _as_kept(node: dict[str, Any], described: bool) -> dict[str, Any]:
@@ -119,18 +125,21 @@ class Asker:
     def time(self, form: Form, *, times: int) -> Timing:
         """Measure answers, after one that is not counted."""
         path = f"/scheduler/{form.verb}"
-        body = self._body(form)
+        bodies = self._bodies(form)
         seconds = []
         for _ in range(times + 1):
+            body = next(bodies)
             started = time.perf_counter()
             answer = extending.call(self._connection, path, body)
             seconds.append(time.perf_counter() - started)
             if isinstance(answer, dict):
                 assert not answer["Error"], answer["Error"]
             if form.once:
-                body = self._body(form)
+                bodies = self._bodies(form)
         return summary(seconds[1:])
 
-    def _body(self, form: Form) -> bytes:
+    def _bodies(self, form: Form) -> Iterator[bytes]:
+        """Return the bodies of questions about a pod, one after another."""
         pod = self._client.post(_PODS, fleet.waiting_pod(f"{self._prefix}-{next(self._numbers)}"))
-        return f'{{"Pod":{json.dumps(pod)},{form.nodes}}}'.encode()
+        text = json.dumps(pod)
+        return itertools.cycle([f'{{"Pod":{text},{nodes}}}'.encode() for nodes in form.nodes])
