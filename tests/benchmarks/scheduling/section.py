@@ -164,7 +164,8 @@ def _rates_text(rates: list[Throughput], batch: int) -> list[str]:
         f"## {batch} pods by kube-scheduler 1.34, {BATCH_NODES} nodes with 8 pods each",
         "",
         f"Median of {len(rates)} rounds, each with all four in turn; in brackets of the rate of the"
-        " same round alone, looking at every node. The program that decides nothing is"
+        " same round alone, looking at every node: the mean of a batch before the extender's and"
+        " one after it. The program that decides nothing is"
         " `tests/benchmarks/scheduling/least_extender`: plain HTTP, no state, compiled.",
         "",
         "| scheduler | pods a second | in each round | bindings refused |",
