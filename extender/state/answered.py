@@ -6,7 +6,7 @@ answer once, and at no node by a line of Python of its own.
 
 import collections
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from extender.state.memory import Answer
 from gpustack.model.explanation import Reason
@@ -52,20 +52,23 @@ class Answered:
             counts[answer.reason] += count
         return counts
 
+    def pairs(self) -> Iterator[tuple[str, Answer]]:
+        """Return each node with its answer."""
+        return zip(self.names, self.answers, strict=True)
+
     def ranked(self) -> list[tuple[str, Answer]]:
         """Return the nodes that have room, the first choice first."""
-        pairs = zip(self.names, self.answers, strict=True)
-        fitting = [(name, each) for name, each in pairs if each.reason is None]
-        return sorted(fitting, key=lambda pair: (pair[1].rank, pair[0]))
+        return sorted(self._fitting(), key=_place)
 
     def best(self) -> tuple[str, Answer] | None:
         """Return the first choice; None when no node has room."""
-        ranks = [each.rank for each in self.different if each.reason is None]
-        if not ranks:
-            return None
-        rank = min(ranks)
-        pairs = zip(self.names, self.answers, strict=True)
-        return min(
-            (pair for pair in pairs if pair[1].reason is None and pair[1].rank == rank),
-            key=lambda pair: pair[0],
-        )
+        return min(self._fitting(), key=_place, default=None)
+
+    def _fitting(self) -> Iterator[tuple[str, Answer]]:
+        return (pair for pair in self.pairs() if pair[1].reason is None)
+
+
+def _place(pair: tuple[str, Answer]) -> tuple[tuple[int, tuple[int, ...]], str]:
+    """Return what a node is chosen by: its rank, and among equals its name."""
+    name, answer = pair
+    return answer.rank, name

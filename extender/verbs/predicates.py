@@ -165,7 +165,6 @@ class Predicates:
 
 
 def _answer(args: FilterArgs, chosen: list[str], said: Answered) -> bytes:
-    pairs = zip(said.names, said.answers, strict=True)
-    words = {name: answer.words for name, answer in pairs if answer.reason}
+    words = {name: answer.words for name, answer in said.pairs() if answer.reason}
     # Schedulers before 1.21 read only FailedNodes; later ones let the other field win.
     return encode_filter_result(args, chosen=chosen, failed=words, unresolvable=words)

@@ -98,8 +98,7 @@ class Telling:
         self._count(most)
         self._decisions.tell(pod, most, reasons=counts)
         if not self._events.told(pod.uid, _REFUSED):
-            pairs = zip(answers.names, answers.answers, strict=True)
-            example = next((name for name, each in pairs if each.reason is most), "")
+            example = next((name for name, each in answers.pairs() if each.reason is most), "")
             message = self._wording(pod, reasons, example)
             self._tell(pod, most, message, topic=_REFUSED)
 

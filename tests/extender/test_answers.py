@@ -30,10 +30,7 @@ def cluster(*nodes: Node) -> Answers:
 
 def reasons(answers: Answers, asked: PodState) -> Mapping[str, Reason | None]:
     names = sorted(answers._view.node_names)
-    return {
-        name: each.reason
-        for name, each in zip(names, answers.of(asked, names).answers, strict=True)
-    }
+    return {name: each.reason for name, each in answers.of(asked, names).pairs()}
 
 
 def first_of(answers: Answers, asked: PodState) -> str:

@@ -26,7 +26,7 @@ _HEAD: Final = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9])(?: [^\r\n]*)?\r\n(?:[^\
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)", re.IGNORECASE)
 # With one of these, something else than the length says where the answer or the connection ends.
 _OTHERWISE: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|[ \t])", re.IGNORECASE)
-_WITHOUT_BODY: Final = frozenset({204, 304})
+_WITHOUT_BODY: Final = frozenset({b"204", b"304"})
 _TARGET: Final = re.compile(r"[!-~]+")
 _VALUE: Final = re.compile(r"[ -~]*")
 
@@ -109,18 +109,17 @@ def _read(incoming: "_Incoming", method: str) -> tuple[Answer, bool]:
         received += incoming.receive()
     head = received[: end + len(_END)]
     found, lengths = _HEAD.fullmatch(head), _LENGTH.findall(head)
-    if found is None or len(lengths) != 1 or _OTHERWISE.search(head) or method == "HEAD":
+    plain = len(lengths) == 1 and not _OTHERWISE.search(head)
+    if found is None or found[1] in _WITHOUT_BODY or not plain:
         return _read_any(incoming, received, method)
-    status, length = int(found[1]), int(lengths[0])
-    if status in _WITHOUT_BODY:
-        return _read_any(incoming, received, method)
+    length = int(lengths[0])
     chunks = [received[len(head) :]]
     missing = length - len(chunks[0])
     while missing > 0:
         chunks.append(incoming.receive())
         missing -= len(chunks[-1])
     # Whoever says more than was asked isn't asked again on this connection.
-    return Answer(status=status, data=b"".join(chunks)[:length]), missing == 0
+    return Answer(status=int(found[1]), data=b"".join(chunks)[:length]), missing == 0
 
 
 def _read_any(incoming: "_Incoming", received: bytes, method: str) -> tuple[Answer, bool]:

@@ -20,7 +20,7 @@ PODS_EACH = 8
 TIMES = 60
 BATCH = 1000
 BATCH_NODES = 1000
-# The machine's own speed drifts by a tenth within minutes: the schedulers take turns, and the one
+# The machine's own speed changes by half within minutes: the schedulers take turns, and the one
 # that all are compared with has one before ours and one after it.
 ROUNDS = 3
 # Below the 10 s that the scheduler waits. After a pause the extender lists pods from the API

@@ -69,7 +69,7 @@ class Form:
 def by_name(verb: str, nodes: int, *, once: bool = False) -> Form:
     """Return the question of a scheduler with ``nodeCacheCapable: true``."""
     names = [fleet.name_of(at) for at in range(nodes)]
-    orders = (names[at:] + names[:at] for at in range(0, nodes, nodes // _ORDERS))
+    orders = (names[at:] + names[:at] for at in range(0, nodes, max(1, nodes // _ORDERS)))
     # As Go writes them.
     lists = (json.dumps(order, separators=(",", ":")) for order in orders)
     return Form(verb=verb, nodes=tuple(f'"NodeNames":{each}' for each in lists), once=once)
