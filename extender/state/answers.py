@@ -159,15 +159,17 @@ class Answers:
             table.keep(self._view.node_names)
         table.shrink(nodes)
         self._states.shrink(nodes)
+        said: dict[str, Answer] = {}
         for node in self._view.changed_after(table.seen):
             if shape.uuids != ANY:
-                table.answers[node.name] = self._ask(table, node, shape)
+                said[node.name] = self._ask(table, node, shape)
                 continue
             state = self._states.of(self._view.base(node.name) or node, node)
             answer = table.by_state.get(state)
             if answer is None:
                 answer = table.by_state[state] = self._ask(table, node, shape)
-            table.answers[node.name] = answer
+            said[node.name] = answer
+        table.take(said)
         table.seen, table.drops = version, drops
 
     def _ask(

@@ -2,7 +2,7 @@
 
 import collections
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,7 +12,7 @@ from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.likeness import hardware
 from gpustack.model.request import PodRequest
 
-_MOST_ANSWERS: Final = 250_000  # in all tables together; some 50 MB
+_MOST_ANSWERS: Final = 250_000  # in all tables together; some 60 MB
 _FEWEST_TABLES: Final = 8
 _SPARE: Final = 1000  # what is remembered at least, on the smallest of clusters
 
@@ -61,6 +61,17 @@ class Table:
     answers: dict[str, Answer] = field(default_factory=dict)
     by_state: dict[int, Answer] = field(default_factory=dict)
     _kept: dict[object, Answer] = field(default_factory=dict)
+
+    def take(self, said: Mapping[str, Answer]) -> None:
+        """Replace what these nodes said."""
+        if said.keys() <= self.answers.keys():
+            self.answers.update(said)
+            return
+        # A question looks all names up, at a time when other programs have filled the caches: names
+        # that lie wherever each node was read cost twice as much as names that lie side by side.
+        answers = self.answers | dict(said)
+        copies = [str(name.encode(), "utf-8") for name in answers]
+        self.answers = dict(zip(copies, answers.values(), strict=True))
 
     def keep(self, names: Collection[str]) -> None:
         """Forget the nodes that are not among these."""
