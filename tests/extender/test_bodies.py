@@ -83,6 +83,32 @@ def test_names_come_back_as_they_came_however_they_are_written(
     ]
 
 
+@hypothesis.given(
+    st.lists(st.integers(0, bodies.MOST), max_size=150)
+    | st.lists(st.integers(0, bodies.MOST), min_size=101, max_size=150),
+    st.booleans(),
+    st.booleans(),
+)
+@hypothesis.example([3] * 100, True, False)
+@hypothesis.example([3] * 101, True, False)
+@hypothesis.example([3] * 101, False, False)
+def test_no_node_gains_on_another_by_those_that_are_not_named(
+    scores: list[int], compact: bool, full: bool
+) -> None:
+    names = [f"node-{at}" for at in range(len(scores))]
+    items = {"items": [{"metadata": {"name": name}} for name in names]}
+    nodes = {"Nodes": items} if full else {"NodeNames": names}
+    body = {"Pod": {"metadata": {"name": "p", "uid": "1"}}, **nodes}
+    text = json.dumps(body, separators=(",", ":") if compact else None)
+    answer = json.loads(bodies.encode_priorities(bodies.decode_filter_args(text.encode()), scores))
+    given = {each["Host"]: each["Score"] for each in answer}
+    assert list(given) == [name for name in names if name in given]
+    many = len(scores) > 100
+    taken_off = min(scores) if many else 0
+    assert [given.get(name, 0) for name in names] == [score - taken_off for score in scores]
+    assert 0 not in given.values() if many else len(answer) == len(names)
+
+
 def test_node_names_win_over_nodes() -> None:
     pod = {"metadata": {"name": "p", "uid": "1"}}
     fields = {"Pod": pod, "Nodes": {"items": []}, "NodeNames": ["a"]}

@@ -1,5 +1,6 @@
 """The answer of `prioritize`: how much better one node is than another."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,22 +22,35 @@ class _HostPriority(msgspec.Struct, gc=False, rename="pascal"):
 
 
 _ENCODER: Final = msgspec.json.Encoder()
+_FEW: Final = 100
 
 
 def encode_priorities(args: FilterArgs, scores: Iterable[int]) -> bytes:
-    """Write `HostPriorityList`: a score for each node, in the order of the request.
+    """Write `HostPriorityList`: scores of nodes, in the order of the request.
+
+    Of more than a hundred nodes the least score is taken off all, and those that have nothing left
+    aren't named: the scheduler adds nothing for a node that isn't, so no choice is another one.
+    Most nodes of a large cluster are alike, and reading a score for each of them takes the
+    scheduler as long as a tenth of placing a pod.
 
     Args:
         args: the request.
         scores: 0 to `MOST`, one for each of its names.
     """
+    given = list(scores)
+    above = [True] * len(given)
+    if len(given) > _FEW:
+        least = min(given)
+        above = [score > least for score in given]
+        given = [score - least for score in itertools.compress(given, above)]
     quoted = _as_listed(args.listed)
-    if not quoted or len(quoted) != len(args.names):
-        return _ENCODER.encode(list(map(_HostPriority, args.names, scores)))
+    if not given or len(quoted) != len(args.names):
+        names = itertools.compress(args.names, above)
+        return _ENCODER.encode(list(map(_HostPriority, names, given)))
     # A scheduler waits for this thousands of times, with thousands of names each.
-    pieces = [b""] * (2 * len(quoted))
-    pieces[::2] = quoted
-    pieces[1::2] = map(_BETWEEN.__getitem__, scores)
+    pieces = [b""] * (2 * len(given))
+    pieces[::2] = itertools.compress(quoted, above)
+    pieces[1::2] = map(_BETWEEN.__getitem__, given)
     return b"[" + _OPEN + b"".join(pieces).removesuffix(b"," + _OPEN) + b"]"
 
 
