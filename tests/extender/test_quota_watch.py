@@ -204,8 +204,10 @@ def test_a_watch_that_has_died_makes_us_unready_and_comes_back(
     with serving(api, tmp_path, watch_idle_seconds=0.2, stale_seconds=0.5) as bench:
         fault = api.faults.fail("GET", "/pods$", status=500, times=10_000)
         api.drop_connections()
-        eventually(lambda: bench.call("GET", "/readyz").status == 503)
-        assert "has said nothing of pods for 0.5 s" in bench.call("GET", "/readyz").raw.decode()
+        # on a busy machine, nodes may be silent for a moment, too
+        said = "has said nothing of pods for 0.5 s"
+        eventually(lambda: said in bench.call("GET", "/readyz").raw.decode())
+        assert bench.call("GET", "/readyz").status == 503
         assert "has said nothing" in bench.place("p", 50, 32)["Error"]
         fault.times = 0
         eventually(lambda: bench.call("GET", "/readyz").status == 200)
