@@ -7,11 +7,15 @@ venv=$1
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 missing=()
-python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+# the distribution's own before any other: hosts run agent and extender on it
+new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
+python=/usr/bin/python3
+"$python" -c "$new_enough" 2>/dev/null || python=python3
+"$python" -c "$new_enough" || {
     echo "setup: python3 is $(python3 --version 2>&1); 3.11 or newer is needed" >&2
     exit 1
 }
-python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+"$python" -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v git >/dev/null || missing+=(git)
 command -v gcc >/dev/null || missing+=(gcc)
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
@@ -43,7 +47,7 @@ if [ -e "$venv/.complete" ]; then
     exit 0
 fi
 rm -rf "$venv"
-python3 -m venv "$venv"
+"$python" -m venv "$venv"
 # uv resolves nothing here: it only installs the locked files, in seconds instead of minutes
 # (pip trusts what the machine trusts; uv, which brings its own list, has to be told: a network may have its own authority)
 export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
