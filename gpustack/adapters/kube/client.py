@@ -5,20 +5,20 @@ See https://kubernetes.io/docs/reference/using-api/api-concepts/ for paths, patc
 
 import contextlib
 import functools
-import json
 import logging
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
 import urllib3
 
 import gpustack
 from gpustack.adapters.kube import connect
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
 from gpustack.adapters.kube.exchange import Answer, exchange, request
-from gpustack.adapters.kube.listing import Page, decode_page
+from gpustack.adapters.kube.listing import Page, decode_object, decode_page
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class KubeClient:
             KubeError: the server refused.
             KubeUnavailable: no answer in time.
         """
-        return _decoded(self.get_raw(path, params, timeout_seconds=timeout_seconds))
+        return decode_object(self.get_raw(path, params, timeout_seconds=timeout_seconds))
 
     def get_raw(
         self,
@@ -119,7 +119,7 @@ class KubeClient:
             KubeUnavailable: no answer in time; the change may have happened.
         """
         raw = self.patch_raw(path, body, content_type=content_type, timeout_seconds=timeout_seconds)
-        return _decoded(raw)
+        return decode_object(raw)
 
     def patch_raw(
         self,
@@ -147,7 +147,8 @@ class KubeClient:
             KubeError: refused; 409 it exists, or a precondition does not hold.
             KubeUnavailable: no answer in time; it may have been created.
         """
-        return _decoded(self._request("POST", path, body=body, timeout_seconds=timeout_seconds))
+        raw = self._request("POST", path, body=body, timeout_seconds=timeout_seconds)
+        return decode_object(raw)
 
     @contextlib.contextmanager
     def stream(
@@ -200,7 +201,7 @@ class KubeClient:
         timeout_seconds: float | None = None,
     ) -> bytes:
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else msgspec.json.encode(body)
         headers = self._headers()
         if data is not None:
             headers["content-type"] = content_type
@@ -267,22 +268,10 @@ def _with(path: str, params: Mapping[str, str] | None) -> str:
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
 
 
-def _decoded(raw: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(raw)
-    except ValueError as error:
-        raise KubeUnavailable(f"the answer is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise KubeUnavailable(f"the answer is a JSON {type(value).__name__}, not an object")
-    return value
-
-
 def _refusal(status: int, raw: bytes) -> KubeError:
     """Read the ``Status`` object of an error; proxies answer with plain text."""
     try:
-        answer = json.loads(raw)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+        answer = decode_object(raw)
+    except KubeUnavailable:
         return KubeError(status, "", raw[:500].decode(errors="replace").strip())
     return KubeError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))

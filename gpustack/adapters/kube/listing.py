@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -64,6 +64,7 @@ class Refusal(msgspec.Struct):
 _LIST: Final = msgspec.json.Decoder(_List)
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
+_ANY: Final = msgspec.json.Decoder(dict[str, Any])
 _STATUS: Final = msgspec.json.Decoder(Refusal)
 
 
@@ -85,6 +86,11 @@ def decode_change(line: bytes) -> Change:
     """Read one line of a watch; errors as in ``decode_page``."""
     found = _decode(_EVENT, line)
     return Change(kind=found.type, raw=found.object)
+
+
+def decode_object(raw: bytes) -> dict[str, Any]:
+    """Read an answer that is one object, as plain values; errors as in ``decode_page``."""
+    return _decode(_ANY, raw)
 
 
 def decode_status(raw: msgspec.Raw) -> Refusal:
