@@ -90,14 +90,16 @@ class Arrival:
 
     def _take_head(self, data: bytes) -> bytes:
         """Look for the end of the head; returns what follows it."""
-        searched = max(0, len(self._head) - len(_END) + 1)
-        self._head += data
-        found = self._head.find(_END, searched)
+        # The end may begin in what came before.
+        overlap = min(len(self._head), len(_END) - 1)
+        near = bytes(self._head[len(self._head) - overlap :]) + data if overlap else data
+        found = near.find(_END)
         if found < 0:
+            self._head += data
             return b""
-        end = found + len(_END)
-        follows = bytes(self._head[end:])
-        del self._head[end:]
+        end = found + len(_END) - overlap
+        self._head += data[:end]
+        follows = data[end:]
         # Without a length, or with a bad one, the parser or the application refuses the head alone.
         length = _LENGTH.search(self._head)
         self._missing = int(length[1]) if length else 0

@@ -9,7 +9,7 @@ import collections
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -77,13 +77,21 @@ _ROOM: Final = frozenset({"Fits", "Placed", "Bound"})
 class _Call:
     """A call under way, and what is known of its end."""
 
+    of: "Decisions"
     verb: str
+    begun: float
     pod: PodState | PodName | None = None
     outcome: str = ""
     nodes: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     placement: Placement | None = None
     message: str = ""
+
+    def __enter__(self) -> None:
+        self.of.begin(self)
+
+    def __exit__(self, *_error: object) -> None:
+        self.of.end(self)
 
 
 class Decisions:
@@ -109,17 +117,19 @@ class Decisions:
         self._count = 0
         self._here = threading.local()  # the call that this thread is in
 
-    @contextlib.contextmanager
-    def call(self, verb: str) -> Iterator[None]:
+    def call(self, verb: str) -> contextlib.AbstractContextManager[None]:
         """Time a verb's call; what is told within becomes a decision, where anything is."""
-        began = self._clock()
-        self._here.call = call = _Call(verb=verb)
-        try:
-            yield
-        finally:
-            self._here.call = None
-            if call.pod is not None:
-                self._keep(call, self._clock() - began)
+        return _Call(of=self, verb=verb, begun=self._clock())
+
+    def begin(self, call: _Call) -> None:
+        """Let what this thread tells be this call's."""
+        self._here.call = call
+
+    def end(self, call: _Call) -> None:
+        """Keep what was told in a call, if anything was."""
+        self._here.call = None
+        if call.pod is not None:
+            self._keep(call, self._clock() - call.begun)
 
     def tell(
         self,

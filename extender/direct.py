@@ -7,7 +7,7 @@ that is always the same is read here. Every other one is gunicorn's and the appl
 
 import email.utils
 import functools
-import http
+import http.client
 import re
 import time
 from typing import Final
@@ -42,7 +42,7 @@ def _path_of(head: bytes) -> str | None:
 def response(status: int, body: bytes, *, kept: bool) -> bytes:
     """Write an answer in JSON, head and body in one piece; ``kept`` says what follows it."""
     head = (
-        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n"
+        f"HTTP/1.1 {status} {http.client.responses[status]}\r\n"
         f"Date: {_date(int(time.time()))}\r\n"
         f"Connection: {'keep-alive' if kept else 'close'}\r\n"
         "Content-Type: application/json\r\n"

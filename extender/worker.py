@@ -20,7 +20,6 @@ import selectors
 import socket
 import ssl
 import sys
-import threading
 import time
 from typing import Any, Final
 
@@ -62,7 +61,7 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         self._said: dict[str, float] = {}
         self._next_tick = 0.0
         # The other half of the threads is there for whoever asks first.
-        self._lingering = threading.BoundedSemaphore(max(1, self.cfg.threads // 2))
+        self._seats = [None] * max(1, self.cfg.threads // 2)
         # Threads that read a watch or write to the API server must not keep the scheduler, which
         # asks one question after another, waiting for the interpreter: 5 ms each time by default.
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -174,7 +173,9 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         Raises:
             OSError: the client has closed the connection.
         """
-        if not self._lingering.acquire(blocking=False):
+        try:
+            self._seats.pop()  # a list's own steps are safe from any thread, and a lock's dearer
+        except IndexError:
             return False
         try:
             until = time.monotonic() + _LINGER_SECONDS
@@ -189,7 +190,7 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no typ
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
             return False
         finally:
-            self._lingering.release()
+            self._seats.append(None)
 
     def _await(self, conn: Connection) -> None:
         conn.timeout = time.monotonic() + self._settings.request_seconds

@@ -1,6 +1,7 @@
 """The bodies of `bind`: one pod, one node."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -15,12 +16,37 @@ class BindingArgs:
     node: str
 
 
+class _Args(msgspec.Struct):
+    """The body as Go writes it."""
+
+    name: str = msgspec.field(default="", name="PodName")
+    namespace: str = msgspec.field(default="", name="PodNamespace")
+    uid: str = msgspec.field(default="", name="PodUID")
+    node: str = msgspec.field(default="", name="Node")
+
+
+_ARGS: Final = msgspec.json.Decoder(_Args)
+
+
 def decode_binding_args(body: bytes) -> BindingArgs:
     """Read the body of `bind`.
 
     Raises:
         BadBody: not a JSON object, or one of its four fields is missing or empty.
     """
+    try:
+        args = _ARGS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _in_any_case(body)
+    if not (args.name and args.namespace and args.uid and args.node):
+        return _in_any_case(body)
+    return BindingArgs(
+        pod=PodName(namespace=args.namespace, name=args.name, uid=args.uid), node=args.node
+    )
+
+
+def _in_any_case(body: bytes) -> BindingArgs:
+    """Read what isn't spelt as Go spells it, or has an error that wants a name."""
     fields = read_object(body)
     name = read_name(fields, "PodName")
     namespace = read_name(fields, "PodNamespace")
