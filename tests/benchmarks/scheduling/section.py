@@ -22,7 +22,7 @@ BATCH = 1000
 BATCH_NODES = 1000
 # The machine's own speed changes by half within minutes: the schedulers take turns, and the one
 # that all are compared with has one before ours and one after it.
-ROUNDS = 3
+ROUNDS = 5
 # Below the 10 s that the scheduler waits. After a pause the extender lists pods from the API
 # server's store, which with an etcd before 3.5.13 takes seconds where there are 40 000.
 DECISION_SECONDS = 8
