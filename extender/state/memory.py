@@ -70,7 +70,8 @@ class Table:
         # A question looks all names up, at a time when other programs have filled the caches: names
         # that lie wherever each node was read cost twice as much as names that lie side by side.
         answers = self.answers | dict(said)
-        copies = [str(name.encode(), "utf-8") for name in answers]
+        spelt = (name.encode("utf-8", "surrogatepass") for name in answers)
+        copies = [str(each, "utf-8", "surrogatepass") for each in spelt]
         self.answers = dict(zip(copies, answers.values(), strict=True))
 
     def keep(self, names: Collection[str]) -> None:

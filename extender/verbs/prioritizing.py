@@ -2,7 +2,8 @@
 
 The order is the policy's (`binpack` or `spread` as the pod has it): the first node gets 10, the
 last one that fits 1, nodes that are alike the same, and 0 those that don't fit. A pod that asks
-for no GPU is steered the other way: 10 for a node without cards, 0 for one with.
+for no GPU is steered the other way: 10 for a node without cards, 0 for one with. Of many nodes only
+what one gets more than the worst is written (`encode_priorities`).
 """
 
 import itertools

@@ -46,7 +46,11 @@ def _verbs() -> dict[str, Any]:
         "/scheduler/filter": _verb(
             "Every node that fits", nodes, "ExtenderFilterResult", fails_with_503=False
         ),
-        "/scheduler/prioritize": _verb("A score for each node", nodes, "HostPriorityList"),
+        "/scheduler/prioritize": _verb(
+            "Scores, more for better nodes; of more than a hundred, the worst aren't named",
+            nodes,
+            "HostPriorityList",
+        ),
         "/scheduler/priorities": _verb("The same, the original's name", nodes, "HostPriorityList"),
         "/scheduler/bind": _verb(
             "Choose cards and bind",
