@@ -23,7 +23,7 @@ HELD = "2048 2"
 
 
 @escape(
-    "Writing over the ledger",
+    "Zeroes or noise over the whole ledger, or its end cut off",
     Outcome.REPORTED,
     "the agent trusts nothing in it: it sends the event LedgerDamaged, and all memory that the"
     " driver sees counts against the share",
@@ -80,7 +80,7 @@ def test_files_in_the_place_of_ours_are_reported(
 
 
 @escape(
-    "A ledger that says that nothing is used",
+    "A ledger set back, as a whole, to when nothing was charged",
     Outcome.CLOSED,
     "the agent compares it with the driver; the difference (unaccounted) is taken off what may"
     " still be asked for",

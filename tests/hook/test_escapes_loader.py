@@ -32,7 +32,7 @@ def assert_reported(root: Root, client: "subprocess.Popen[str]") -> None:
 
 
 @escape(
-    "LD_PRELOAD unset, emptied, or set to something else",
+    "LD_PRELOAD unset, emptied, or naming a file that is missing",
     Outcome.CLOSED,
     "the hook is named by /etc/ld.so.preload, which no variable changes",
 )

@@ -97,11 +97,10 @@ def test_graphs_are_gated(container: Container) -> None:
 
 
 @escape(
-    "Memory by handles: virtual memory, IPC, memory of another API",
+    "Virtual memory that is exported and imported while its maker lives",
     Outcome.CLOSED,
     "who makes it is charged, who imports it is not charged a second time; what the descriptor of"
-    " its last export keeps stays charged while that is open; what outlives its maker, or another"
-    " descriptor keeps, is counted as unaccounted",
+    " its last export keeps stays charged while that is open",
 )
 def test_who_makes_memory_pays_and_who_imports_it_does_not(container: Container) -> None:
     free = container.client(

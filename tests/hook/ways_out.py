@@ -19,10 +19,11 @@ from tests.hook.root import HOOK_PATH, Root
 
 
 class Outcome(enum.Enum):
-    """What becomes of a way out."""
+    """What becomes of a way out, in the order of the page."""
 
     CLOSED = "closed"
     REPORTED = "reported"
+    OPEN = "open"
     OUT_OF_SCOPE = "out of scope"
 
 
