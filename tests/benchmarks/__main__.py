@@ -11,7 +11,8 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
 Written by `make bench`; the figures are of the machine that ran it last: {machine}.
-Medians with the 99th percentile behind them.
+Medians with the 99th percentile behind them. Cards are simulated, or none takes part, wherever the
+heading names no real card.
 """
 
 

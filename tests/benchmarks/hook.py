@@ -42,7 +42,8 @@ def _gate() -> str:
             "|---|---|",
             f"| {unlimited} | {limited} |",
             "",
-            "The best of 40 rounds of 20 000 launches; the driver does nothing. Goals: 50, 150.",
+            "The best of 40 rounds of 20 000 launches. No card: the driver is a stand-in that does"
+            " nothing. Goals: 50, 150.",
             "",
         ]
     )
@@ -63,7 +64,7 @@ def _contention() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            f"Over {MILLISECONDS} ms each on {os.cpu_count()} cores, without a driver: the"
+            f"Over {MILLISECONDS} ms each on {os.cpu_count()} cores. No card and no driver: the"
             " process's lock, a look at limits and activity, the ledger. Beyond one thread a core,"
             " the 99th percentile is the scheduler's: others' turns on the core are in it.",
             "",
@@ -82,7 +83,8 @@ def _give_back() -> str:
             f"| until the allocation that needs it succeeds | {given} | {given_worst} |",
             f"| until the process is gone, for its parent | {dead} | {dead_worst} |",
             "",
-            "The one that needs it asks again and again, on the same machine.",
+            "The one that needs it asks again and again, on the same machine. On a simulated card:"
+            " a real driver takes time of its own to clean up.",
             "",
         ]
     )
@@ -134,8 +136,8 @@ def _program_without_cuda() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            f"{ROUNDS} rounds in turns on one core; the third figure is the median difference"
-            " within a round. Goals: 15 µs, 64 KiB.",
+            f"{ROUNDS} rounds in turns on one core. No card takes part. The third figure is the"
+            " median difference within a round. Goals: 15 µs, 64 KiB.",
             "",
         ]
     )

@@ -14,6 +14,10 @@ from matplotlib import axes, figure
 
 GOAL_POINTS = 3  # by which a share may be missed
 GOAL_LOSS = 3  # percent of a share that the limiter may cost; 1 where nothing is limited
+_SIMULATED = (
+    "Played against a simulated card whose tenants keep to the rules; no real card has run it. What"
+    " tenants get who don't keep to them: [isolation](isolation.md)."
+)
 PICTURE = pathlib.PurePosixPath("images/shares.png")  # below docs
 
 _CELL = re.compile(
@@ -154,7 +158,9 @@ def _matrix(cells: Sequence[Cell]) -> str:
         rows.append(f"| {name} | {len(errors)} | {worst:+.2f} | {math.sqrt(squares):.2f} |")
     return "\n".join(
         [
-            "## Shares of GPU time in virtual time, by kernel length",
+            "## Shares of GPU time on a simulated card, in virtual time, by kernel length",
+            "",
+            _SIMULATED,
             "",
             "| work | tenants in its cells | worst error, points | root mean square |",
             "|---|---|---|---|",
@@ -187,7 +193,9 @@ def _other_counts(program: pathlib.Path) -> str:
         )
     return "\n".join(
         [
-            "## Shared cards by how the driver counts GPU time",
+            "## Simulated cards that are shared, by how the driver counts GPU time",
+            "",
+            _SIMULATED,
             "",
             f"| the driver's count of a process | missed by {GOAL_POINTS} points |"
             " worst error, points | root mean square |",
@@ -211,7 +219,9 @@ def _rivals(compared: Sequence[Compared]) -> str:
     ]
     return "\n".join(
         [
-            "## The same time line under other controllers: what a share of 30 % got",
+            "## The same simulated card under other controllers: what a share of 30 % got",
+            "",
+            _SIMULATED,
             "",
             "| tenants | kernel | ours | the original's | a plain token bucket |",
             "|---|---|---|---|---|",

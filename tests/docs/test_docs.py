@@ -52,3 +52,20 @@ def test_operations_lists_every_playbook_that_an_operator_runs() -> None:
     for playbook in (ROOT / "playbooks").glob("*.yml"):
         if playbook.name not in parts - {"preflight.yml"} and playbook.name != "site.yml":
             assert f"`playbooks/{playbook.name}`" in text("docs/operations.md")
+
+
+REAL = re.compile(r"<!-- card: (?P<card>.*?) -->.*?<!-- end of card: (?P=card) -->", re.DOTALL)
+
+
+def test_every_figure_of_isolation_says_which_card_it_is_from() -> None:
+    page = REAL.sub("", text("docs/benchmarks.md"))
+    _, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    first = next(i for i, each in enumerate(sections) if each.startswith("A program without CUDA"))
+    assert len(sections[first:]) == 7
+    for section in sections[first:]:
+        assert re.search(r"simulated card|No card\b", section), section.splitlines()[0]
+
+
+@pytest.mark.parametrize("document", ["docs/isolation.md", "docs/decisions/0006-gpu-time.md"])
+def test_a_page_of_isolation_says_that_its_card_is_simulated(document: str) -> None:
+    assert "simulated card" in text(document)
