@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```console\n(\$ gpustack .*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```console\n(\$ (?:gpustack|cat|grep) .*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 
 
@@ -25,7 +25,7 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """Return every command of every console block that begins with `$ gpustack`."""
+    """Return every command of every console block that begins with one of ours, cat or grep."""
     found = []
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         document = path.relative_to(ROOT).as_posix()
