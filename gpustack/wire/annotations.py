@@ -22,6 +22,7 @@ __all__ = [
     "Decision",
     "Keys",
     "annotations_of",
+    "decided_ns",
     "decode_decision",
     "encode_decision",
     "has_decision",
@@ -162,6 +163,12 @@ def _time(keys: Keys, annotations: Mapping[str, str], bound: str) -> int:
     if not _TIME.fullmatch(text):
         raise BadAnnotation(keys.predicate_time, f"{text!r} is not Unix nanoseconds in decimal")
     return int(text)
+
+
+def decided_ns(keys: Keys, pod: Mapping[str, Any]) -> int:
+    """Return the time of the decision on a pod (Unix nanoseconds); 0 where none can be read."""
+    text = annotations_of(pod).get(keys.predicate_time, "")
+    return int(text) if _TIME.fullmatch(text) else 0
 
 
 def _assigned(keys: Keys, annotations: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ original took it for a pod without GPU and let it pass.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpustack.model.device import Node, label_safe_model
@@ -29,11 +29,13 @@ _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 
 
-def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
-    """Return what a pod asks; None when it is not a GPU pod.
+def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
+    """Return what the limits of a pod ask; None when it is not a GPU pod.
+
+    What a pod holds is judged by this alone: its user may change the user keys at any time.
 
     Raises:
-        BadRequest: limits or conditions that don't exist; names the field.
+        BadRequest: limits that don't exist; names the field.
     """
     spec = pod.get("spec") or {}
     found = [
@@ -41,12 +43,29 @@ def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
         for field, kind, index, container in _containers(spec)
     ]
     containers = tuple(container for container in found if container is not None)
-    if not containers:
-        return None
+    return PodRequest(containers=containers) if containers else None
+
+
+def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
+    """Return what a pod that waits asks; None when it is not a GPU pod.
+
+    Raises:
+        BadRequest: limits or user keys that don't exist; names the field.
+    """
+    limits = parse_limits(keys, pod)
+    return None if limits is None else with_user_keys(keys, pod, limits)
+
+
+def with_user_keys(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> PodRequest:
+    """Return what the limits of a pod ask, of the cards that its user keys allow.
+
+    Raises:
+        BadRequest: a user key that can't be read; names the field.
+    """
     annotations = annotations_of(pod)
     node, card = _strategies(keys.gpu_placement, annotations.get(keys.gpu_placement))
-    return PodRequest(
-        containers=containers,
+    return replace(
+        limits,
         # Somebody may write the driver's name, with its spaces; unread, it would exclude nothing.
         models=_selector(keys.gpu_model, annotations.get(keys.gpu_model), label_safe_model),
         uuids=_selector(keys.gpu_uuid, annotations.get(keys.gpu_uuid)),
@@ -128,7 +147,7 @@ def holding(keys: Keys, pod: Mapping[str, Any]) -> Holding | None:
     if finished(pod):
         return None
     try:
-        request = parse_request(keys, pod)
+        request = parse_limits(keys, pod)
         decision = None if request is None else decode_decision(keys, pod, request)
     except (BadRequest, BadAnnotation):
         return None

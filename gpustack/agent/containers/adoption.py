@@ -21,7 +21,7 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.holding import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys, decode_decision
-from gpustack.wire.pods import finished, parse_request
+from gpustack.wire.pods import finished, parse_limits
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Adoption:
 
     def _request(self, pod: Pod) -> PodRequest | None:
         try:
-            return None if finished(pod) else parse_request(self._keys, pod)
+            return None if finished(pod) else parse_limits(self._keys, pod)
         except BadRequest:
             return None  # the agent never gave it anything
 

@@ -19,10 +19,10 @@ from gpustack.model.device import Node
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement
 from gpustack.model.placement import place
-from gpustack.model.request import PodRequest
+from gpustack.model.request import BadRequest, PodRequest
 from gpustack.model.verification import verify
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision, encode_decision
-from gpustack.wire.pods import usage
+from gpustack.wire.pods import usage, with_user_keys
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,12 @@ class Decisions:
             raise _refused(refusal)
         return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
 
-    def _decide(self, pod: Pod, request: PodRequest) -> PodRecord:
+    def _decide(self, pod: Pod, limits: PodRequest) -> PodRecord:
+        try:
+            request = with_user_keys(self._keys, pod, limits)
+        except BadRequest as error:
+            raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
+
         def attempt(node: Node) -> Placement | Refusal:
             return place(self._with_reserved(node, uid_of(pod)), request)
 

@@ -10,6 +10,7 @@ be meant, the kubelet's own list of active pods is asked, then what is remembere
 had their turn; only then the finder waits for the watch, for at most `SETTLE_SECONDS`.
 """
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -22,7 +23,8 @@ from gpustack.agent.containers.records import Records
 from gpustack.agent.containers.runtime import KubeletView, RuntimeView, running_names
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
 from gpustack.wire.annotations import Keys
-from gpustack.wire.pods import container_names, finished, parse_request
+from gpustack.wire.pods import container_names, finished, parse_limits
+from gpustack.wire.quantities import parse_whole
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +129,8 @@ class Finder:
             seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
             if found.is_clear(self._passed):
                 break
+            if not found.matches and self._bad(pods, resource, count) is not None:
+                break
             if not self._pods.wait_for_change(version, started + seconds):
                 break
         if all(uid_of(each.pod) in self._passed for each in found.matches):
@@ -141,14 +145,16 @@ class Finder:
             if known.matches:
                 return known
             raise PluginRefusal("ApiServerAway", f"no waiting pod is known: {error}") from error
-        found = self._matches(self._pods.snapshot()[0], resource, count, epoch)
+        pods = self._pods.snapshot()[0]
+        found = self._matches(pods, resource, count, epoch)
         if not found.matches:
+            self._refuse_bad(pods, resource, count, epoch)
             name = resource.full_name(self._keys)
             raise PluginRefusal("NoCandidate", f"no pod of this node waits for {count} {name}")
         return found
 
     def _matches(self, pods: tuple[Pod, ...], resource: Resource, count: int, epoch: int) -> _Found:
-        waiting = self._waiting(pods, resource, count, epoch)
+        waiting = self._waiting(pods, resource, count)
         held = self._kubelet.devices(tuple(each.pod for each in waiting)) if waiting else {}
         matches = []
         for each in waiting:
@@ -175,16 +181,14 @@ class Finder:
         left = tuple(each for each in found.matches if active.get(uid_of(each.pod)) is not None)
         return dataclasses.replace(found, matches=left or found.matches)
 
-    def _waiting(
-        self, pods: tuple[Pod, ...], resource: Resource, count: int, epoch: int
-    ) -> list[_Waiting]:
+    def _waiting(self, pods: tuple[Pod, ...], resource: Resource, count: int) -> list[_Waiting]:
         """Return the pods that may be meant; those that run as a whole cost no question more."""
         living = self._runtime.containers()
         found = []
         for pod in pods:
             if finished(pod) or uid_of(pod) in self._refused:
                 continue
-            request = self._request(pod, resource, count, epoch)
+            request = self._request(pod)
             asked = [] if request is None else [resource.asked(e) for e in request.containers]
             if request is None or count not in asked:
                 continue
@@ -218,16 +222,35 @@ class Finder:
     def _present(self, uids: frozenset[str]) -> frozenset[str]:
         return uids & {uid_of(pod) for pod in self._pods.snapshot()[0]}
 
-    def _request(self, pod: Pod, resource: Resource, count: int, epoch: int) -> PodRequest | None:
+    def _request(self, pod: Pod) -> PodRequest | None:
         try:
-            return parse_request(self._keys, pod)
-        except BadRequest as error:
-            if count in _raw_limits(pod, resource.full_name(self._keys)) and self._is_new(pod):
-                self.refused(pod, epoch)
-                raise PluginRefusal(
-                    "BadRequest", f"pod {'/'.join(name_of(pod))}: {error}"
-                ) from error
-            return None
+            return parse_limits(self._keys, pod)
+        except BadRequest:
+            return None  # see _bad: it takes no part while another pod may be meant
+
+    def _bad(
+        self, pods: tuple[Pod, ...], resource: Resource, count: int
+    ) -> tuple[Pod, BadRequest] | None:
+        """Return a pod that may be meant and whose limits don't exist, and what is wrong there."""
+        for pod in pods:
+            if finished(pod) or uid_of(pod) in self._refused:
+                continue
+            try:
+                parse_limits(self._keys, pod)
+            except BadRequest as error:
+                asks = count in _raw_limits(pod, resource.full_name(self._keys))
+                if asks and self._is_new(pod):
+                    return pod, error
+        return None
+
+    def _refuse_bad(
+        self, pods: tuple[Pod, ...], resource: Resource, count: int, epoch: int
+    ) -> None:
+        bad = self._bad(pods, resource, count)
+        if bad is not None:
+            pod, error = bad
+            self.refused(pod, epoch)
+            raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
 
     def _is_new(self, pod: Pod) -> bool:
         if uid_of(pod) in self._passed:
@@ -239,7 +262,7 @@ class Finder:
 def _asked(keys: Keys, pod: Pod) -> tuple[str, ...]:
     """Return the names of the containers that keep a card; ordinary init containers do not."""
     try:
-        request = parse_request(keys, pod)
+        request = parse_limits(keys, pod)
     except BadRequest:
         return container_names(pod)  # whichever it was: one that asks like this gets nothing
     containers = () if request is None else request.containers
@@ -247,10 +270,12 @@ def _asked(keys: Keys, pod: Pod) -> tuple[str, ...]:
 
 
 def _raw_limits(pod: Pod, resource: str) -> set[int]:
+    """Return how many of a resource each container gets, as the kubelet reads its limits."""
     spec = pod.get("spec") or {}
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    texts = [
-        str(((each.get("resources") or {}).get("limits") or {}).get(resource, ""))
-        for each in containers
-    ]
-    return {int(text) for text in texts if text.isascii() and text.isdigit()}
+    found = set()
+    for each in containers:
+        limits = (each.get("resources") or {}).get("limits") or {}
+        with contextlib.suppress(ValueError):  # the kubelet doesn't ask for what is no number
+            found.add(parse_whole(limits.get(resource, 0)))
+    return found

@@ -15,7 +15,7 @@ from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod, uid_of
 from gpustack.agent.containers.records import ContainerRecord, PodRecord
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
-from gpustack.wire.annotations import Keys, annotations_of
+from gpustack.wire.annotations import Keys, decided_ns
 from gpustack.wire.pods import leaving
 
 
@@ -163,8 +163,9 @@ def choose(
     The kubelet gets to know a pod and admits it before it looks at the next one. So of those that
     it knows and that hold nothing, all but the last have had their turn: it rejected them, and the
     API server doesn't show it yet. It goes by creation when it has just started, else as they come.
-    Where it can't be asked, none may have had its turn, and the oldest decision is taken: the
-    original's rule. `passed` are the UIDs of pods that have had their turn for certain.
+    Where it can't be asked, none may have had its turn, and the oldest decision is taken (the
+    original's rule); pods without a readable time come last. `passed` are the UIDs of pods that
+    have had their turn for certain.
     """
 
     def doubts(found: Match) -> tuple[bool, bool, bool]:
@@ -174,7 +175,7 @@ def choose(
     likely = [found for found in matches if doubts(found) == fewest]
     if kubelet_answers:
         return max(likely, key=lambda found: (_created(found), *_decided(keys, found)))
-    return min(likely, key=lambda found: _decided(keys, found))
+    return min(likely, key=lambda found: (not decided_ns(keys, found.pod), *_decided(keys, found)))
 
 
 def _created(found: Match) -> str:
@@ -184,5 +185,4 @@ def _created(found: Match) -> str:
 
 def _decided(keys: Keys, found: Match) -> tuple[int, str]:
     """Return when the pod was decided, Unix nanoseconds; the UID makes it one order for all."""
-    text = annotations_of(found.pod).get(keys.predicate_time, "")
-    return int(text) if text.isascii() and text.isdigit() else 0, uid_of(found.pod)
+    return decided_ns(keys, found.pod), uid_of(found.pod)
