@@ -28,6 +28,7 @@ from extender.verbs.predicates import Predicates
 from extender.verbs.preempting import Preempt
 from extender.verbs.prioritizing import Prioritize
 from extender.verbs.telling import Telling
+from extender.writes.ignored_keys import IgnoredKeys
 from extender.writes.retry import Retry
 from extender.writes.wording import Wording
 from extender.writes.writer import PodWriter
@@ -72,6 +73,7 @@ class Extender:
             clock=clock,
         )
         self._events = recorder()
+        self._ignored_keys = IgnoredKeys(self._events)
         self._quota_events = recorder()  # behind no pods' Events, and not dropped with them
         self._stale_seconds = settings.stale_seconds
         self._compose_state(settings)
@@ -223,7 +225,7 @@ class Extender:
             "/api/v1/pods",
             decode=reading.pod,
             on_sync=self._sync_pods,
-            on_event=self.view.pod_event,
+            on_event=self._pod_event,
             on_progress=self._refresh.shown,
             idle_seconds=idle_seconds,
             clock=self._clock,
@@ -241,6 +243,11 @@ class Extender:
     def _sync_pods(self, pods: Sequence[PodState]) -> None:
         self.view.sync_pods(pods, int(self._pods.version))
         self.retry.inherit(pods)
+        self._ignored_keys.sync(pods)
+
+    def _pod_event(self, kind: str, pod: PodState) -> None:
+        self.view.pod_event(kind, pod)
+        self._ignored_keys.event(kind, pod)
 
     @property
     def unready(self) -> str:

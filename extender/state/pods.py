@@ -14,6 +14,7 @@ from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys
 from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.user_keys import parse_user_keys
 
 _DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -41,7 +42,9 @@ class PodState:
         request: what it asks; None when it asks for no GPU, or badly.
         shape: the request without the names of its containers: pods alike ask alike.
         problem: why what it asks can't be.
-        decision: the decision written on it, if it can be read and its limits justify it.
+        ignored: a user key that can't be read and changes nothing any more, for the pod is bound.
+        decision: the decision written on it, if it can be read and its limits justify it,
+            whatever its user keys say.
         decision_keys: the annotation keys of cards on it, readable or not.
         unschedulable: what the scheduler last said about it, empty when nothing.
         unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
@@ -72,6 +75,7 @@ class PodState:
     demands: Demands = NO_DEMANDS
     followed: bool = False
     refused_clock: float = _NEVER
+    ignored: BadRequest | None = None
 
     @property
     def full_name(self) -> str:
@@ -102,9 +106,10 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         pod: the API's JSON.
     """
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
-    asked = _asked_by(keys, msgspec.json.encode(pods.asking(keys, pod)))
-    request, problem = asked.request, asked.problem
-    ours = request is not None or problem is not None
+    asked = _asked_by_pod(keys, pod)
+    bound = pods.is_bound(pod)
+    problem = asked.problem or (None if bound else asked.bad_key)
+    ours = asked.limits is not None or problem is not None
     words, since_ns = _unschedulable(status) if ours else ("", 0)
     return PodState(
         uid=metadata["uid"],
@@ -118,11 +123,12 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         priority=spec.get("priority") or 0,
         nominated=status.get("nominatedNodeName") or "",
         labels=_shared_labels(metadata.get("labels")) if ours else _NO_LABELS,
-        request=request,
-        shape=asked.shape,
+        request=None if problem else asked.request,
+        shape=None if problem else asked.shape,
         problem=problem,
-        decision=None if request is None else _decision(keys, pod, request),
-        decision_keys=_decision_keys(keys, pod) if request is not None else (),
+        ignored=asked.bad_key if bound else None,
+        decision=None if asked.limits is None else _decision(keys, pod, asked.limits),
+        decision_keys=_decision_keys(keys, pod) if asked.limits is not None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
         demands=_demands(spec) if ours else NO_DEMANDS,
@@ -152,9 +158,9 @@ def older(pod: PodState, known: PodState) -> bool:
     return bool(known.node) and not pod.node
 
 
-def _decision(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> Decision | None:
+def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decision | None:
     try:
-        return annotations.decode_decision(keys, pod, request)
+        return annotations.decode_decision(keys, pod, limits)
     except BadAnnotation:
         # What a user wrote is no decision; the agent names it where it matters, at Allocate.
         return None
@@ -165,24 +171,51 @@ def _decision(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> Decisi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the pods of one template ask; names as in `PodState`."""
+    """What the pods of one template ask; names as in `PodState`.
 
+    Attributes:
+        limits: what their limits ask alone.
+        request: the same with the user keys that can be read.
+        bad_key: the first user key that can't be.
+    """
+
+    limits: PodRequest | None = None
     request: PodRequest | None = None
     shape: PodRequest | None = None
     problem: BadRequest | None = None
+    bad_key: BadRequest | None = None
+
+
+def _asked_by_pod(keys: Keys, pod: Mapping[str, Any]) -> _Asked:
+    try:
+        asking = pods.asking(keys, pod)
+    except BadRequest as problem:
+        return _Asked(problem=problem.with_traceback(None))
+    return _asked_by(keys, msgspec.json.encode(asking)) if asking else _NOTHING
+
+
+_NOTHING: Final = _Asked()
 
 
 @functools.lru_cache(maxsize=4096)
 def _asked_by(keys: Keys, asking: bytes) -> _Asked:
+    pod = msgspec.json.decode(asking)
     try:
-        request = pods.parse_request(keys, msgspec.json.decode(asking))
+        limits = pods.parse_limits(keys, pod)
     except BadRequest as problem:
         return _Asked(problem=problem.with_traceback(None))
-    if request is None:
-        return _Asked()
+    if limits is None:
+        return _NOTHING
+    chosen = parse_user_keys(keys, pod)
+    request = chosen.choose_for(limits)
     nameless = tuple(replace(container, name="") for container in request.containers)
     shape = replace(request, containers=nameless)
-    return _Asked(request=_shared(request), shape=_shared(shape))
+    return _Asked(
+        limits=_shared(limits),
+        request=_shared(request),
+        shape=_shared(shape),
+        bad_key=next(iter(chosen.problems), None),
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -156,7 +156,7 @@ class Reservations:
         return assumed is not None and assumed.time_ns == time_ns
 
     def _in_force(self, pod: PodState) -> Reserved | None:
-        if pod.request is None or pod.finished:
+        if pod.finished:
             return None
         written = None
         if pod.decision is not None:

@@ -96,6 +96,8 @@ def _notes(pod: PodState) -> list[str]:
     notes = []
     if pod.problem is not None:
         notes.append(pod.problem.message)
+    if pod.ignored is not None:
+        notes.append(explanations.ignored(pod.ignored.message))
     if pod.deletion:
         notes.append("it is being deleted")
     if pod.nominated and not pod.node:

@@ -19,7 +19,7 @@ from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision
 from gpustack.wire.eligibility import parse_host
 from gpustack.wire.files import SourceError
 from gpustack.wire.nodes import decode_node
-from gpustack.wire.pods import finished, holding, parse_request
+from gpustack.wire.pods import finished, holding, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
 from gpustack.wire.snapshots import Snapshot
 
@@ -70,13 +70,13 @@ def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
         if finished(pod) or not (pod.get("spec") or {}).get("nodeName"):
             continue
         try:
-            request = parse_request(keys, pod)
+            limits = parse_limits(keys, pod)
         except BadRequest as error:
             problems.append(snapshot.error(pod, error))
             continue
-        if request is None:
+        if limits is None:
             continue
-        problem = undecided(keys, pod, request) or _lost(keys, pod, nodes)
+        problem = undecided(keys, pod, limits) or _lost(keys, pod, nodes)
         if problem:
             problems.append(snapshot.error(pod, problem))
     return problems

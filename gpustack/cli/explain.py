@@ -1,7 +1,7 @@
 """``gpustack explain POD``: why a pod waits and what would let it run, or why it is where it is."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys
 from gpustack.wire.eligibility import parse_demands
 from gpustack.wire.files import SourceError
-from gpustack.wire.pods import finished, parse_request
+from gpustack.wire.pods import finished, is_bound, parse_readable
 from gpustack.wire.snapshots import Snapshot
 
 _DEFAULT_NAMESPACE = "default"
@@ -64,11 +64,11 @@ def explain(
         SourceError: it asks for no GPU or for what doesn't exist, it has ended, or the snapshot
             has a broken quota; names the place.
     """
-    request, demands = _asked(keys, snapshot, pod)
+    request, demands, ignored = _asked(keys, snapshot, pod)
     cluster = clusters.read_what_can_be(keys, snapshot)
     namespace, short = _namespace(pod), pod["metadata"]["name"]
     answer = Answer(pod=f"{namespace}/{short}", namespace=namespace, cluster=cluster)
-    answer = replace(answer, notes=tuple(_notes(pod)))
+    answer = replace(answer, notes=tuple(_notes(pod, ignored)))
     by = _policy(policy, cluster, answer, request)
     for tenant in cluster.tenants:
         if (tenant.namespace or _DEFAULT_NAMESPACE, tenant.name) == (namespace, short):
@@ -95,21 +95,26 @@ def _policy(name: str, cluster: Cluster, answer: Answer, request: PodRequest) ->
     return named(name, workload_of((each, 1) for each in asked))
 
 
-def _asked(keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any]) -> tuple[PodRequest, Demands]:
+def _asked(
+    keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any]
+) -> tuple[PodRequest, Demands, tuple[BadRequest, ...]]:
     try:
-        request, demands = parse_request(keys, pod), parse_demands(pod)
+        (request, problems), demands = parse_readable(keys, pod), parse_demands(pod)
+        if problems and not is_bound(pod):
+            raise problems[0]
     except BadRequest as error:
         raise snapshot.error(pod, error) from error
     if request is None:
         raise snapshot.error(pod, f"asks for no GPU: no limit names {keys.vcuda_core}")
     if finished(pod):
         raise snapshot.error(pod, f"has ended ({pod['status']['phase']}) and holds nothing")
-    return request, demands
+    return request, demands, problems
 
 
-def _notes(pod: Mapping[str, Any]) -> list[str]:
+def _notes(pod: Mapping[str, Any], ignored: Iterable[BadRequest]) -> list[str]:
     since = pod["metadata"].get("deletionTimestamp")
-    return [f"it is being deleted since {since}"] if since else []
+    notes = [f"it is being deleted since {since}"] if since else []
+    return [*notes, *(explanations.ignored(each.message) for each in ignored)]
 
 
 def _namespace(pod: Mapping[str, Any]) -> str:

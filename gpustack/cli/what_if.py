@@ -19,7 +19,7 @@ from gpustack.wire.pods import (
     finished,
     holding,
     leaving,
-    parse_request,
+    parse_readable,
     stays_on_drain,
 )
 from gpustack.wire.snapshots import Snapshot
@@ -201,7 +201,7 @@ def _here(
         if finished(item) or _where(keys, item) != node:
             continue
         try:
-            request = parse_request(keys, item)
+            request, _ = parse_readable(keys, item)
         except BadRequest:
             continue  # it holds no card, and never will
         if request is not None:

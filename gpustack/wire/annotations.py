@@ -15,6 +15,7 @@ from gpustack.model.errors import GpustackError
 from gpustack.model.holding import ContainerPlacement, Placement, inherited_minors
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.keys import DEFAULT_DOMAIN, Keys, position
+from gpustack.wire.quoting import quoted
 
 __all__ = [
     "DEFAULT_DOMAIN",
@@ -32,6 +33,8 @@ __all__ = [
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
 _TIME: Final = re.compile(_NUMBER)
 _MINORS: Final = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
+# Of a list of cards: UUIDs of 40 characters (GPU-, and 36) of as many cards as a node may have.
+_LONGEST: Final = 256 * 41
 
 
 class BadAnnotation(GpustackError, ValueError):
@@ -150,7 +153,9 @@ def _decided_node(keys: Keys, annotations: Mapping[str, str], bound: str) -> str
     if not where:
         raise BadAnnotation(keys.predicate_node, "is missing; the decision names no node")
     if bound and where != bound:
-        raise BadAnnotation(keys.predicate_node, f"says {where!r}, but the pod runs on {bound!r}")
+        raise BadAnnotation(
+            keys.predicate_node, f"says {quoted(where)}, but the pod runs on {quoted(bound)}"
+        )
     return where
 
 
@@ -161,7 +166,9 @@ def _time(keys: Keys, annotations: Mapping[str, str], bound: str) -> int:
     if text is None:
         raise BadAnnotation(keys.predicate_time, "is missing; write Unix nanoseconds in decimal")
     if not _TIME.fullmatch(text):
-        raise BadAnnotation(keys.predicate_time, f"{text!r} is not Unix nanoseconds in decimal")
+        raise BadAnnotation(
+            keys.predicate_time, f"{quoted(text)} is not Unix nanoseconds in decimal"
+        )
     return int(text)
 
 
@@ -174,7 +181,7 @@ def decided_ns(keys: Keys, pod: Mapping[str, Any]) -> int:
 def _assigned(keys: Keys, annotations: Mapping[str, str]) -> bool:
     text = annotations.get(keys.gpu_assigned, "false")
     if text not in {"true", "false"}:
-        raise BadAnnotation(keys.gpu_assigned, f"{text!r} is neither 'true' nor 'false'")
+        raise BadAnnotation(keys.gpu_assigned, f"{quoted(text)} is neither 'true' nor 'false'")
     return text == "true"
 
 
@@ -207,14 +214,14 @@ def _container(
 ) -> ContainerPlacement:
     key = keys.idx(asked.kind, asked.index)
     text = annotations[key]
-    if not _MINORS.fullmatch(text):
-        raise BadAnnotation(key, f"{text!r} is not a comma-separated list of card minors")
+    if len(text) > _LONGEST or not _MINORS.fullmatch(text):
+        raise BadAnnotation(key, f"{quoted(text)} is not a comma-separated list of card minors")
     minors = [int(minor) for minor in text.split(",")]
     if len(set(minors)) != len(minors):
-        raise BadAnnotation(key, f"{text!r} names a card twice")
+        raise BadAnnotation(key, f"{quoted(text)} names a card twice")
     if len(minors) != asked.card_count:
-        limits = f"container {asked.name!r} asks for {asked.cores} cores"
-        raise BadAnnotation(key, f"{text!r}, but {limits}: {asked.card_count} card(s)")
+        limits = f"container {quoted(asked.name)} asks for {asked.cores} cores"
+        raise BadAnnotation(key, f"{quoted(text)}, but {limits}: {asked.card_count} card(s)")
     uuids = _uuids(keys, annotations, asked)
     # The original writes cards in pick order; here both lists ascend by minor.
     pairs = sorted(zip(minors, uuids, strict=True))
@@ -233,9 +240,10 @@ def _uuids(keys: Keys, annotations: Mapping[str, str], asked: ContainerRequest) 
     key = keys.uuid(asked.kind, asked.index)
     if key not in annotations:
         return [""] * asked.card_count
-    uuids = annotations[key].split(",")
-    if not all(uuids) or len(set(uuids)) != len(uuids):
-        raise BadAnnotation(key, f"{annotations[key]!r} is not a list of different card UUIDs")
+    text = annotations[key]
+    uuids = text.split(",") if len(text) <= _LONGEST else []
+    if not uuids or not all(uuids) or len(set(uuids)) != len(uuids):
+        raise BadAnnotation(key, f"{quoted(text)} is not a list of different card UUIDs")
     if len(uuids) != asked.card_count:
         raise BadAnnotation(key, f"{len(uuids)} UUIDs for {asked.card_count} card(s)")
     return uuids
@@ -247,7 +255,7 @@ def _inherit(
     key = keys.idx(asked.kind, asked.index)
     heir = inherited_minors(asked, running) if asked.kind is ContainerKind.INIT else None
     if heir is None:
-        raise BadAnnotation(key, f"is missing; container {asked.name!r} asks for a GPU")
+        raise BadAnnotation(key, f"is missing; container {quoted(asked.name)} asks for a GPU")
     known = {
         minor: uuid
         for container in running

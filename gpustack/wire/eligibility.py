@@ -15,6 +15,7 @@ from gpustack.model.eligibility import (
     Toleration,
 )
 from gpustack.model.request import BadRequest
+from gpustack.wire.quoting import quoted
 
 _TAINT_OF: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
@@ -83,9 +84,9 @@ def _toleration(toleration: Mapping[str, Any], place: str) -> Toleration:
     effect = _member(toleration, "effect", str, place)
     operator = _member(toleration, "operator", str, place) or "Equal"
     if operator not in {"Equal", "Exists"}:
-        raise BadRequest(f"{place}.operator", f"{operator!r} is not Equal or Exists")
+        raise BadRequest(f"{place}.operator", f"{quoted(operator)} is not Equal or Exists")
     if effect and effect not in _EFFECTS:
-        raise BadRequest(f"{place}.effect", f"{effect!r} is not one of {', '.join(_EFFECTS)}")
+        raise BadRequest(f"{place}.effect", f"{quoted(effect)} is not one of {', '.join(_EFFECTS)}")
     if not key and operator != "Exists":
         raise BadRequest(f"{place}.operator", "must be Exists where the key is empty: every taint")
     return Toleration(key=key, value=None if operator == "Exists" else value, effect=effect)
@@ -115,9 +116,11 @@ def _requirements(term: Mapping[str, Any], name: str, place: str) -> Iterator[Re
         operator = _member(each, "operator", str, at)
         values = _member(each, "values", list, at)
         if operator not in tuple(Operator):
-            raise BadRequest(f"{at}.operator", f"{operator!r} is not one of {', '.join(Operator)}")
+            raise BadRequest(
+                f"{at}.operator", f"{quoted(operator)} is not one of {', '.join(Operator)}"
+            )
         if name == "matchFields" and key != _FIELD:
-            raise BadRequest(f"{at}.key", f"{key!r} is not {_FIELD}")
+            raise BadRequest(f"{at}.key", f"{quoted(key)} is not {_FIELD}")
         texts = tuple(_text(value, f"{at}.values[{i}]") for i, value in enumerate(values))
         _check_values(Operator(operator), len(texts), f"{at}.values")
         yield Requirement(key=key, operator=Operator(operator), values=texts)
@@ -156,5 +159,5 @@ def _member(parent: Mapping[str, Any], name: str, kind: type[T], place: str) -> 
 
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str):
-        raise BadRequest(place, f"must be a text; put {value!r} in quotes")
+        raise BadRequest(place, f"must be a text; put {quoted(value)} in quotes")
     return value

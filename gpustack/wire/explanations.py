@@ -19,6 +19,11 @@ ROOM: Final = "there is room for its cards; what else keeps it waiting, kubectl 
 """The note on a pod that waits although some node has its cards."""
 
 
+def ignored(problem: str) -> str:
+    """Return the note on a bound pod whose user key can't be read."""
+    return f"{problem}; ignored, because the pod is bound"
+
+
 def undecided(node: str) -> str:
     """Return the note on a pod that is bound without a decision."""
     return f"it is bound to {node}, but no decision stands on it: its cards are not known yet"

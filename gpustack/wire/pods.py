@@ -5,28 +5,27 @@ A pod asks for a GPU when any container or init container has a limit above 0 fo
 original took it for a pod without GPU and let it pass.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.model.device import Node, label_safe_model
+from gpustack.model.device import Node
 from gpustack.model.holding import apply
 from gpustack.model.request import (
     BadRequest,
     ContainerKind,
     ContainerRequest,
     PodRequest,
-    Selector,
-    Strategy,
-    Topology,
     check_container,
 )
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys, annotations_of, decode_decision
 from gpustack.wire.quantities import parse_whole
+from gpustack.wire.user_keys import LONGEST_BYTES, names_of, parse_user_keys
 
 _MIRROR: Final = "kubernetes.io/config.mirror"  # the API's image of a static pod
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
+MOST_CONTAINERS: Final = 64  # of a GPU pod; as the admission policy gpustack-requests
 
 
 def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
@@ -35,9 +34,10 @@ def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     What a pod holds is judged by this alone: its user may change the user keys at any time.
 
     Raises:
-        BadRequest: limits that don't exist; names the field.
+        BadRequest: limits that don't exist, or too many containers; names the field.
     """
     spec = pod.get("spec") or {}
+    _refuse_many(keys, spec)
     found = [
         _container(keys, container, kind, index, field)
         for field, kind, index, container in _containers(spec)
@@ -52,58 +52,96 @@ def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     Raises:
         BadRequest: limits or user keys that don't exist; names the field.
     """
-    limits = parse_limits(keys, pod)
-    return None if limits is None else with_user_keys(keys, pod, limits)
+    request, problems = parse_readable(keys, pod)
+    if problems:
+        raise problems[0]
+    return request
 
 
-def with_user_keys(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> PodRequest:
-    """Return what the limits of a pod ask, of the cards that its user keys allow.
+def parse_readable(
+    keys: Keys, pod: Mapping[str, Any]
+) -> tuple[PodRequest | None, tuple[BadRequest, ...]]:
+    """Return what a pod asks by the user keys that can be read, and what is wrong with the others.
+
+    A pod that is bound has no use of them any more; one that waits is refused for each.
 
     Raises:
-        BadRequest: a user key that can't be read; names the field.
+        BadRequest: as `parse_limits`.
     """
-    annotations = annotations_of(pod)
-    node, card = _strategies(keys.gpu_placement, annotations.get(keys.gpu_placement))
-    return replace(
-        limits,
-        # Somebody may write the driver's name, with its spaces; unread, it would exclude nothing.
-        models=_selector(keys.gpu_model, annotations.get(keys.gpu_model), label_safe_model),
-        uuids=_selector(keys.gpu_uuid, annotations.get(keys.gpu_uuid)),
-        topology=_topology(keys.gpu_topology, annotations.get(keys.gpu_topology)),
-        node_strategy=node,
-        card_strategy=card,
-    )
+    limits = parse_limits(keys, pod)
+    if limits is None:
+        return None, ()
+    chosen = parse_user_keys(keys, pod)
+    return chosen.choose_for(limits), chosen.problems
+
+
+def is_bound(pod: Mapping[str, Any]) -> bool:
+    """Say whether a pod has its node."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def asking(keys: Keys, pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a pod that `parse_request` reads; the pods of one template share it."""
+    """Return the part of a pod that `parse_request` reads; the pods of one template share it.
+
+    It is bounded: what is longer than a user key may be is cut, and is too long still.
+
+    Raises:
+        BadRequest: as `parse_limits`, for too many containers.
+    """
     spec, annotations = pod.get("spec") or {}, annotations_of(pod)
-    conditions = (keys.gpu_placement, keys.gpu_model, keys.gpu_uuid, keys.gpu_topology)
+    _refuse_many(keys, spec)
+    if not any(_asks(keys, container) for _, _, _, container in _containers(spec)):
+        return {}
     return {
         "metadata": {
-            "annotations": {key: annotations[key] for key in conditions if key in annotations}
+            "annotations": {
+                key: annotations[key][: LONGEST_BYTES + 1]
+                for key in names_of(keys)
+                if key in annotations
+            }
         },
-        "spec": {name: spec[name] for name in _CONTAINER_LISTS if spec.get(name)},
+        "spec": {
+            name: [_asking(keys, container) for container in spec[name]]
+            for name in _CONTAINER_LISTS
+            if spec.get(name)
+        },
     }
+
+
+def _asking(keys: Keys, container: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not _asks(keys, container):
+        return {}
+    limits = container["resources"]["limits"]
+    kept = {name: limits[name] for name in (keys.vcuda_core, keys.vcuda_memory) if name in limits}
+    return {
+        "name": container.get("name", ""),
+        "restartPolicy": container.get("restartPolicy"),
+        "resources": {"limits": kept},
+    }
+
+
+def _asks(keys: Keys, container: Mapping[str, Any]) -> bool:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    amounts = limits.get(keys.vcuda_core, 0), limits.get(keys.vcuda_memory, 0)
+    return any(amount not in (0, "0") for amount in amounts)
+
+
+def _refuse_many(keys: Keys, spec: Mapping[str, Any]) -> None:
+    """Refuse a GPU pod of more containers than anybody reads."""
+    count = sum(len(spec.get(name) or ()) for name in _CONTAINER_LISTS)
+    if count <= MOST_CONTAINERS:
+        return
+    if any(_asks(keys, container) for _, _, _, container in _containers(spec)):
+        raise BadRequest(
+            "spec.containers",
+            f"{count} containers with spec.initContainers; a pod that asks for a GPU may have "
+            f"{MOST_CONTAINERS}",
+        )
 
 
 def container_names(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a pod's `spec.containers`, in order."""
     return tuple(each.get("name") or "" for each in pod["spec"].get("containers") or ())
-
-
-def core_limit(keys: Keys, pod: Mapping[str, Any]) -> int | None:
-    """Return the burst ceiling of a pod in percent, at most 100; None when it has none.
-
-    Raises:
-        BadAnnotation: not a whole number of percent above 0.
-    """
-    text = annotations_of(pod).get(keys.core_limit)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise BadAnnotation(keys.core_limit, f"{text!r} is not a percentage; write 1 to 100")
-    return min(100, int(text))
 
 
 def leaving(pod: Mapping[str, Any]) -> bool:
@@ -142,7 +180,7 @@ def holding(keys: Keys, pod: Mapping[str, Any]) -> Holding | None:
     """Return what a pod holds: it is bound or reserved, not finished, and validly decided.
 
     None for every other pod. A decision that can't be read, or that the pod's limits don't
-    justify, holds nothing: users can write annotations too.
+    justify, holds nothing: users can write annotations too. Their user keys change nothing.
     """
     if finished(pod):
         return None
@@ -158,7 +196,7 @@ def holding(keys: Keys, pod: Mapping[str, Any]) -> Holding | None:
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
-        bound=bool((pod.get("spec") or {}).get("nodeName")),
+        bound=is_bound(pod),
         decision=decision,
     )
 
@@ -205,46 +243,3 @@ def _quantity(field: str, value: object) -> int:
         return parse_whole(value)
     except ValueError as error:
         raise BadRequest(field, str(error)) from None
-
-
-def _field(key: str) -> str:
-    return f"metadata.annotations[{key}]"
-
-
-def _selector(key: str, text: str | None, spelt: Callable[[str], str] = str.strip) -> Selector:
-    include: list[str] = []
-    exclude: list[str] = []
-    for word in [] if text is None else text.split(","):
-        name = word.strip()
-        wanted = spelt(name.removeprefix("!"))
-        if not wanted:
-            raise BadRequest(_field(key), f"{text!r} has an empty name; write A100,!P40")
-        (exclude if name.startswith("!") else include).append(wanted)
-    return Selector(include=tuple(include), exclude=tuple(exclude))
-
-
-def _topology(key: str, text: str | None) -> Topology:
-    if text is None:
-        return Topology.BEST_EFFORT
-    try:
-        return Topology(text.strip())
-    except ValueError:
-        allowed = ", ".join(each.value for each in Topology)
-        raise BadRequest(_field(key), f"{text!r} is not one of {allowed}") from None
-
-
-def _strategies(key: str, text: str | None) -> tuple[Strategy, Strategy]:
-    if text is None:
-        return Strategy.BINPACK, Strategy.BINPACK
-    try:
-        if "=" not in text:
-            both = Strategy(text.strip())
-            return both, both
-        pairs = [part.partition("=") for part in text.split(",")]
-        chosen = {name.strip(): Strategy(value.strip()) for name, _, value in pairs}
-        if len(chosen) != len(pairs) or not chosen.keys() <= {"node", "card"}:
-            raise ValueError(text)
-    except ValueError:
-        allowed = "binpack, spread, or node=spread,card=binpack"
-        raise BadRequest(_field(key), f"{text!r} is not {allowed}") from None
-    return chosen.get("node", Strategy.BINPACK), chosen.get("card", Strategy.BINPACK)

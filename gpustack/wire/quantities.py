@@ -8,6 +8,8 @@ import decimal
 import re
 from typing import Final
 
+from gpustack.wire.quoting import quoted
+
 _BINARY: Final = {f"{letter}i": 1024 ** (power + 1) for power, letter in enumerate("KMGTPE")}
 _DECIMAL: Final = {
     "n": -9,
@@ -38,7 +40,7 @@ def parse_quantity(value: object) -> int:
     exact = _exactly(value)
     whole = int(exact.to_integral_value(rounding=decimal.ROUND_UP, context=_context()))
     if abs(whole) > _LARGEST:
-        raise ValueError(f"{value!r} is larger than any node")
+        raise ValueError(f"{quoted(value)} is larger than any node")
     return whole
 
 
@@ -50,7 +52,9 @@ def parse_whole(value: object) -> int:
     """
     whole = parse_quantity(value)
     if whole != _exactly(value):
-        raise ValueError(f"{value!r} is not a whole number, and Kubernetes takes no part of a unit")
+        raise ValueError(
+            f"{quoted(value)} is not a whole number, and Kubernetes takes no part of a unit"
+        )
     return whole
 
 
@@ -60,10 +64,10 @@ def _context() -> decimal.Context:
 
 def _exactly(value: object) -> decimal.Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{value!r} is not a quantity; write a whole number")
+        raise ValueError(f"{quoted(value)} is not a quantity; write a whole number")
     found = _QUANTITY.fullmatch(str(value))
     if found is None:
-        raise ValueError(f"{value!r} is not a quantity; write a whole number")
+        raise ValueError(f"{quoted(value)} is not a quantity; write a whole number")
     context = _context()
     number = context.create_decimal(found["number"])
     if found["binary"]:

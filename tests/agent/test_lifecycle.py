@@ -200,6 +200,22 @@ def test_a_lost_or_broken_checkpoint_is_rebuilt_from_what_runs(
     assert set(record.containers[0].core_ids) == set(before.containers[0].core_ids)
 
 
+def test_a_bad_user_key_keeps_no_pod_from_being_taken_up(host: Host) -> None:
+    host.start_agent()
+    pod = host.share()
+    response = host.kubelet.admit(pod)["c0"]
+    host.cri.run(_uid(pod), "c0", annotations=response.annotations)
+    before = host.agent.records.get(_uid(pod))
+    host.stop_agent()
+    (host.state / "checkpoint.json").unlink()
+    host.api.edit("pods", "p", {"metadata": {"annotations": {"tencent.com/gpu-model": ","}}})
+    host.start_agent()
+    record = host.agent.records.get(_uid(pod))
+    assert before is not None
+    assert record is not None
+    assert record.placement == before.placement
+
+
 def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speaks(
     host: Host,
 ) -> None:

@@ -1,5 +1,6 @@
 """What clusters hold beside plain pods: other kinds, nodes that went, cards that fell out."""
 
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -11,7 +12,8 @@ import pytest
 from gpustack.cli.main import main
 from gpustack.model.device import Card, Node
 from gpustack.wire import schemas
-from tests.cli.snapshots import KEYS, node, pod, write
+from gpustack.wire.user_keys import names_of
+from tests.cli.snapshots import KEYS, NODE, node, pod, write
 from tests.cli.test_explain_pods import changed
 
 LOST = {KEYS.idx_prefix + "0": "7", KEYS.uuid_prefix + "0": "GPU-7"}
@@ -91,6 +93,26 @@ def test_a_running_pod_on_a_node_that_is_not_known_is_said_to_have_nothing_to_co
     answer = json.loads(capsys.readouterr().out)
     assert schemas.problems(schemas.load("explain"), answer) == []
     assert answer["notes"] == ["node gone is not known here: nothing to compare with"]
+
+
+@pytest.mark.parametrize("key", names_of(KEYS))
+def test_a_bad_user_key_takes_no_pod_out_of_the_books(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    holder = pod("held", 60, 8, held=True)
+    holder["metadata"]["annotations"][key] = ","
+    other = node(dataclasses.replace(NODE, name="gpu2"))
+    path = write(tmp_path, node(), other, holder)
+    assert main(["usage", "--snapshot", path]) == 0
+    capsys.readouterr()
+    assert main(["what-if", "--snapshot", path, "--drain", "gpu1", "-o", "json"]) == 0
+    (moved,) = json.loads(capsys.readouterr().out)["placements"]
+    assert (moved["pod"], moved["node"]) == ("default/held", "gpu2")
+    assert main(["explain", "held", "--snapshot", path, "-o", "json"]) == 0
+    said = capsys.readouterr()
+    (note,) = json.loads(said.out)["notes"]
+    assert f"metadata.annotations[{key}]" in note
+    assert said.err == ""
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpustack.model.device import Node, Use
 from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy, Topology
-from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.annotations import Keys
 from gpustack.wire.pods import (
-    core_limit,
     holding,
     leaving,
     parse_request,
@@ -77,6 +78,33 @@ def test_a_bad_request_is_still_a_gpu_pod_and_names_its_field(
 def test_two_shares_without_memory_are_refused_though_they_add_up_to_more_than_a_card() -> None:
     with pytest.raises(BadRequest, match=r"spec\.containers\[0\]"):
         parse_request(KEYS, pod(container("60"), container("60")))
+
+
+@pytest.mark.parametrize("init", [0, 1])
+def test_a_gpu_pod_has_at_most_64_containers(init: int) -> None:
+    asks, plain = container("50", "32"), container()
+    most = pod(asks, *[plain] * (63 - init), init=(plain,) * init)
+    assert parse_request(KEYS, most) is not None
+    more = pod(asks, *[plain] * (64 - init), init=(plain,) * init)
+    with pytest.raises(
+        BadRequest, match=r"spec\.containers: 65 containers .* may have 64"
+    ) as caught:
+        parse_request(KEYS, more)
+    assert caught.value.field == "spec.containers"
+
+
+def test_a_pod_without_gpu_may_have_many_containers() -> None:
+    assert parse_request(KEYS, pod(*[container(), container("0", 0)] * 50)) is None
+
+
+@pytest.mark.parametrize(
+    "amount", ["x" * 100_000, "9" * 100_000, [1] * 100_000], ids=["text", "number", "list"]
+)
+def test_an_endless_amount_is_refused_in_few_words(amount: object) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_request(KEYS, pod(container("50", amount)))
+    assert caught.value.field == MEMORY
+    assert len(caught.value.message) < 400
 
 
 def test_quantities_are_read_in_every_spelling_that_kubernetes_takes() -> None:
@@ -185,21 +213,6 @@ def test_a_condition_that_does_not_exist_is_refused_with_what_is_allowed(
     assert allowed in caught.value.message
 
 
-@pytest.mark.parametrize(("text", "limit"), [("60", 60), ("100", 100), ("250", 100), ("1", 1)])
-def test_the_burst_ceiling_is_clamped_to_the_card(text: str, limit: int) -> None:
-    assert core_limit(KEYS, pod(annotations={KEYS.core_limit: text})) == limit
-
-
-def test_a_pod_without_burst_ceiling_has_none() -> None:
-    assert core_limit(KEYS, pod()) is None
-
-
-@pytest.mark.parametrize("text", ["", "0", "-5", "60%", "1.5", "\u0663", "9" * 12])
-def test_a_burst_ceiling_that_is_no_percentage_is_refused(text: str) -> None:
-    with pytest.raises(BadAnnotation, match=r"vcuda-core-limit.*write 1 to 100"):
-        core_limit(KEYS, pod(annotations={KEYS.core_limit: text}))
-
-
 HERE = Node(name="n1", cards=(card(0), card(1)))
 
 
@@ -244,6 +257,19 @@ def test_finished_undecided_unjustified_and_foreign_pods_hold_nothing(
     other: dict[str, Any],
 ) -> None:
     assert usage(KEYS, HERE, [other]) == HERE
+
+
+USER_KEYS = (KEYS.gpu_topology, KEYS.gpu_placement, KEYS.gpu_model, KEYS.gpu_uuid, KEYS.core_limit)
+
+
+@given(
+    st.dictionaries(st.sampled_from(USER_KEYS), st.one_of(st.text(), st.just("x" * 250_000))),
+    st.sampled_from(["", "n1"]),
+)
+def test_no_user_key_takes_cards_out_of_the_books(written: dict[str, str], node: str) -> None:
+    holder = decided(node=node)
+    holder["metadata"]["annotations"] |= written
+    assert usage(KEYS, HERE, [holder]).uses == (Use(), Use(cores=50, memory_units=32))
 
 
 def test_over_commit_is_counted_never_dropped() -> None:

@@ -24,8 +24,9 @@ from gpustack.agent.containers.identity import Match, Resource
 from gpustack.agent.containers.pairing import Pairing
 from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
-from gpustack.wire.annotations import BadAnnotation, Keys
-from gpustack.wire.pods import core_limit
+from gpustack.model.request import BadRequest
+from gpustack.wire.annotations import Keys
+from gpustack.wire.user_keys import core_limit
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +178,7 @@ class Allocator:
         burst = None
         try:
             burst = core_limit(self._keys, pod) if pod is not None else None
-        except BadAnnotation as error:
+        except BadRequest as error:
             # The user's ceiling can't be read: the guaranteed share holds, which is the safe side.
             logger.warning("no burst pod=%s/%s: %s", record.namespace, record.name, error)
         try:

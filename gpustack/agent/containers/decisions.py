@@ -19,10 +19,11 @@ from gpustack.model.device import Node
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement
 from gpustack.model.placement import place
-from gpustack.model.request import BadRequest, PodRequest
+from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision, encode_decision
-from gpustack.wire.pods import usage, with_user_keys
+from gpustack.wire.pods import usage
+from gpustack.wire.user_keys import parse_user_keys
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +91,11 @@ class Decisions:
         return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
 
     def _decide(self, pod: Pod, limits: PodRequest) -> PodRecord:
-        try:
-            request = with_user_keys(self._keys, pod, limits)
-        except BadRequest as error:
-            raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
+        chosen = parse_user_keys(self._keys, pod)
+        if chosen.problems:
+            problem = chosen.problems[0]
+            raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {problem}")
+        request = chosen.choose_for(limits)
 
         def attempt(node: Node) -> Placement | Refusal:
             return place(self._with_reserved(node, uid_of(pod)), request)

@@ -1,0 +1,14 @@
+"""What users wrote, quoted in messages: cut, so that a hostile text fills no log and no Event."""
+
+from typing import Final
+
+_LONGEST: Final = 64  # characters; a name of Kubernetes has at most 63 in its longest part
+
+
+def quoted(value: object) -> str:
+    """Return a value as Python writes it; of a long text the beginning and how long it is."""
+    if not isinstance(value, str):
+        return quoted(str(value)) if len(repr(value)) > _LONGEST else repr(value)
+    if len(value) <= _LONGEST:
+        return repr(value)
+    return f"{value[:_LONGEST]!r}... ({len(value)} characters)"

@@ -1,0 +1,146 @@
+"""The annotations with which a pod's user chooses cards, and bounds what it may burst to.
+
+Whoever may edit a pod may change them at any time, so every value is bounded before it is read,
+and what a pod holds never depends on them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gpustack.model.device import label_safe_model
+from gpustack.model.request import ANY, BadRequest, PodRequest, Selector, Strategy, Topology
+from gpustack.wire.annotations import Keys, annotations_of
+from gpustack.wire.quoting import quoted
+
+# The admission policy gpustack-requests says the same in CEL.
+MOST_NAMES: Final = 64  # of one key: more cards or models than any node has
+LONGEST_BYTES: Final = 4096  # of one key: 64 names of 63 characters, the longest of Kubernetes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserKeys:
+    """What the user keys of a pod say.
+
+    Attributes:
+        models: acceptable models.
+        uuids: acceptable cards.
+        topology: how the cards of a container must be joined.
+        node_strategy: which nodes are filled first.
+        card_strategy: which cards are filled first.
+        core_limit: the burst ceiling in percent, at most 100; None where there is none.
+        problems: what can't be read, each with its field; such a key counts as not written.
+    """
+
+    models: Selector = ANY
+    uuids: Selector = ANY
+    topology: Topology = Topology.BEST_EFFORT
+    node_strategy: Strategy = Strategy.BINPACK
+    card_strategy: Strategy = Strategy.BINPACK
+    core_limit: int | None = None
+    problems: tuple[BadRequest, ...] = ()
+
+    def choose_for(self, limits: PodRequest) -> PodRequest:
+        """Return what the limits of a pod ask, of the cards that these keys allow."""
+        return replace(
+            limits,
+            models=self.models,
+            uuids=self.uuids,
+            topology=self.topology,
+            node_strategy=self.node_strategy,
+            card_strategy=self.card_strategy,
+        )
+
+
+def names_of(keys: Keys) -> tuple[str, ...]:
+    """Return the user keys of a domain."""
+    return (keys.gpu_placement, keys.gpu_model, keys.gpu_uuid, keys.gpu_topology, keys.core_limit)
+
+
+def parse_user_keys(keys: Keys, pod: Mapping[str, Any]) -> UserKeys:
+    """Read the user keys of a pod, whatever stands there."""
+    annotations = annotations_of(pod)
+    readers: dict[str, Callable[[str, str], dict[str, Any]]] = {
+        keys.gpu_placement: _strategies,
+        # Somebody may write the driver's name, with its spaces; unread, it would exclude nothing.
+        keys.gpu_model: lambda key, text: {"models": _selector(key, text, label_safe_model)},
+        keys.gpu_uuid: lambda key, text: {"uuids": _selector(key, text, str.strip)},
+        keys.gpu_topology: lambda key, text: {"topology": _topology(key, text)},
+        keys.core_limit: lambda key, text: {"core_limit": _percent(key, text)},
+    }
+    found: dict[str, Any] = {}
+    problems: list[BadRequest] = []
+    for key, read in readers.items():
+        text = annotations.get(key)
+        if text is None:
+            continue
+        try:
+            _refuse_long(key, text)
+            found |= read(key, text)
+        except BadRequest as problem:
+            problems.append(problem.with_traceback(None))
+    return UserKeys(**found, problems=tuple(problems))
+
+
+def core_limit(keys: Keys, pod: Mapping[str, Any]) -> int | None:
+    """Return the burst ceiling of a pod in percent, at most 100; None when it has none.
+
+    Raises:
+        BadRequest: not a whole number of percent above 0.
+    """
+    text = annotations_of(pod).get(keys.core_limit)
+    return None if text is None else _percent(keys.core_limit, text)
+
+
+def field(key: str) -> str:
+    """Return the path of an annotation in its pod."""
+    return f"metadata.annotations[{key}]"
+
+
+def _refuse_long(key: str, text: str) -> None:
+    if len(text) > LONGEST_BYTES or len(text.encode(errors="replace")) > LONGEST_BYTES:
+        problem = f"is longer than {LONGEST_BYTES} bytes; name at most {MOST_NAMES} models or cards"
+        raise BadRequest(field(key), problem)
+    if (names := text.count(",") + 1) > MOST_NAMES:
+        raise BadRequest(field(key), f"has {names} names; write at most {MOST_NAMES}")
+
+
+def _selector(key: str, text: str, spelt: Callable[[str], str]) -> Selector:
+    include: list[str] = []
+    exclude: list[str] = []
+    for word in text.split(","):
+        name = word.strip()
+        wanted = spelt(name.removeprefix("!"))
+        if not wanted:
+            raise BadRequest(field(key), f"{quoted(text)} has an empty name; write A100,!P40")
+        (exclude if name.startswith("!") else include).append(wanted)
+    return Selector(include=tuple(include), exclude=tuple(exclude))
+
+
+def _topology(key: str, text: str) -> Topology:
+    try:
+        return Topology(text.strip())
+    except ValueError:
+        allowed = ", ".join(each.value for each in Topology)
+        raise BadRequest(field(key), f"{quoted(text)} is not one of {allowed}") from None
+
+
+def _strategies(key: str, text: str) -> dict[str, Any]:
+    try:
+        if "=" not in text:
+            both = Strategy(text.strip())
+            return {"node_strategy": both, "card_strategy": both}
+        pairs = [part.partition("=") for part in text.split(",")]
+        chosen = {name.strip(): Strategy(value.strip()) for name, _, value in pairs}
+        if len(chosen) != len(pairs) or not chosen.keys() <= {"node", "card"}:
+            raise ValueError(text)
+    except ValueError:
+        allowed = "binpack, spread, or node=spread,card=binpack"
+        raise BadRequest(field(key), f"{quoted(text)} is not {allowed}") from None
+    return {f"{name}_strategy": strategy for name, strategy in chosen.items()}
+
+
+def _percent(key: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        raise BadRequest(field(key), f"{quoted(text)} is not a percentage; write 1 to 100")
+    return min(100, int(text))

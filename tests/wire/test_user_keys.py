@@ -1,0 +1,77 @@
+"""What a pod's user writes about cards: read within bounds, and each key by itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.request import BadRequest, Selector, Strategy, Topology
+from gpustack.wire.pods import parse_readable, parse_request
+from gpustack.wire.user_keys import core_limit, names_of, parse_user_keys
+from tests.wire.api import KEYS, container, pod
+
+LISTS = (KEYS.gpu_model, KEYS.gpu_uuid)
+
+
+def _asking(**annotations: str) -> dict[str, object]:
+    keys = {f"{KEYS.domain}/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    return pod(container("50", "32"), annotations=keys)
+
+
+@pytest.mark.parametrize("key", names_of(KEYS))
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 4097, "é" * 2049, "x," * 64 + "x", ",", "!" * 250_000],
+    ids=["long", "long in bytes", "many names", "no name", "endless"],
+)
+def test_a_bad_user_key_is_refused_by_name_and_in_few_words(key: str, text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_request(KEYS, pod(container("50", "32"), annotations={key: text}))
+    assert caught.value.field == f"metadata.annotations[{key}]"
+    assert len(caught.value.message) < 400
+
+
+@pytest.mark.parametrize("key", LISTS)
+def test_a_user_key_takes_64_names_and_4096_bytes(key: str) -> None:
+    names = [f"{index:03d}".ljust(63, "x") for index in range(64)]
+    request = parse_request(KEYS, pod(container("50", "32"), annotations={key: ",".join(names)}))
+    assert request is not None
+    chosen = request.models if key == KEYS.gpu_model else request.uuids
+    assert chosen.include == tuple(names)
+
+
+def test_a_key_that_cannot_be_read_leaves_the_others_in_force() -> None:
+    written = _asking(gpu_model="A100", gpu_uuid=",", gpu_topology="nvlink", gpu_placement="full")
+    request, problems = parse_readable(KEYS, written)
+    assert request is not None
+    assert request.models == Selector(include=("A100",))
+    assert request.uuids == Selector()
+    assert request.topology is Topology.NVLINK
+    assert request.node_strategy is Strategy.BINPACK
+    assert {each.field for each in problems} == {
+        f"metadata.annotations[{KEYS.gpu_uuid}]",
+        f"metadata.annotations[{KEYS.gpu_placement}]",
+    }
+
+
+@given(st.dictionaries(st.sampled_from(names_of(KEYS)), st.text()))
+def test_any_text_is_read_or_named(written: dict[str, str]) -> None:
+    found = parse_user_keys(KEYS, {"metadata": {"annotations": written}})
+    fields = {f"metadata.annotations[{key}]" for key in written}
+    assert {each.field for each in found.problems} <= fields
+
+
+@pytest.mark.parametrize(("text", "limit"), [("60", 60), ("100", 100), ("250", 100), ("1", 1)])
+def test_the_burst_ceiling_is_clamped_to_the_card(text: str, limit: int) -> None:
+    assert core_limit(KEYS, pod(annotations={KEYS.core_limit: text})) == limit
+
+
+def test_a_pod_without_burst_ceiling_has_none() -> None:
+    assert core_limit(KEYS, pod()) is None
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "60%", "1.5", "\u0663", "9" * 12])
+def test_a_burst_ceiling_that_is_no_percentage_is_refused(text: str) -> None:
+    written = pod(container("50", "32"), annotations={KEYS.core_limit: text})
+    for read in (core_limit, parse_request):
+        with pytest.raises(BadRequest, match=r"vcuda-core-limit.*write 1 to 100"):
+            read(KEYS, written)
