@@ -152,6 +152,7 @@ class Agent:
                 records=self.records,
                 writes=self.writes,
                 free_ended=self.recovery.free_ended,
+                place_undecided=self._settings.place_undecided,
             ),
             pairing=self.pairing,
             folders=self.folders,

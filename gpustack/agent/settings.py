@@ -27,6 +27,7 @@ class Settings:
     context_bytes: int
     health_poll_seconds: float
     extra_devices: tuple[str, ...]
+    place_undecided: bool
 
     @property
     def plugin_dir(self) -> pathlib.Path:
@@ -70,4 +71,5 @@ def from_mapping(config: Mapping[str, Any]) -> Settings:
         context_bytes=config["hook"]["context_bytes"],
         health_poll_seconds=float(config["health"]["poll_seconds"]),
         extra_devices=tuple(config["extra_devices"]),
+        place_undecided=config["place_undecided"],
     )

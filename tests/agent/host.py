@@ -1,5 +1,6 @@
 """One GPU host around the agent: its neighbours on real sockets, its cards in memory."""
 
+import json
 import pathlib
 import threading
 from collections.abc import Callable, Mapping
@@ -91,6 +92,7 @@ class Host:
         self.cri = FakeCri(root)
         self.nvml = FakeNvml(card(0), card(1))
         self.state = root / "state"
+        self.place_undecided = True  # most tests ask how, not by whom a pod is placed
         self._agent: Agent | None = None
         self._install_files()
 
@@ -161,6 +163,7 @@ class Host:
             run_dir: {self.root / "run"}
             http: {{port: 0}}
             health: {{poll_seconds: 0.1}}
+            place_undecided: {json.dumps(self.place_undecided)}
         """)
         return settings.load(file)
 

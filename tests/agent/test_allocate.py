@@ -3,7 +3,8 @@
 import pytest
 
 from gpustack.adapters import mapped
-from tests.agent.host import CORE, KEYS, MEMORY, Host, container, decision, make_pod
+from gpustack.model.request import ContainerKind
+from tests.agent.host import CORE, KEYS, MEMORY, Host, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
 
@@ -75,6 +76,40 @@ def test_a_pod_that_nobody_decided_is_placed_and_told(host: Host) -> None:
     told = host.annotations(pod)
     assert told["tencent.com/predicate-gpu-idx-0"] == "0"
     assert told[KEYS.gpu_assigned] == "false"
+
+
+@pytest.mark.parametrize("spared", [{}, {KEYS.gpu_assigned: "false"}, {KEYS.gpu_retry: "1"}])
+def test_a_pod_that_nobody_decided_is_refused_by_default(
+    host: Host, spared: dict[str, str]
+) -> None:
+    host.place_undecided = False
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 50, 32), annotations=spared))
+    with pytest.raises(AdmissionError, match=r"Undecided: pod default/p: .*place_undecided: true"):
+        host.kubelet.admit(pod)
+    assert host.agent.records.all() == ()
+
+
+def test_a_pod_that_the_original_decided_needs_no_extender(host: Host) -> None:
+    """The original's extender writes no UUIDs, its manager neither node nor time."""
+    host.place_undecided = False
+    host.start_agent()
+    by_extender = decision((1,), cores=50, memory=32)
+    del by_extender[KEYS.uuid(ContainerKind.APP, 0)]
+    by_manager = {KEYS.idx(ContainerKind.APP, 0): "1", KEYS.gpu_assigned: "true"}
+    for name, written in (("extender", by_extender), ("manager", by_manager)):
+        pod = host.create(make_pod(name, container("c0", 50, 32), annotations=written))
+        assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
+
+
+@pytest.mark.parametrize("key", ["gpu-topology", "gpu-model"])
+def test_a_bad_user_key_refuses_a_pod_that_nobody_decided(host: Host, key: str) -> None:
+    host.start_agent()
+    written = {f"{KEYS.domain}/{key}": "," * 250_000}
+    pod = host.create(make_pod("p", container("c0", 50, 32), annotations=written))
+    with pytest.raises(AdmissionError, match=rf"BadRequest: pod default/p: .*{key}") as caught:
+        host.kubelet.admit(pod)
+    assert len(str(caught.value)) < 400
 
 
 def test_a_pod_that_nobody_decided_leaves_reserved_cards_alone(host: Host) -> None:

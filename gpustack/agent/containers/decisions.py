@@ -1,7 +1,9 @@
 """From a pod to the record of its cards: the extender's decision verified, or one of our own.
 
-A decision that can't be verified is refused by its name; the agent never decides in its stead. Only
-a pod that nobody decided is placed here, and then the decision is written on the pod.
+A decision that can't be verified is refused by its name; the agent never decides in its stead. A
+pod without a decision has gone round the scheduler, and with it round quota and pool, which a node
+doesn't know: it is refused, too, unless the operator says that none applies to such pods. Then it
+is placed here, and the decision is written on the pod.
 """
 
 import dataclasses
@@ -37,6 +39,12 @@ _WANT_OF_ROOM = frozenset(
         Reason.TOPOLOGY_UNMET,
     }
 )
+_UNDECIDED = (
+    "no scheduler extender has chosen its cards, and this node does not know which quota and pool"
+    " apply; leave spec.nodeName out, and have it scheduled by the kube-scheduler that asks the"
+    " extender. If no quota and no pool applies to it, set place_undecided: true in agent.yml"
+    " (Ansible: gpustack_agent_place_undecided)"
+)
 # How long cards may still be held by a pod that has just ended: one that was deleted by force is
 # gone from the API server at once, and its containers a second or two later, which no watch tells.
 _WAIT_SECONDS = 4.0
@@ -49,6 +57,7 @@ class Decisions:
     Args:
         free_ended: frees what ended pods still hold; called before anything is refused for want
             of room, because the extender may have seen a pod end before we did.
+        place_undecided: whether pods without a decision get free cards.
         now_ns: Unix nanoseconds.
     """
 
@@ -61,6 +70,7 @@ class Decisions:
         records: Records,
         writes: PodWrites,
         free_ended: Callable[[], None],
+        place_undecided: bool,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._keys = keys
@@ -69,14 +79,15 @@ class Decisions:
         self._records = records
         self._writes = writes
         self._free_ended = free_ended
+        self._place_undecided = place_undecided
         self._now_ns = now_ns
 
     def record(self, pod: Pod, request: PodRequest) -> PodRecord:
         """Return the pod's record, not saved yet.
 
         Raises:
-            PluginRefusal: `BadAnnotation` for a decision that can't be read, else a code of
-                `gpustack.model.explanation.Reason`.
+            PluginRefusal: `BadAnnotation` for a decision that can't be read, `Undecided` where
+                there is none, else a code of `gpustack.model.explanation.Reason`.
         """
         try:
             decision = decode_decision(self._keys, pod, request)
@@ -91,6 +102,8 @@ class Decisions:
         return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
 
     def _decide(self, pod: Pod, limits: PodRequest) -> PodRecord:
+        if not self._place_undecided:
+            raise PluginRefusal("Undecided", f"pod {'/'.join(name_of(pod))}: {_UNDECIDED}")
         chosen = parse_user_keys(self._keys, pod)
         if chosen.problems:
             problem = chosen.problems[0]
