@@ -14,12 +14,12 @@ itself, and one answer must not hold up a cluster's scheduling. So the search co
 it looks at, stops at a bound, and then its answer says how far from the best it can be.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Final
 
 from gpustack.model import objective
 from gpustack.model.effort import Gap
+from gpustack.model.lru import LRUCache
 from gpustack.model.topology import Level, Links
 
 # The hardest of 1 000 random matrices of 16 cards takes 3 000, a PCIe tree of 32 cards 17 000.
@@ -71,9 +71,23 @@ def bits(cards: int) -> list[int]:
     return [index for index in range(cards.bit_length()) if cards >> index & 1]
 
 
-@functools.lru_cache(maxsize=4096)  # a cluster asks the same few questions of like machines
+# A cluster asks the same few questions of like machines. One of 8 cards takes 2 KB, of 256 0.6 MB.
+ANSWERS: Final[LRUCache[Question, Answer]] = LRUCache(48 << 20)
+
+
 def best(question: Question) -> Answer:
     """Return the best set."""
+    return ANSWERS.get_or_make(question, lambda: search(question), lambda _: _bytes(question))
+
+
+def _bytes(question: Question) -> int:
+    """Return about how much memory a question takes, should its matrix be nobody else's."""
+    size = len(question.links)
+    return 512 + size * (64 + 8 * size) + size * (48 + size // 7)
+
+
+def search(question: Question) -> Answer:
+    """Return the best set, without looking at what is remembered."""
     search = _Search(question)
     machine = search.machine
     gap: Gap | None = None

@@ -18,9 +18,10 @@ number, wide enough that it never reaches into the digit above it. No two sets h
 hence there is one best set, in whatever order a search comes across it.
 """
 
-import functools
 from dataclasses import dataclass
+from typing import Final
 
+from gpustack.model.lru import LRUCache
 from gpustack.model.topology import Level, Links, parse_link
 
 PAIR_LEVELS = tuple(level for level in Level if level is not Level.SELF)
@@ -45,9 +46,20 @@ class Machine:
     digit: int
 
 
-@functools.lru_cache(maxsize=256)
+# A cluster has few kinds of machine: one of 8 cards takes 5 KB, of 256 some 2 MB.
+_MACHINES: Final[LRUCache[tuple[Links, bool], Machine]] = LRUCache(24 << 20)
+
+
 def machine(links: Links, *, spread: bool) -> Machine:
-    """Read a matrix; remembered, since a cluster has few kinds of machine."""
+    """Read a matrix, or remember what it says."""
+    size = len(links)
+    bytes_of = 1024 + size * (700 + 26 * size + len(Level) * size // 7)
+    return _MACHINES.get_or_make(
+        (links, spread), lambda: _read(links, spread=spread), lambda _: bytes_of
+    )
+
+
+def _read(links: Links, *, spread: bool) -> Machine:
     size = len(links)
     # A digit counts at most size² pairs. It may be negative as well, hence one bit more.
     digit = (4 * size * size).bit_length()

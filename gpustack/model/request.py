@@ -175,6 +175,13 @@ def _check(cores: int, memory_units: int, core_field: str, memory_field: str) ->
 
 
 def _check_whole(cores: int, core_field: str) -> None:
+    most = units.MOST_CARDS * units.CORES_PER_CARD
+    if cores > most:
+        raise BadRequest(
+            core_field,
+            f"{cores} are more than the {units.MOST_CARDS} cards that a node can have; "
+            f"use {most} at most",
+        )
     over = cores % units.CORES_PER_CARD
     if cores > units.CORES_PER_CARD and over:
         low = cores - over

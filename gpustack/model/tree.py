@@ -18,7 +18,6 @@ ask for it. The path of such a pair is taken
 3. else SYSTEM: it is one machine.
 """
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -26,6 +25,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.device import Node
+from gpustack.model.lru import LRUCache
 from gpustack.model.topology import Level, Links, parse_link
 
 
@@ -83,7 +83,11 @@ def of(node: Node) -> Branch:
     return build(len(node.cards), node.links, numas, node.paths)
 
 
-@functools.lru_cache(maxsize=1024)  # as many kinds of machine as a cluster may have
+_Machine = tuple[int, Links, Numas, Links]
+# As many kinds of machine as a cluster may have: of 8 cards 3 KB each, of 256 1 MB.
+_TREES: Final[LRUCache[_Machine, Branch]] = LRUCache(16 << 20)
+
+
 def build(size: int, links: Links, numas: Numas = (), paths: Links = ()) -> Branch:
     """Return the root of the tree of `size` cards.
 
@@ -94,6 +98,12 @@ def build(size: int, links: Links, numas: Numas = (), paths: Links = ()) -> Bran
         numas: the NUMA node of each card; may be left out.
         paths: tokens of all pairs with the PCIe path where `links` has an NVLink; may be left out.
     """
+    key = size, links, numas, paths
+    bytes_of = 512 + size * (400 + 8 * (len(links) + len(paths)))
+    return _TREES.get_or_make(key, lambda: _built(*key), lambda _: bytes_of)
+
+
+def _built(size: int, links: Links, numas: Numas, paths: Links) -> Branch:
     parts = [Branch(level=TreeLevel.CARD, cards=(card,)) for card in range(size)]
     if links:
         known = numas or (None,) * size

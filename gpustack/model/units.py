@@ -11,6 +11,17 @@ CORES_PER_CARD: Final = 100
 MEMORY_UNIT_BYTES: Final = 268_435_456
 """One unit of `vcuda-memory`: 256 MiB."""
 
+MOST_CARDS: Final = 256
+"""Cards that a node may have: a search takes longer the more there are, and a driver numbers its
+devices by one byte (NVIDIA's character device 195 has 256 minors, two of them no cards)."""
+
+MOST_LINKED_CARDS: Final = 64
+"""Cards of a node whose links are looked at; on more of them every pair counts as the farthest.
+
+No host joins that many: sixteen stand in the largest NVSwitch machine (HGX-2), some twenty behind
+PCIe switches. To read a matrix of 256 cards and search it takes a second of everybody's time.
+"""
+
 
 def memory_units(size_bytes: int) -> int:
     """Return how many whole memory units a card of `size_bytes` bytes can hand out.

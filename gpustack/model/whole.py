@@ -38,6 +38,13 @@ def choices(
     one mark that may be together with the same others are alike to the rest of the pod; so of sets
     that differ in such cards only the best is offered, for where it fails the others fail.
     """
+    alike = not node.links and request.topology is Topology.BEST_EFFORT
+    if alike:  # of cards that nothing tells apart the lowest ones are the best
+        lowest = _lowest(demand, container.whole_cards)
+        if lowest is None:
+            return
+        demand.effort.spend(len(demand.candidates))
+        yield lowest
     question = cardset.Question(
         links=links_of(node),
         free=_set(i for i, card in enumerate(node.cards) if card.healthy and node.uses[i].idle),
@@ -52,10 +59,20 @@ def choices(
     if first.cards is None:
         demand.effort.cut |= first.gap is not None
         return
-    demand.effort.note(first.cards, first.gap)
-    yield first.cards
+    if not alike:
+        demand.effort.note(first.cards, first.gap)
+        yield first.cards
     marks = demand.marks or tuple(card.memory_units for card in node.cards)
     yield from cardsets.others(question, marks, first, demand.effort)
+
+
+def _lowest(demand: Demand, count: int) -> tuple[int, ...] | None:
+    """Return the lowest cards of a demand, those that must be in among them; None if too few."""
+    others = [card for card in demand.candidates if card not in demand.forced]
+    missing = count - len(demand.forced)
+    if not 0 <= missing <= len(others):
+        return None
+    return tuple(sorted((*demand.forced, *others[:missing])))
 
 
 def joins(node: Node, demand: Topology) -> tuple[int, ...]:
@@ -63,6 +80,10 @@ def joins(node: Node, demand: Topology) -> tuple[int, ...]:
     size = len(node.cards)
     if demand is Topology.BEST_EFFORT:
         return ((1 << size) - 1,) * size
+    if not node.links:  # where nothing is known of them, only a NUMA node may join two cards
+        numas = [card.numa if demand is Topology.SINGLE_NUMA else None for card in node.cards]
+        masks = {numa: _set(at for at, each in enumerate(numas) if each == numa) for numa in numas}
+        return tuple(1 << at if each is None else masks[each] for at, each in enumerate(numas))
     return tuple(
         _set(other for other in range(size) if meets(node, demand, card, other))
         for card in range(size)

@@ -45,9 +45,10 @@ class BadAnnotation(GpustackError, ValueError):
         message: names the key, what stands there, and what is allowed.
     """
 
-    def __init__(self, key: str, problem: str) -> None:
+    def __init__(self, key: str, problem: str, *, field: str = "") -> None:
+        """Take the problem; ``field`` names the place where it isn't the annotation itself."""
         self.key: Final = key
-        self.message: Final = f"annotation {key}: {problem}"
+        self.message: Final = f"{field or f'annotation {key}'}: {problem}"
         super().__init__(self.message)
 
 

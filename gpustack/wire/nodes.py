@@ -6,10 +6,14 @@ reader that doesn't know this key passes it over.
 
 Nodes that the original gpu-manager still runs carry no annotation: they count as equal cards
 without links, as many as their `vcuda-core` holds hundreds.
+
+A node writes all of this itself, and one that lies must harm nobody else: what is too large is
+refused before it is parsed, and every text in it is as long as the driver can make it at most.
 """
 
-import functools
+import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
@@ -17,8 +21,14 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 import msgspec
 
 from gpustack.model.device import Card, Node, arrange
+from gpustack.model.lru import LRUCache
 from gpustack.model.topology import BadLinks, Links, check_links
-from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
+from gpustack.model.units import (
+    CORES_PER_CARD,
+    MEMORY_UNIT_BYTES,
+    MOST_CARDS,
+    MOST_LINKED_CARDS,
+)
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation, Keys, annotations_of
 from gpustack.wire.quantities import parse_quantity
@@ -26,6 +36,25 @@ from gpustack.wire.quantities import parse_quantity
 VERSION: Final = 1
 MODEL_LABEL: Final = "gaia.tencent.com/gpu-model"
 POOL_LABEL: Final = "gaia.tencent.com/gpu-pool"
+
+MOST_TEXT_BYTES: Final = 256 << 10
+"""The API server's own bound for all annotations of an object together
+(TotalAnnotationSizeLimitB of apimachinery); what a file says is held to it too."""
+
+# Up to here a problem is looked for place by place, which takes 10 us a value; 16 cards take 6 KB.
+_EXPLAINED_BYTES: Final = 16 << 10
+_SHOWN: Final = 80  # characters of a value that a message shows
+_MOST_REASON: Final = 256  # characters; ours are one word
+
+# NVML's buffers (nvml.h): NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE are
+# 96 bytes, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE 80, NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE 32. A
+# moment of RFC 3339 with nanoseconds has 35. Linux has at most 1024 NUMA nodes (NODES_SHIFT 10).
+_Name = Annotated[str, msgspec.Meta(max_length=96)]
+_Version = Annotated[str, msgspec.Meta(max_length=80)]
+_Bus = Annotated[str, msgspec.Meta(max_length=32)]
+_Moment = Annotated[str, msgspec.Meta(max_length=64)]
+_Reason = Annotated[str, msgspec.Meta(max_length=_MOST_REASON)]
+_MOST_CARD_BYTES: Final = 9_007_199_254_740_991  # whole numbers that every reader of JSON keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,24 +77,24 @@ _Path = Annotated[str, msgspec.Meta(pattern="^(X|PIX|PXB|PHB|NODE|SYS)$")]
 
 class _Device(TypedDict):
     minor: Annotated[int, msgspec.Meta(ge=0, le=1_048_575)]
-    uuid: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9._/-]+$")]
-    model: str
-    memory: Annotated[int, msgspec.Meta(ge=0, le=9_007_199_254_740_991)]
-    sms: NotRequired[Annotated[int, msgspec.Meta(ge=0)]]
-    numa: NotRequired[Annotated[int, msgspec.Meta(ge=0)] | None]
-    bus: NotRequired[str]
+    uuid: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9._/-]+$", max_length=96)]
+    model: _Name
+    memory: Annotated[int, msgspec.Meta(ge=0, le=_MOST_CARD_BYTES)]
+    sms: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=65_535)]]
+    numa: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=1023)] | None]
+    bus: NotRequired[_Bus]
     healthy: bool
-    since: NotRequired[str]
-    reason: NotRequired[str]
+    since: NotRequired[_Moment]
+    reason: NotRequired[_Reason]
 
 
 class _Devices(TypedDict):
     """What the schema `gpu-devices` allows, or less: a list of 5000 nodes has no time for it."""
 
     version: Literal[1]
-    driver: NotRequired[str]
-    cuda: NotRequired[str]
-    devices: Annotated[list[_Device], msgspec.Meta(max_length=256)]
+    driver: NotRequired[_Version]
+    cuda: NotRequired[_Version]
+    devices: Annotated[list[_Device], msgspec.Meta(max_length=MOST_CARDS)]
     links: list[list[_Token]]
     paths: NotRequired[list[list[_Path]]]
 
@@ -101,7 +130,7 @@ def _device(card: Card) -> dict[str, Any]:
         "bus": card.bus,
         "healthy": card.healthy,
         "since": card.since,
-        "reason": card.reason,
+        "reason": card.reason[:_MOST_REASON],
     }
 
 
@@ -109,8 +138,8 @@ def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = L
     """Read a node of the API, with nothing taken of its cards yet.
 
     Raises:
-        BadAnnotation: the annotation isn't JSON, has an unknown version, or describes no machine;
-            names the place within it.
+        BadAnnotation: the annotation is too large, isn't JSON, has an unknown version, or describes
+            no machine; or a node without one offers more than a node can have. Names the place.
     """
     metadata = node_json.get("metadata") or {}
     name = metadata.get("name", "")
@@ -123,9 +152,28 @@ def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = L
     return replace(_decode(keys.gpu_devices, text), name=name, pool=pool)
 
 
-@functools.lru_cache(maxsize=4096)  # every heartbeat of a node brings the same text again
+# Every heartbeat of a node brings the same text again. 5000 nodes of 8 cards take some 60 MB.
+_DECODED: Final[LRUCache[tuple[str, bytes], Node]] = LRUCache(96 << 20)
+
+
 def _decode(key: str, text: str) -> Node:
-    body = _body(key, text)
+    """Return what a text describes, without the node's name."""
+    raw = b"" if len(text) > MOST_TEXT_BYTES else text.encode("utf-8", "surrogatepass")
+    if max(len(raw), len(text)) > MOST_TEXT_BYTES:
+        size = max(len(raw), len(text))
+        raise BadAnnotation(
+            key, f"has {size} bytes; a node's cards are described in {MOST_TEXT_BYTES} at most"
+        )
+    # By a digest: kept as it is, a text would take as much again as what it says.
+    digest = hashlib.blake2b(raw, digest_size=32).digest()
+    # Objects of Python take some three times the bytes of the text that they are read from.
+    return _DECODED.get_or_make(
+        (key, digest), lambda: _read(key, text, raw), lambda _: 1024 + 3 * len(raw)
+    )
+
+
+def _read(key: str, text: str, raw: bytes) -> Node:
+    body = _body(key, text, raw)
     cards = tuple(_card(device) for device in body["devices"])
     _check_distinct(key, cards)
     arranged, links = arrange(cards, _matrix(key, body, "links"))
@@ -140,12 +188,14 @@ def _decode(key: str, text: str) -> Node:
     )
 
 
-def _body(key: str, text: str) -> Mapping[str, Any]:
+def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
     """Read the JSON and check it against its schema."""
     try:
-        return _PLAIN.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        pass  # what the quick reader doesn't take, the schema judges, and names
+        return _PLAIN.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if len(raw) > _EXPLAINED_BYTES:
+            raise BadAnnotation(key, f"describes no machine: {error}") from None
+    # What the quick reader doesn't take, the schema judges, and names.
     try:
         body = json.loads(text)
     except ValueError as error:
@@ -153,8 +203,8 @@ def _body(key: str, text: str) -> Mapping[str, Any]:
     except RecursionError:
         raise BadAnnotation(key, "is nested too deeply") from None
     if isinstance(body, dict) and body.get("version", VERSION) != VERSION:
-        version = body["version"]
-        raise BadAnnotation(key, f"version {version!r} is not known; this reader knows {VERSION}")
+        version = repr(body["version"])[:_SHOWN]
+        raise BadAnnotation(key, f"version {version} is not known; this reader knows {VERSION}")
     problems = schemas.problems(schemas.load("gpu-devices"), body)
     if problems:
         raise BadAnnotation(key, problems[0])
@@ -162,18 +212,31 @@ def _body(key: str, text: str) -> Mapping[str, Any]:
     return found
 
 
+# A fleet's nodes come in few kinds: equal matrices are checked, and kept, once.
+_CHECKED: Final[LRUCache[tuple[Links, int], Links]] = LRUCache(16 << 20)
+_REFERENCE_BYTES: Final = 8
+
+
 def _matrix(key: str, body: Mapping[str, Any], name: str) -> Links:
-    tokens: Links = tuple(tuple(row) for row in body.get(name, ()))
+    size = len(body["devices"])
+    rows = body.get(name, ()) if size <= MOST_LINKED_CARDS else ()
+    if not rows:
+        return ()
+    # The same few tokens stand in it thousands of times.
+    tokens: Links = tuple(tuple(map(sys.intern, row)) for row in rows)
+
+    def checked() -> Links:
+        check_links(tokens, size, name)
+        return tokens
+
     try:
-        return _checked(tokens, len(body["devices"]), name) if tokens else ()
+        return _CHECKED.get_or_make((tokens, size), checked, _matrix_bytes)
     except BadLinks as error:
         raise BadAnnotation(key, str(error)) from None
 
 
-@functools.lru_cache(maxsize=256)  # a fleet's nodes come in few kinds
-def _checked(tokens: Links, size: int, name: str) -> Links:
-    check_links(tokens, size, name)
-    return tokens
+def _matrix_bytes(links: Links) -> int:
+    return sum(64 + _REFERENCE_BYTES * len(row) for row in links)
 
 
 def _card(device: Mapping[str, Any]) -> Card:
@@ -193,31 +256,44 @@ def _card(device: Mapping[str, Any]) -> Card:
 
 def _check_distinct(key: str, cards: tuple[Card, ...]) -> None:
     for name in ("minor", "uuid"):
-        values = [getattr(card, name) for card in cards]
-        for position, value in enumerate(values):
-            if value in values[:position]:
+        seen = set()
+        for position, card in enumerate(cards):
+            value = getattr(card, name)
+            if value in seen:
                 raise BadAnnotation(key, f"devices[{position}].{name}: {value!r} stands twice")
+            seen.add(value)
 
 
 def _equal_cards(keys: Keys, node_json: Mapping[str, Any], model: str) -> tuple[Card, ...]:
-    count = _allocatable(node_json, keys.vcuda_core) // CORES_PER_CARD
+    field, cores = _allocatable(node_json, keys.vcuda_core)
+    count = cores // CORES_PER_CARD
     if count == 0:
         return ()
-    memory_units = _allocatable(node_json, keys.vcuda_memory) // count
-    memory_bytes = memory_units * MEMORY_UNIT_BYTES
+    if count > MOST_CARDS:
+        problem = f"{cores} hundredths are {count} cards; a node has {MOST_CARDS} at most"
+        raise BadAnnotation(keys.vcuda_core, problem, field=field)
+    field, memory_units = _allocatable(node_json, keys.vcuda_memory)
+    memory_bytes = memory_units // count * MEMORY_UNIT_BYTES
+    if memory_bytes > _MOST_CARD_BYTES:
+        problem = f"{memory_units} units of 256 MiB on {count} cards are more than cards can have"
+        raise BadAnnotation(keys.vcuda_memory, problem, field=field)
     return tuple(
         Card(minor=minor, uuid="", model=model, memory_bytes=memory_bytes) for minor in range(count)
     )
 
 
-def _allocatable(node_json: Mapping[str, Any], resource: str) -> int:
-    """Return what a node offers of a resource; 0 where it says nothing that can be read."""
+def _allocatable(node_json: Mapping[str, Any], resource: str) -> tuple[str, int]:
+    """Return where a node says what it offers of a resource, and how much.
+
+    0 where it says nothing that can be read.
+    """
     status = node_json.get("status") or {}
     for name in ("allocatable", "capacity"):
         amounts = status.get(name) or {}
         if resource in amounts:
+            field = f"status.{name}[{resource}]"
             try:
-                return max(0, parse_quantity(amounts[resource]))
+                return field, max(0, parse_quantity(amounts[resource]))
             except ValueError:
-                return 0
-    return 0
+                return field, 0
+    return "", 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpustack.model import tree
 from gpustack.model.device import Card, Node
+from gpustack.wire import nodes as nodes_of_wire
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.nodes import NodeLabels, decode_node, encode_devices
@@ -139,7 +140,7 @@ def broken(*path: str | int, value: object = None) -> Any:
     ("value", "text"),
     [
         ("{", "is not JSON"),
-        ("[" * 100_000, "nested"),
+        ("[" * 10_000, "nested"),
         ([], "the document: .* is not of type object"),
         (broken("version", value=2), "version 2 is not known; this reader knows 1"),
         (broken("version", value="1"), "version '1' is not known"),
@@ -153,6 +154,8 @@ def broken(*path: str | int, value: object = None) -> Any:
         (broken("devices", 0, "memory"), r"devices\[0\]: memory is missing"),
         (broken("devices", 0, "memory", value="16G"), "is not of type integer"),
         (broken("devices", 0, "healthy", value="yes"), "is not of type boolean"),
+        (broken("devices", 0, "model", value="x" * 97), "is longer than 96 characters"),
+        (broken("devices", 0, "numa", value=1024), "is more than 1023"),
         (broken("links", value=[["X"]]), "links has 1 rows for 2 cards"),
         (broken("links", 0, 1, value="PIX"), r"links\[1\]\[0\]"),
         (broken("links", 0, 1, value="SOC"), r"links\[0\]\[1\]: 'SOC' is not allowed"),
@@ -194,6 +197,66 @@ def test_fewer_than_100_cores_are_no_card(core: str) -> None:
 
 def test_a_node_that_offers_nothing_has_no_cards() -> None:
     assert decode_node(KEYS, {"metadata": {"name": "cpu"}}) == Node(name="cpu")
+
+
+@pytest.mark.parametrize("core", ["9e18", str(9 * 10**18), 9 * 10**18, "25700"])
+def test_a_node_that_offers_too_many_cards_is_refused(core: object) -> None:
+    with pytest.raises(BadAnnotation, match=r"allocatable\[.*/vcuda-core\]: .* 256 at most"):
+        equal_cards(core, "668")
+    assert len(equal_cards("25600", "668")) == 256
+
+
+def test_a_node_that_offers_too_much_memory_is_refused() -> None:
+    with pytest.raises(BadAnnotation, match=r"allocatable\[.*/vcuda-memory\]: .* more than"):
+        equal_cards("100", str(9 * 10**18))
+
+
+@pytest.mark.parametrize("amount", ["1e30", "9" * 5000, 10**4000, float("inf"), {"a": 1}])
+def test_an_amount_that_nobody_can_have_counts_as_nothing(amount: object) -> None:
+    assert equal_cards(amount, "668") == ()
+
+
+@pytest.mark.parametrize("filler", ["x", "\u00e9", "\U0001f600", "\ud800"])
+def test_an_annotation_larger_than_the_api_allows_is_not_parsed(filler: str) -> None:
+    value = body()
+    value["vendor"] = ""
+    text = json.dumps(value)
+    width = len(filler.encode("utf-8", "surrogatepass"))
+    room = nodes_of_wire.MOST_TEXT_BYTES - len(text)
+    whole = text.replace('"vendor": ""', f'"vendor": "{filler * (room // width)}"')
+    if filler != "\ud800":
+        assert decode_node(KEYS, api_node(whole)) == PAIR
+    with pytest.raises(BadAnnotation, match=r"bytes; a node's cards are described in 262144 at"):
+        decode_node(KEYS, api_node(whole + " " * width))
+
+
+def test_a_problem_in_a_long_text_is_named_at_once() -> None:
+    value = body()
+    value["links"] = [[0] * 100_000]
+    with pytest.raises(BadAnnotation, match=r"describes no machine: Expected `str`, got `int`"):
+        decode_node(KEYS, api_node(json.dumps(value, separators=(",", ":"))))
+
+
+def test_no_message_repeats_what_a_node_wrote_at_length() -> None:
+    for at in (("version",), ("driver",), ("devices", 0, "model"), ("links", 0, 0)):
+        for value in ("x" * 10_000, ["x" * 10_000], {"x" * 10_000: 1}):
+            with pytest.raises(BadAnnotation) as caught:
+                decode_node(KEYS, api_node(broken(*at, value=value)))
+            assert len(caught.value.message) < 300
+
+
+def test_texts_that_keep_changing_fill_no_memory() -> None:
+    known = nodes_of_wire._DECODED
+    for number in range(1000):
+        value = {**body(), "vendor": f"{number}" + "x" * 200_000}
+        decode_node(KEYS, api_node(value))
+        assert known.size_bytes <= 96 << 20
+    assert len(known) < 200
+
+
+def test_a_long_reason_is_published_shortened() -> None:
+    lengthy = replace(PAIR, cards=(replace(PAIR.cards[0], reason="x" * 300), PAIR.cards[1]))
+    assert decode_node(KEYS, api_node(encode_devices(lengthy))).cards[0].reason == "x" * 256
 
 
 def test_the_model_of_an_originals_node_comes_from_its_label() -> None:
@@ -248,3 +311,10 @@ def test_a_value_that_the_schema_forbids_is_refused(path: Any, value: object) ->
     hypothesis.assume(schemas.problems(schemas.load("gpu-devices"), whole))
     with pytest.raises(BadAnnotation):
         decode_node(KEYS, api_node(json.dumps(whole)))
+
+
+def test_links_of_more_cards_than_any_host_joins_are_not_read() -> None:
+    for count, links in ((64, grouped(64, within="NV4")), (65, ())):
+        cards = tuple(map(card, range(count)))
+        many = Node(name="n1", cards=cards, links=grouped(count, within="NV4"))
+        assert decode_node(KEYS, api_node(encode_devices(many))) == replace(many, links=links)

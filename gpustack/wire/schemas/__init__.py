@@ -66,6 +66,10 @@ def _said(rule: str, value: Any, wanted: Any, schema: Mapping[str, Any]) -> str:
             said = f"{_shown(value)} is not allowed; expected: {meaning}"
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
             said = f"{_shown(value)} is {_LIMITS[rule]} {wanted}"
+        case "maxLength":
+            said = f"{_shown(value)} is longer than {wanted} characters"
+        case "maxItems":
+            said = f"has {len(value)} members; {wanted} are allowed"
         case _:
             said = ""
     return said

@@ -1,0 +1,81 @@
+"""What was worked out lately, bounded by the memory that it takes.
+
+A bound on the number of entries is none where users and nodes decide how large an entry is: 4096
+texts of 256 KB are a gigabyte.
+"""
+
+import collections
+import threading
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+# One entry may take this part of the whole, so that a single large one doesn't displace all others.
+_LARGEST_PART: Final = 8
+
+
+class LRUCache(Generic[_Key, _Value]):
+    """The least recently used entries go first. Safe from any thread."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Start empty.
+
+        Args:
+            most_bytes: the sum of all entries' sizes, as their owner estimates them.
+        """
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._entries: collections.OrderedDict[_Key, tuple[_Value, int]] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def size_bytes(self) -> int:
+        """The sum of the entries' sizes."""
+        return self._bytes
+
+    def get(self, key: _Key) -> _Value | None:
+        """Return what is known of a key, None where nothing is."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: _Key, value: _Value, size_bytes: int) -> None:
+        """Keep a value, unless it is too large to be kept beside others."""
+        with self._lock:
+            old = self._entries.pop(key, None)
+            if old is not None:
+                self._bytes -= old[1]
+            if size_bytes * _LARGEST_PART > self._most_bytes:
+                return
+            self._entries[key] = value, size_bytes
+            self._bytes += size_bytes
+            while self._bytes > self._most_bytes:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._bytes -= freed
+
+    def get_or_make(
+        self, key: _Key, make: Callable[[], _Value], size_bytes: Callable[[_Value], int]
+    ) -> _Value:
+        """Return what is known of a key; where nothing is, make it and keep it.
+
+        Two threads that ask at once may both make it. What ``make`` raises is not kept.
+        """
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found, size_bytes(found))
+        return found
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._bytes = 0

@@ -1,0 +1,68 @@
+"""A node may claim 256 cards; what it costs to look at them is bounded, and the answer right."""
+
+import pytest
+
+from gpustack.model import whole
+from gpustack.model.device import Node
+from gpustack.model.holding import Placement
+from gpustack.model.lru import LRUCache
+from gpustack.model.placement import place
+from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
+from gpustack.model.units import MOST_CARDS
+from tests.model.machines import card
+
+UNLINKED = Node(
+    name="n1",
+    cards=tuple(card(minor, numa=(None, 0, 1)[minor % 3]) for minor in range(9)),
+)
+
+
+def asks(cards: int, topology: Topology = Topology.BEST_EFFORT) -> PodRequest:
+    container = ContainerRequest(name="main", index=0, cores=100 * cards, memory_units=0)
+    return PodRequest(containers=(container,), topology=topology)
+
+
+@pytest.mark.parametrize("demand", [each for each in Topology if each is not Topology.BEST_EFFORT])
+def test_unlinked_cards_are_joined_pair_by_pair_as_they_meet(demand: Topology) -> None:
+    found = whole.joins(UNLINKED, demand)
+    for one in range(9):
+        for other in range(9):
+            meets = whole.meets(UNLINKED, demand, one, other)
+            assert bool(found[one] >> other & 1) == meets
+
+
+@pytest.mark.parametrize("count", [1, 8, 100, 256])
+def test_the_lowest_of_many_unlinked_cards_are_taken(count: int) -> None:
+    node = Node(name="n1", cards=tuple(map(card, range(MOST_CARDS))))
+    answer = place(node, asks(count))
+    assert isinstance(answer, Placement)
+    assert answer.containers[0].minors == tuple(range(count))
+    assert answer.gap is None
+
+
+@pytest.mark.parametrize("cores", [25_700, 10**18, 9 * 10**18])
+def test_more_cards_than_a_node_can_have_are_a_bad_request(cores: int) -> None:
+    with pytest.raises(BadRequest, match=r"are more than the 256 cards .* use 25600 at most"):
+        ContainerRequest(name="main", index=0, cores=cores, memory_units=0)
+
+
+def test_a_cache_is_as_large_as_its_entries() -> None:
+    cache: LRUCache[int, str] = LRUCache(80)
+    for number in range(20):
+        cache.put(number, f"{number}", 10)
+        cache.get(0)
+    assert (cache.size_bytes, len(cache), cache.get(0), cache.get(12)) == (80, 8, "0", None)
+    cache.put(0, "again", 5)
+    assert (cache.size_bytes, cache.get(0)) == (75, "again")
+    cache.put(0, "too large to stand beside others", 11)
+    assert (cache.size_bytes, cache.get(0)) == (70, None)
+    cache.clear()
+    assert (cache.size_bytes, len(cache)) == (0, 0)
+
+
+def test_what_fails_to_be_made_is_not_kept() -> None:
+    cache: LRUCache[int, int] = LRUCache(1000)
+    with pytest.raises(ZeroDivisionError):
+        cache.get_or_make(1, lambda: 1 // 0, lambda _: 1)
+    assert cache.get_or_make(1, lambda: 2, lambda _: 1) == 2
+    assert cache.get_or_make(1, lambda: 3, lambda _: 1) == 2
