@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -23,6 +23,7 @@ from gpustack.wire.extender_bodies import PodName
 
 _MOST: Final = 500
 _MOST_REFUSED: Final = 20_000  # pods whose last refusal is remembered; as many as may wait
+_MOST_MESSAGE: Final = 1024  # characters; an Event has room for no more either
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _NOBODY: Final[Mapping[Reason | None, int]] = MappingProxyType({})
 
@@ -157,14 +158,14 @@ class Decisions:
         call.nodes = sum(reasons.values()) or call.nodes
         call.reasons = {str(each): count for each, count in reasons.items() if each is not None}
         call.placement = placement
-        call.message = message
+        call.message = message[:_MOST_MESSAGE]
 
     def fail(self, pod: PodName, error: CannotDecide) -> None:
         """Note that the call of this thread ends without a decision."""
         call = self._call
         if call is not None:
             call.pod, call.placement = call.pod or pod, None
-            call.outcome, call.message = error.code, str(error)
+            call.outcome, call.message = error.code, str(error)[:_MOST_MESSAGE]
 
     @property
     def last(self) -> list[Told]:
@@ -208,6 +209,7 @@ class Decisions:
             if told.refused or told.outcome in _ROOM:
                 self._refused.pop(told.uid, None)
             if told.refused:
-                self._refused[told.uid] = told
+                # What it asked may be long, and the pod gone: nobody looks for it here.
+                self._refused[told.uid] = replace(told, request=None)
                 if len(self._refused) > _MOST_REFUSED:
                     self._refused.popitem(last=False)

@@ -1,7 +1,6 @@
 """What the extender keeps of a pod: what it asks, where it is, and the decision written on it."""
 
 import datetime
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gpustack.model.eligibility import NO_DEMANDS, Demands
+from gpustack.model.lru import LRUCache
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys
@@ -21,6 +21,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _OF_DEMANDS: Final = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
+_MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,10 @@ def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decisio
         return None
 
 
-# A cluster's thousands of pods come from few templates: equal values are kept once.
+# A cluster's thousands of pods come from few templates: equal values are kept once. A template takes
+# one to three kilobytes; what is read of one takes some three times the bytes that it is read from.
+_READ_PARTS: Final = 4  # with the bytes themselves
+_ENTRY_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +201,23 @@ def _asked_by_pod(keys: Keys, pod: Mapping[str, Any]) -> _Asked:
 _NOTHING: Final = _Asked()
 
 
-@functools.lru_cache(maxsize=4096)
+_ASKED: Final[LRUCache[tuple[Keys, bytes], _Asked]] = LRUCache(24 << 20)
+_REQUESTS: Final[LRUCache[PodRequest, PodRequest]] = LRUCache(16 << 20)
+_DEMANDS: Final[LRUCache[bytes, Demands]] = LRUCache(16 << 20)
+_LABELS: Final[LRUCache[tuple[tuple[str, str], ...], Mapping[str, str]]] = LRUCache(16 << 20)
+
+
+def _bytes_of(text: bytes) -> int:
+    return _ENTRY_BYTES + _READ_PARTS * len(text)
+
+
 def _asked_by(keys: Keys, asking: bytes) -> _Asked:
+    return _ASKED.get_or_make(
+        (keys, asking), lambda: _parsed(keys, asking), lambda _: _bytes_of(asking)
+    )
+
+
+def _parsed(keys: Keys, asking: bytes) -> _Asked:
     pod = msgspec.json.decode(asking)
     try:
         limits = pods.parse_limits(keys, pod)
@@ -218,9 +237,11 @@ def _asked_by(keys: Keys, asking: bytes) -> _Asked:
     )
 
 
-@functools.lru_cache(maxsize=4096)
 def _shared(request: PodRequest) -> PodRequest:
-    return request
+    names = (*request.models.include, *request.models.exclude, *request.uuids.include,
+             *request.uuids.exclude, *(each.name for each in request.containers))  # fmt: skip
+    size = _ENTRY_BYTES * (1 + len(request.containers)) + sum(64 + len(name) for name in names)
+    return _REQUESTS.get_or_make(request, lambda: request, lambda _: size)
 
 
 def _demands(spec: Mapping[str, Any]) -> Demands:
@@ -229,21 +250,23 @@ def _demands(spec: Mapping[str, Any]) -> Demands:
     return _demands_of(msgspec.json.encode(said)) if said else NO_DEMANDS
 
 
-@functools.lru_cache(maxsize=4096)
 def _demands_of(spec: bytes) -> Demands:
+    return _DEMANDS.get_or_make(spec, lambda: _parsed_demands(spec), lambda _: _bytes_of(spec))
+
+
+def _parsed_demands(spec: bytes) -> Demands:
     try:
         return parse_demands({"spec": msgspec.json.decode(spec)})
     except BadRequest:
         return NO_DEMANDS
 
 
-@functools.lru_cache(maxsize=4096)
-def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return MappingProxyType(dict(items))
-
-
 def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    return _labels_of(tuple(sorted(labels.items()))) if labels else _NO_LABELS
+    if not labels:
+        return _NO_LABELS
+    items = tuple(sorted(labels.items()))
+    size = _ENTRY_BYTES + sum(256 + len(name) + len(value) for name, value in items)
+    return _LABELS.get_or_make(items, lambda: MappingProxyType(dict(items)), lambda _: size)
 
 
 def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:
@@ -259,7 +282,8 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
             and condition.get("status") == "False"
             and condition.get("reason") == "Unschedulable"
         ):
-            return condition.get("message") or "", _time_ns(condition.get("lastTransitionTime"))
+            message = (condition.get("message") or "")[:_MOST_MESSAGE]
+            return message, _time_ns(condition.get("lastTransitionTime"))
     return "", 0
 
 
