@@ -138,12 +138,11 @@ class ClusterCollector(Collector):
         labels = ("namespace", "model")
         limits = GaugeMetricFamily("gpustack_quota_limit_cards", "Cards allowed.", labels=labels)
         used = GaugeMetricFamily("gpustack_quota_used_cards", "Cards held.", labels=labels)
-        with self._view.lock:
-            for namespace, quota in self._view.quota.namespaces.items():
-                for model, limit in quota.cards.items():
-                    held = self._view.usage.used(namespace, model)
-                    limits.add_metric((namespace, model), limit / CORES_PER_CARD)
-                    used.add_metric((namespace, model), held / CORES_PER_CARD)
+        for namespace, quota in self._view.quota.namespaces.items():
+            usage = self._view.usage_of(namespace)
+            for model, limit in quota.cards.items():
+                limits.add_metric((namespace, model), limit / CORES_PER_CARD)
+                used.add_metric((namespace, model), usage.used(namespace, model) / CORES_PER_CARD)
         yield limits
         yield used
         yield GaugeMetricFamily(

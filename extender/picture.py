@@ -1,10 +1,12 @@
-"""The cluster at one moment, for people: taken quickly under the view's lock, looked at without it.
+"""The cluster as it is, for people: copied from the view in portions, looked at without its lock.
 
 Nothing here decides. Decisions are made on the view itself, under its lock; who only wants to see
-the cluster, or to search for what would let a pod run, must not keep them waiting.
+the cluster, or to search for what would let a pod run, must not keep them waiting. So two nodes may
+be seen some milliseconds apart, and a pod that moves meanwhile on both or on none; each node agrees
+with what is held of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,6 +14,7 @@ from typing import Any, Final
 from extender.state.answers import Answers
 from extender.state.hosts import Hosts
 from extender.state.pods import PodState
+from extender.state.portions import portions
 from extender.state.view import ClusterView
 from gpustack.model import advice, alternatives
 from gpustack.model.cluster import Cluster, Tenant
@@ -71,15 +74,23 @@ class Camera:
     def take(self, guest: PodState | None = None) -> Picture:
         """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
         view = self._view
-        with view.lock:
-            view.expire()
-            nodes = {node.name: node for node in view.changed_after(-1)}
-            if guest is not None:
-                nodes |= self._promised(guest, nodes)
-            holders = {name: view.holders(name) for name in nodes}
-            known = view.pods
-            quota, policy = view.quota, self._answers.policy
-            quotas = explanations.quotas(quota, view.usage, quota.namespaces)
+        nodes: dict[str, Node] = {}
+        holders: dict[str, Mapping[str, Placement]] = {}
+        view.expire()
+        for names in portions(sorted(view.node_names)):
+            with view.lock:  # a node and what its pods hold, of one moment
+                found = [node for name in names if (node := view.node(name)) is not None]
+                nodes |= {node.name: node for node in found}
+                holders |= {node.name: view.holders(node.name) for node in found}
+        known, quota, policy = view.pods, view.quota, self._answers.policy
+        if guest is not None:
+            for name, (node, held) in self._promised(guest, nodes).items():
+                nodes[name], holders[name] = node, held
+        quotas = [
+            each
+            for namespace in sorted(quota.namespaces)
+            for each in explanations.quotas(quota, view.usage_of(namespace), (namespace,))
+        ]
         pods = {pod.uid: pod for pod in known if pod.ours and not pod.finished}
         tenants = (
             Tenant(uid=uid, namespace=pods[uid].namespace, name=pods[uid].name, placement=placement)
@@ -95,16 +106,18 @@ class Camera:
         )
         return Picture(cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy)
 
-    def _promised(self, guest: PodState, nodes: Mapping[str, Node]) -> dict[str, Node]:
+    def _promised(
+        self, guest: PodState, nodes: Collection[str]
+    ) -> dict[str, tuple[Node, Mapping[str, Placement]]]:
         """Return the nodes where the scheduler makes room for pods that go before the guest."""
         if guest.request is None or self._view.placement(guest.uid) is not None:
             return {}
         found = {
-            name: self._answers.node(guest, name)
+            name: self._answers.node_and_holders(guest, name)
             for name in self._view.nominated_nodes
             if name in nodes and self._view.nominees_before(guest, name)
         }
-        return {name: node for name, node in found.items() if node is not None}
+        return {name: each for name, each in found.items() if each is not None}
 
 
 def advise(picture: Picture, pod: PodState) -> advice.Explanation:

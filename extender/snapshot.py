@@ -161,7 +161,7 @@ class _Nowhere:
     def record(self, event: ObjectEvent) -> None:
         """Drop an Event."""
 
-    def refused(self, pod: PodState) -> None:
+    def refused(self, pod: PodState, rooms: int) -> None:
         """Wake nobody: no room will appear."""
 
 

@@ -7,18 +7,44 @@ answer once, and at no node by a line of Python of its own.
 import collections
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from extender.state.memory import Answer
 from gpustack.model.explanation import Reason
+
+Turns = tuple[tuple[str, int], ...]
+"""Who goes before a pod on a node and holds no cards yet, and who is about to leave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When a question was asked. What has changed since may be missing in its answers.
+
+    Attributes:
+        version: of the view: the newest of any node's, and how many nodes had been forgotten.
+        rooms: how often cards may have become free by then.
+        turns: of each node where the pod isn't answered as every pod of its shape.
+    """
+
+    version: tuple[int, int] = (-1, 0)
+    rooms: int = 0
+    turns: Mapping[str, Turns] = field(default_factory=dict)
+
+
+NEVER: Final = Moment()
 
 
 class Answered:
     """The answers to one question, in the order in which the nodes were named."""
 
-    def __init__(self, names: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Take the nodes' names and, in the same order, their answers."""
+    def __init__(
+        self, names: Sequence[str], answers: Sequence[Answer], moment: Moment = NEVER
+    ) -> None:
+        """Take the nodes' names, in the same order their answers, and when they were asked."""
         self.names = names
         self.answers = answers
+        self.moment = moment
 
     @functools.cached_property
     def different(self) -> frozenset[Answer]:

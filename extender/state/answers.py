@@ -8,10 +8,11 @@ scheduler makes room for go first, and the quota of the namespace.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from extender.state.answered import Answered
+from extender.state.answered import Answered, Moment, Turns
 from extender.state.memory import REFUSED, Answer, States, Table, Tables
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
@@ -21,8 +22,10 @@ from gpustack.model.holding import Placement, apply
 from gpustack.model.likeness import moved
 from gpustack.model.placement import place
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota import Placer, amounts, check, within
+from gpustack.model.quota import Placer, Usage, amounts, check, within
 from gpustack.model.request import ANY, PodRequest
+
+_MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +33,24 @@ class _Asked:
     """A question, and what was said to it when its table was at this version of the view."""
 
     table: Table
-    version: tuple[int, int]
     said: Answered
 
 
 class Answers:
-    """Asks nodes under one policy. Hold the view's lock from a question to what follows from it."""
+    """Asks nodes under one policy.
+
+    A search may take long, so none is made while the view's lock is held, and who holds it may call
+    nothing here but ``holds`` and ``placement``. What nodes say is true of a moment after the
+    question was asked, not of the same moment for all of them. A question needs no more: whoever
+    decides on an answer takes the lock, and asks whether it ``holds``.
+    """
 
     def __init__(self, view: ClusterView, policy: Policy = EXACT) -> None:
         self._view = view
         self._policy = policy
         self._tables = Tables()
         self._states = States()
-        self._last = _Asked(table=Table(), version=(0, 0), said=Answered((), ()))
+        self._last = _Asked(table=Table(), said=Answered((), ()))
 
     @property
     def policy(self) -> Policy:
@@ -56,19 +64,34 @@ class Answers:
                 self._policy = policy
                 self._tables.clear()
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory is taken by what is remembered."""
+        return self._tables.size_bytes
+
     def of(self, pod: PodState, names: Sequence[str]) -> Answered:
         """Return what each of these nodes says to a pod that asks for a GPU."""
-        with self._view.lock:
-            remembered = self._remembered(self._table(_shape(pod)), names)
-            special, limited = self._special(pod), self._view.quota.of(pod.namespace) is not None
-            if not special and not limited:
-                return remembered
-            found = list(remembered.answers)
-            if special:
-                self._ask_anew(pod, names, found, special)
-            if limited:
-                self._limit(pod, names, found)
-            return Answered(names, found)
+        rooms = self._view.rooms
+        table = self._table(_shape(pod))
+        remembered = self._remembered(table, names, rooms)
+        turns, limited = self._turns(pod), self._view.quota.of(pod.namespace) is not None
+        if not turns and not limited:
+            return remembered
+        found = list(remembered.answers)
+        if turns:
+            self._ask_anew(pod, names, found, turns)
+        if limited:
+            self._limit(pod, names, found)
+        return Answered(names, found, replace(remembered.moment, rooms=rooms, turns=turns))
+
+    def holds(self, pod: PodState, said: Answered, name: str) -> bool:
+        """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
+        version, moment = self._view.version_of(name), said.moment
+        return (
+            version is not None
+            and version <= moment.version[0]
+            and self._turn(pod, name) == moment.turns.get(name, ())
+        )
 
     def placement(self, pod: PodState, name: str, answer: Answer) -> Placement:
         """Return an answer's placement as this pod's on this node.
@@ -83,44 +106,65 @@ class Answers:
 
     def refusal(self, pod: PodState, name: str) -> Refusal | None:
         """Return a node's refusal with its numbers, None when it has room; costs a search."""
-        with self._view.lock:
-            node = self.node(pod, name)
-            if node is None:
-                return Refusal(reason=Reason.NODE_UNKNOWN)
-            found = self.within_quota(pod)(node, pod.request or _shape(pod))
-            return found if isinstance(found, Refusal) else None
+        node = self.node(pod, name)
+        if node is None:
+            return Refusal(reason=Reason.NODE_UNKNOWN)
+        found = self.within_quota(pod)(node, pod.request or _shape(pod))
+        return found if isinstance(found, Refusal) else None
 
     def node(self, pod: PodState, name: str) -> Node | None:
         """Return a node as this pod finds it: its own cards free, those of others' turns taken."""
-        node = self._view.node(name, without=pod.uid)
-        first = self._view.nominees_before(pod, name) if node is not None else []
-        if node is None or not first:
-            return node
-        # Room is made for them: what pods hold that are about to end is theirs as well.
-        leaving = [uid for uid in self._view.holders(name) if self._leaves(uid)]
-        free = self._view.node_without(name, (*leaving, pod.uid))
+        with self._view.lock:
+            node = self._view.node(name, without=pod.uid)
+            first = self._view.nominees_before(pod, name) if node is not None else []
+            if node is None or not first:
+                return node
+            # Room is made for them: what pods hold that are about to end is theirs as well.
+            free = self._view.node_without(name, (*self._leaving(name), pod.uid))
         for asked in (other.request for other in first):
             plan = None if free is None or asked is None else self._place(free, asked)
             if free is not None and isinstance(plan, Placement):
                 free, node = apply(free, plan), apply(node, plan)
         return node
 
-    def _leaves(self, uid: str) -> bool:
-        pod = self._view.pod(uid)
-        return pod is not None and pod.deletion
+    def node_and_holders(
+        self, pod: PodState, name: str
+    ) -> tuple[Node, Mapping[str, Placement]] | None:
+        """Return a node as this pod finds it, and what each pod holds of it, of one moment.
 
-    def _special(self, pod: PodState) -> set[str]:
-        """Return the nodes whose answer to this pod isn't that to its shape."""
-        found = {
-            name for name in self._view.nominated_nodes if self._view.nominees_before(pod, name)
-        }
-        held = self._view.placement(pod.uid)
-        if held is not None:
-            found.add(held.node)
-        return found
+        None where it isn't known, or doesn't stand still long enough.
+        """
+        for _ in range(_MOST_LOOKS):
+            with self._view.lock:
+                version, held = self._view.version_of(name), self._view.holders(name)
+            node = self.node(pod, name)
+            if version == self._view.version_of(name):
+                return None if node is None else (node, held)
+        return None
+
+    def _leaving(self, name: str) -> list[str]:
+        """Return the pods that hold cards of a node and are about to end."""
+        held = map(self._view.pod, self._view.holders(name))
+        return [pod.uid for pod in held if pod is not None and pod.deletion]
+
+    def _turns(self, pod: PodState) -> Mapping[str, Turns]:
+        """Return the nodes whose answer to this pod isn't that to its shape, each with why."""
+        view, held = self._view, self._view.placement(pod.uid)
+        names = {*view.nominated_nodes, *(() if held is None else (held.node,))}
+        found = {name: self._turn(pod, name) for name in names}
+        own = None if held is None else held.node
+        return {name: turn for name, turn in found.items() if turn or name == own}
+
+    def _turn(self, pod: PodState, name: str) -> Turns:
+        with self._view.lock:
+            first = self._view.nominees_before(pod, name)
+            if not first:
+                return ()
+            leaving = ((uid, 0) for uid in self._leaving(name))
+            return (*((each.uid, each.version) for each in first), *leaving)
 
     def _ask_anew(
-        self, pod: PodState, names: Sequence[str], found: list[Answer], special: set[str]
+        self, pod: PodState, names: Sequence[str], found: list[Answer], special: Collection[str]
     ) -> None:
         """Replace what is remembered of these nodes by what they say to this very pod."""
         for at, name in enumerate(names):
@@ -130,47 +174,60 @@ class Answers:
 
     # The memory.
 
-    def _remembered(self, table: Table, names: Sequence[str]) -> Answered:
+    def _remembered(self, table: Table, names: Sequence[str], rooms: int) -> Answered:
         """Return what nodes say to a table's shape."""
-        asked, version = self._last, (table.seen, table.drops)
+        asked, version = self._last, table.version
         # prioritize names the nodes that filter has just named.
-        if asked.table is table and asked.version == version and asked.said.names is names:
-            return asked.said
+        last = asked.said
+        if asked.table is table and last.moment.version == version and last.names is names:
+            return last
+        answers = table.answers
         try:
-            found = list(map(table.answers.__getitem__, names))
+            found = list(map(answers.__getitem__, names))
         except KeyError:
             unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
-            found = list(map(table.answers.get, names, unknown))
-        said = Answered(names, found)
+            found = list(map(answers.get, names, unknown))
+        said = Answered(names, found, Moment(version=version, rooms=rooms))
         if len(names) > 1:  # bind asks one node, beside those questions
-            self._last = _Asked(table=table, version=version, said=said)
+            self._last = _Asked(table=table, said=said)
         return said
 
     def _table(self, shape: PodRequest) -> Table:
-        """Return the answers to a shape as they are now."""
-        table = self._tables.of(shape, self._view.node_count)
-        if (table.seen, table.drops) != self._view.version:
+        """Return the answers to a shape, as they are at some moment from now on."""
+        with self._view.lock:
+            table = self._tables.of(shape)
+            if table.version == self._view.version:
+                return table
+        with table.turn:  # whoever asks the same waits for the answers instead of searching, too
             self._update(table, shape)
         return table
 
     def _update(self, table: Table, shape: PodRequest) -> None:
-        (version, drops), nodes = self._view.version, self._view.node_count
-        if table.drops != drops:
-            table.keep(self._view.node_names)
+        view = self._view
+        with view.lock:
+            version, nodes = view.version, view.node_count
+            if table.version == version:
+                return
+            changed = view.changed_after(table.version[0])
+            names = view.node_names if table.version[1] != version[1] else None
+        if names is not None:
+            table.keep(names)
         table.shrink(nodes)
         self._states.shrink(nodes)
         said: dict[str, Answer] = {}
-        for node in self._view.changed_after(table.seen):
+        for base, node in view.states(changed):
             if shape.uuids != ANY:
                 said[node.name] = self._ask(table, node, shape)
                 continue
-            state = self._states.of(self._view.base(node.name) or node, node)
+            state = self._states.of(base, node)
             answer = table.by_state.get(state)
             if answer is None:
                 answer = table.by_state[state] = self._ask(table, node, shape)
             said[node.name] = answer
         table.take(said)
-        table.seen, table.drops = version, drops
+        table.version = version
+        with view.lock:
+            self._tables.count(shape, table)
 
     def _ask(
         self, table: Table, node: Node, shape: PodRequest, placer: Placer | None = None
@@ -186,6 +243,7 @@ class Answers:
 
     def _limit(self, pod: PodState, names: Sequence[str], found: list[Answer]) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
+        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
         verdicts: dict[object, Reason | None] = {}
         mended: dict[object, Answer] = {}
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
@@ -195,15 +253,11 @@ class Answers:
             # What the quota looks at: the many nodes of a cluster differ in little of it.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                verdicts[looked_at] = self._verdict(pod, base, answer.like)
+                no = check(quota, usage, pod.namespace, base, answer.like, without=(pod.uid,))
+                verdicts[looked_at] = None if no is None else no.reason
             reason = verdicts[looked_at]
             if reason is not None:
                 found[at] = self._mend(pod, base, reason, mended)
-
-    def _verdict(self, pod: PodState, node: Node, like: Placement) -> Reason | None:
-        view, placement = self._view, moved(node, like)
-        no = check(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
-        return None if no is None else no.reason
 
     def _mend(
         self, pod: PodState, base: Node, reason: Reason, mended: dict[object, Answer]
@@ -219,10 +273,14 @@ class Answers:
             mended[alike] = self._ask(Table(), node, _shape(pod), self.within_quota(pod))
         return mended[alike]
 
-    def within_quota(self, pod: PodState) -> Placer:
-        """Return what asks a node for the pod, and keeps to the quota of its namespace."""
-        view = self._view
-        return within(view.quota, view.usage, pod.namespace, self._policy, without=(pod.uid,))
+    def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:
+        """Return what asks a node for the pod, and keeps to the quota of its namespace.
+
+        ``usage`` is what the namespace holds; left out, what it holds now.
+        """
+        used = self._view.usage_of(pod.namespace) if usage is None else usage
+        quota = self._view.quota
+        return within(quota, used, pod.namespace, self._policy, without=(pod.uid,))
 
     def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
         return place(node, request, self._policy)

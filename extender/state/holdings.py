@@ -47,14 +47,16 @@ class Holdings:
         """Return a node with nothing taken of it."""
         return self._bases.get(name)
 
-    def changed_after(self, version: int) -> Iterator[Node]:
-        """Yield the nodes whose version is newer, with their uses."""
-        for name in reversed(self._versions):
-            if self._versions[name] <= version:
+    def changed_after(self, version: int) -> Iterator[str]:
+        """Yield the nodes whose version is newer, the newest first."""
+        for name, its in reversed(self._versions.items()):
+            if its <= version:
                 return
-            node = self.node(name)
-            if node is not None:
-                yield node
+            yield name
+
+    def version_of(self, name: str) -> int | None:
+        """Return a node's version; None when the node isn't known."""
+        return self._versions.get(name)
 
     def set_node(self, base: Node) -> bool:
         """Learn of a node, with nothing taken of its cards; returns whether that is news."""

@@ -1,7 +1,8 @@
-"""What is remembered of answers, small enough for a hundred questions to five thousand nodes."""
+"""What is remembered of answers: a hundred questions to five thousand nodes, and no more bytes."""
 
 import collections
 import itertools
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,8 +13,13 @@ from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.likeness import hardware
 from gpustack.model.request import PodRequest
 
-_MOST_ANSWERS: Final = 250_000  # in all tables together; some 60 MB
-_FEWEST_TABLES: Final = 8
+_MOST_BYTES: Final = 80 << 20  # of all tables together, as `Table.size_bytes` estimates them
+_LARGEST_PART: Final = 4  # a table of a larger part of that serves one question and is forgotten
+_NAME_BYTES: Final = 200  # of a node in a table: its name, and an entry of a dictionary
+_STATE_BYTES: Final = 150
+_CONTAINER_BYTES: Final = 400
+_CARD_BYTES: Final = 16
+_MOST_KIND_BYTES: Final = 32 << 20  # of the hardware that nodes are told apart by
 _SPARE: Final = 1000  # what is remembered at least, on the smallest of clusters
 
 
@@ -47,20 +53,29 @@ REFUSED: Final = {reason: Answer(reason=reason) for reason in Reason}
 
 @dataclass(slots=True, kw_only=True)
 class Table:
-    """The answers to one shape, true at one version of the view.
+    """The answers to one shape, true at one version of the view, or at a later one.
 
     Attributes:
-        seen: that version.
-        drops: how many nodes had been forgotten by then.
+        turn: held by who brings it up to date; never asked for by who holds the view's lock.
+        version: that version, and how many nodes had been forgotten by then.
         answers: by node.
         by_state: the same by the number of the state that a node is in.
+        counted_bytes: its size when `Tables` counted it last.
     """
 
-    seen: int = -1
-    drops: int = 0
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    version: tuple[int, int] = (-1, 0)
+    counted_bytes: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
     by_state: dict[int, Answer] = field(default_factory=dict)
     _kept: dict[object, Answer] = field(default_factory=dict)
+    _kept_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        names, states = _NAME_BYTES * len(self.answers), _STATE_BYTES * len(self.by_state)
+        return _CONTAINER_BYTES + names + states + self._kept_bytes
 
     def take(self, said: Mapping[str, Answer]) -> None:
         """Replace what these nodes said."""
@@ -83,6 +98,7 @@ class Table:
         if max(len(self.by_state), len(self._kept)) > 2 * nodes + _SPARE:
             self.by_state.clear()
             self._kept.clear()
+            self._kept_bytes = 0
 
     def fitting(
         self,
@@ -96,6 +112,8 @@ class Table:
         answer = self._kept.get(key)
         if answer is None:
             answer = self._kept[key] = Answer(reason=None, rank=rank, like=like, held=held)
+            cards = sum(len(each.minors) for each in like.containers)
+            self._kept_bytes += _CONTAINER_BYTES * (1 + len(like.containers)) + _CARD_BYTES * cards
         return answer
 
 
@@ -104,51 +122,86 @@ def _anonymous(container: ContainerPlacement) -> ContainerPlacement:
 
 
 class Tables:
-    """A table for each shape that was asked lately."""
+    """A table for each shape that was asked lately. Not locked: the view's lock is held."""
 
     def __init__(self) -> None:
         self._tables: collections.OrderedDict[PodRequest, Table] = collections.OrderedDict()
+        self._bytes = 0
 
-    def of(self, shape: PodRequest, nodes: int) -> Table:
-        """Return a shape's table, perhaps an empty one; the least recently asked go first."""
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory all tables take."""
+        return self._bytes
+
+    def of(self, shape: PodRequest) -> Table:
+        """Return a shape's table, perhaps an empty one."""
         table = self._tables.get(shape)
         if table is None:
             table = self._tables[shape] = Table()
-            most = max(_FEWEST_TABLES, _MOST_ANSWERS // max(1, nodes))
-            while len(self._tables) > most:
-                self._tables.popitem(last=False)
         self._tables.move_to_end(shape)
         return table
+
+    def count(self, shape: PodRequest, table: Table) -> None:
+        """Count a table that has grown; the least recently asked go where there is no room."""
+        if self._tables.get(shape) is not table:
+            return  # forgotten meanwhile
+        size = table.size_bytes
+        self._bytes += size - table.counted_bytes
+        table.counted_bytes = size
+        if size * _LARGEST_PART > _MOST_BYTES:
+            self._forget(shape)
+        while self._bytes > _MOST_BYTES:
+            self._forget(next(iter(self._tables)))
 
     def clear(self) -> None:
         """Forget everything."""
         self._tables.clear()
+        self._bytes = 0
+
+    def _forget(self, shape: PodRequest) -> None:
+        self._bytes -= self._tables.pop(shape).counted_bytes
 
 
 class States:
-    """Numbers for what nodes can be told apart by, beside their names and their cards' UUIDs."""
+    """Numbers for what nodes can be told apart by, beside their names and their cards' UUIDs.
+
+    Safe from any thread.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._kinds: dict[object, int] = {}
+        self._kind_bytes = 0
         self._kind_of: dict[str, tuple[Node, int]] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._next = itertools.count()
 
     def of(self, base: Node, node: Node) -> int:
         """Return the number of a node's state; ``base`` is the node with nothing taken of it."""
-        known = self._kind_of.get(base.name)
-        if known is None or known[0] is not base:
-            kind = self._kinds.setdefault(hardware(base), next(self._next))
-            known = self._kind_of[base.name] = base, kind
-        key = known[1], node.uses
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = next(self._next)
-        return number
+        with self._lock:
+            known = self._kind_of.get(base.name)
+            if known is None or known[0] is not base:
+                known = self._kind_of[base.name] = base, self._kind(base)
+            key = known[1], node.uses
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._numbers[key] = next(self._next)
+            return number
+
+    def _kind(self, base: Node) -> int:
+        kind = hardware(base)
+        if kind not in self._kinds:
+            self._kinds[kind] = next(self._next)
+            pairs = sum(len(row) for links in (base.links, base.paths) for row in links)
+            self._kind_bytes += _CONTAINER_BYTES * (1 + len(base.cards)) + _CARD_BYTES * pairs
+        return self._kinds[kind]
 
     def shrink(self, nodes: int) -> None:
         """Begin anew when states outnumber the nodes by far; no number is given twice."""
-        if max(len(self._numbers), len(self._kind_of)) > 4 * nodes + _SPARE:
-            self._kinds.clear()
-            self._kind_of.clear()
-            self._numbers.clear()
+        with self._lock:
+            many = max(len(self._numbers), len(self._kind_of)) > 4 * nodes + _SPARE
+            if many or self._kind_bytes > _MOST_KIND_BYTES:
+                self._kinds.clear()
+                self._kind_of.clear()
+                self._numbers.clear()
+                self._kind_bytes = 0

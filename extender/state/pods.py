@@ -167,8 +167,8 @@ def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decisio
         return None
 
 
-# A cluster's thousands of pods come from few templates: equal values are kept once. A template takes
-# one to three kilobytes; what is read of one takes some three times the bytes that it is read from.
+# A cluster's thousands of pods come from few templates: equal values are kept once. A template has
+# some kilobytes; what is read of one takes some three times the bytes that it is read from.
 _READ_PARTS: Final = 4  # with the bytes themselves
 _ENTRY_BYTES: Final = 512
 

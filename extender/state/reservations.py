@@ -143,11 +143,11 @@ class Reservations:
             self._lives.pop(pod.uid, None)
         return None if decision is None else decision.placement
 
-    def due(self) -> list[str]:
-        """Return the pods whose reservation may be over, each once."""
+    def due(self, most: int) -> list[str]:
+        """Return pods whose reservation may be over, each once; at most so many at a time."""
         now = self._clock()
-        found = []
-        while self._queue and self._queue[0][0] <= now:
+        found: list[str] = []
+        while len(found) < most and self._queue and self._queue[0][0] <= now:
             found.append(heapq.heappop(self._queue)[1])
         return found
 

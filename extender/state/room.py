@@ -4,7 +4,6 @@ So that one card that became free makes one pod look again, and not the thousand
 """
 
 import collections
-from types import TracebackType
 
 from extender.state.answers import Answers
 from extender.state.pods import PodState
@@ -12,6 +11,7 @@ from extender.state.view import ClusterView
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement, apply
 from gpustack.model.request import PodRequest
+from gpustack.model.usage import Usage
 
 Kind = tuple[PodRequest | None, str, int]
 """What pods that are alike have in common: what they ask, their namespace, their priority."""
@@ -23,9 +23,12 @@ def kind_of(pod: PodState) -> Kind:
 
 
 class Room:
-    """The cluster as it would be after the pods that were let in; undone when the block is left.
+    """The cluster as it would be after the pods that were let in.
 
-    Hold the view's lock all the while.
+    Made of copies: what changes meanwhile is seen by the next one. Don't hold the view's lock.
+
+    Attributes:
+        opened: how many kinds of pods were looked at.
     """
 
     def __init__(self, view: ClusterView, answers: Answers) -> None:
@@ -34,19 +37,12 @@ class Room:
         self._names = sorted(view.node_names)
         self._nodes: dict[str, Node] = {}  # those on which somebody was let in
         self._open: dict[Kind, collections.deque[str]] = {}
-        self._counted: list[str] = []
+        self._usages: dict[str, Usage] = {}
 
-    def __enter__(self) -> "Room":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for uid in self._counted:
-            self._view.usage.drop(uid)
+    @property
+    def opened(self) -> int:
+        """How many different questions every node was asked."""
+        return len(self._open)
 
     def hopeful(self, pod: PodState) -> bool:
         """Say whether there may be room for a pod; where not, there is none for its like."""
@@ -83,10 +79,16 @@ class Room:
     def _try(self, pod: PodState, node: Node) -> Placement | None:
         if pod.request is None:
             return None
-        found = self._answers.within_quota(pod)(node, pod.request)
+        found = self._answers.within_quota(pod, self._usage(pod))(node, pod.request)
         return found if isinstance(found, Placement) else None
 
     def _count(self, pod: PodState, node: Node, placement: Placement) -> None:
         if self._view.quota.of(pod.namespace) is not None:
-            self._view.usage.put(pod.uid, pod.namespace, pod.name, node, placement)
-            self._counted.append(pod.uid)
+            self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
+
+    def _usage(self, pod: PodState) -> Usage:
+        """Return what a pod's namespace holds, with those that were let in."""
+        found = self._usages.get(pod.namespace)
+        if found is None:
+            found = self._usages[pod.namespace] = self._view.usage_of(pod.namespace)
+        return found

@@ -3,29 +3,30 @@
 Everything in it can be rebuilt from the API server, so an instance that starts later, or beside
 this one, sees the same. Pods that ask for no GPU are kept only while they wait for a node, so that
 a question about one needs no look at the API server.
+
+Everybody's decisions wait for the lock, so it is held for moments only: what concerns thousands of
+nodes or pods takes it again and again, for a portion of them each time. Between two portions others
+see a part of what a list says, as they would if each change came by itself.
 """
 
 import collections
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from extender.state.holdings import Holdings
-from extender.state.limits import Limits
-from extender.state.nominated import Nominated
 from extender.state.pods import PodState, older, told
+from extender.state.portions import PORTION, portions
 from extender.state.reading import NodeState
 from extender.state.reservations import Reservations
-from gpustack.model.device import Node
+from extender.state.view_reads import ViewReads
 from gpustack.model.holding import Placement
-from gpustack.model.quota import Quota, Usage
+from gpustack.model.quota import Quota
 
 _TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any request takes
 
 
-class ClusterView:
-    """Nodes, pods and decisions. Hold ``lock`` from a question to the decision it leads to."""
+class ClusterView(ViewReads):
+    """Nodes, pods and decisions. Hold ``lock`` while a decision is made, and never for a search."""
 
     def __init__(
         self,
@@ -43,27 +44,26 @@ class ClusterView:
             clock: monotonic seconds.
             on_room: called, with the lock held, when cards may have become free.
         """
-        self.lock = threading.RLock()
+        super().__init__(Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock))
         self._clock = clock
         self._on_room = on_room
-        self._holdings = Holdings()
-        self._nominated = Nominated()
-        self._reservations = Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock)
-        self._pods: dict[str, PodState] = {}
         self._node_versions: dict[str, int] = {}
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
-        self._limits = Limits(self._pods, self._holdings)
         self._room = False
 
     # What the watches say.
 
     def sync_nodes(self, nodes: Sequence[NodeState]) -> None:
         """Replace all nodes."""
-        with self.lock:
-            for name in self._holdings.node_names - {each.node.name for each in nodes}:
-                self.drop_node(name)
-            for each in nodes:
-                self.set_node(each)
+        gone = self.node_names - {each.node.name for each in nodes}
+        for names in portions(gone):
+            with self.lock:
+                for name in names:
+                    self.drop_node(name)
+        for some in portions(nodes):
+            with self.lock:
+                for each in some:
+                    self.set_node(each)
 
     def set_node(self, state: NodeState) -> None:
         """Learn of a node, or what has changed of it; older news than what is known is dropped."""
@@ -91,14 +91,23 @@ class ClusterView:
             self._limits.drop(self._holdings.holders(name))
 
     def sync_pods(self, pods: Sequence[PodState], version: int) -> None:
-        """Replace all pods by a list at ``version``; pods that we read later than it stay."""
+        """Replace all pods by a list at ``version``; pods that we read later than it stay.
+
+        Whoever takes cards comes before whoever gives some back: in between too much counts as
+        taken, and never too little.
+        """
+        for some in portions(sorted(pods, key=lambda pod: pod.finished)):
+            with self.lock:
+                for pod in some:
+                    self._learn(pod)
+        listed = {pod.uid for pod in pods}
+        for some in portions([pod.uid for pod in self.pods if pod.uid not in listed]):
+            with self.lock:
+                for uid in some:
+                    known = self._pods.get(uid)
+                    if known is not None and known.version <= version:
+                        self._remove(uid)
         with self.lock:
-            listed = {pod.uid for pod in pods}
-            for pod in list(self._pods.values()):
-                if pod.uid not in listed and pod.version <= version:
-                    self._remove(pod.uid)
-            for pod in pods:
-                self._learn(pod)
             self._tell_room()
 
     def learn_pods(self, pods: Iterable[PodState]) -> None:
@@ -117,94 +126,18 @@ class ClusterView:
             self._tell_room()
 
     def set_quota(self, quota: Quota) -> None:
-        """Let another quota hold from now on."""
+        """Let another quota hold from now on. One thread at a time."""
         with self.lock:
-            self._room |= self._limits.replace(quota)  # cheaper to ask than to compare
+            if not self._limits.begin(quota):
+                return
+            uids = list(self._pods)
+        for some in portions(uids):
+            with self.lock:
+                self._limits.count(some)
+        with self.lock:
+            self._limits.replace()
+            self._room = True  # cheaper to ask than to compare
             self._tell_room()
-
-    # Questions; hold the lock as long as the answer has to be true.
-
-    @property
-    def node_names(self) -> frozenset[str]:
-        """The nodes that are known."""
-        with self.lock:
-            return self._holdings.node_names
-
-    @property
-    def node_count(self) -> int:
-        """How many nodes are known."""
-        return self._holdings.node_count
-
-    @property
-    def pods(self) -> list[PodState]:
-        """The pods that are known, in no order."""
-        with self.lock:
-            return list(self._pods.values())
-
-    @property
-    def quota(self) -> Quota:
-        """The quota in force."""
-        return self._limits.quota
-
-    @property
-    def usage(self) -> Usage:
-        """What the namespaces hold that the quota names."""
-        return self._limits.usage
-
-    @property
-    def version(self) -> tuple[int, int]:
-        """The newest version of any node, and how many nodes were forgotten."""
-        return self._holdings.version, self._holdings.drops
-
-    def changed_after(self, version: int) -> Iterator[Node]:
-        """Yield the nodes that changed since, with their uses; hold the lock all the while."""
-        return self._holdings.changed_after(version)
-
-    def pod(self, uid: str) -> PodState | None:
-        """Return a pod, or None when no watch has shown it yet."""
-        with self.lock:
-            return self._pods.get(uid)
-
-    def node(self, name: str, *, without: str = "") -> Node | None:
-        """Return a node with its uses, as if the pod with UID ``without`` held nothing."""
-        return self.node_without(name, (without,) if without else ())
-
-    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
-        """Return a node with its uses, as if these pods held nothing."""
-        with self.lock:
-            return self._holdings.node_without(name, uids)
-
-    def base(self, name: str) -> Node | None:
-        """Return a node with nothing taken of its cards."""
-        return self._holdings.base(name)
-
-    def placement(self, uid: str) -> Placement | None:
-        """Return the cards that a pod holds or has reserved."""
-        with self.lock:
-            return self._holdings.placement(uid)
-
-    def holders(self, name: str) -> Mapping[str, Placement]:
-        """Return what each pod holds or has reserved of a node, by UID."""
-        with self.lock:
-            return dict(self._holdings.holders(name))
-
-    @property
-    def nominated_nodes(self) -> list[str]:
-        """The nodes on which the scheduler makes room for somebody."""
-        with self.lock:
-            return list(self._nominated.nodes)
-
-    def nominees_before(self, pod: PodState, name: str) -> list[PodState]:
-        """Return the pods that go before this one on a node and hold no cards yet."""
-        with self.lock:
-            found = self._nominated.before(pod, name)
-            return [each for each in found if self._holdings.placement(each.uid) is None]
-
-    @property
-    def reservations(self) -> int:
-        """How many pods hold cards without being bound."""
-        with self.lock:
-            return len(self._reservations)
 
     # What is decided and read here.
 
@@ -251,9 +184,9 @@ class ClusterView:
             self._tell_room()
 
     def expire(self) -> None:
-        """End the reservations whose time is over."""
+        """End the reservations whose time is over; of very many some stand a moment longer."""
         with self.lock:
-            for uid in self._reservations.due():
+            for uid in self._reservations.due(PORTION):
                 self._settle_known(uid)
             self._tell_room()
 
@@ -297,4 +230,5 @@ class ClusterView:
     def _tell_room(self) -> None:
         if self._room or self._holdings.freed:
             self._room = self._holdings.freed = False
+            self.rooms += 1
             self._on_room()

@@ -150,12 +150,11 @@ class Bind:
         # Only a node that is known: a name from a request's body leads to no path of the API.
         if self._view.base(node) is not None and self._refresh.due(node, pod.namespace):
             self._refresh.read(node, pod.namespace, timeout=deadline.left)
-        with self._view.lock:
-            choice = self._chooser.choose(pod, (node,))
-            if choice.placement is not None:
-                held.time_ns = choice.time_ns
-                return choice.pod, choice.placement
-            refusal = self._answers.refusal(choice.pod, node)
+        choice = self._chooser.choose(pod, (node,))
+        if choice.placement is not None:
+            held.time_ns = choice.time_ns
+            return choice.pod, choice.placement
+        refusal = self._answers.refusal(choice.pod, node)
         said = choice.answers.of(node).words
         numbers = f" ({refusal.detail})" if refusal is not None and refusal.detail else ""
         raise CannotDecide(

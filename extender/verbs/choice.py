@@ -1,7 +1,9 @@
 """The one place that decides and reserves, for whatever verb the scheduler came by."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from extender.errors import CannotDecide, Gone
 from extender.state.answered import Answered
@@ -12,6 +14,8 @@ from extender.writes.retry import Retry
 from gpustack.model.holding import Placement
 from gpustack.model.quota import check
 from gpustack.model.verification import verify
+
+_MOST_TRIES: Final = 20  # one after another: only what the watches tell comes in between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,18 @@ class Choice:
 
 
 class Chooser:
-    """Chooses under the view's lock: nobody sees the room between an answer and its reservation."""
+    """Chooses cards that are free at the moment when they are reserved.
+
+    Nodes are asked without the view's lock, because a search may take long. Under the lock the
+    chosen node's answer must be true still; else the nodes that have changed are asked again. Where
+    that happens, others decide at the same time: then one decides after another.
+    """
 
     def __init__(self, view: ClusterView, answers: Answers, retry: Retry) -> None:
         self._view = view
         self._answers = answers
         self._retry = retry
+        self._turn = threading.Lock()
 
     def choose(self, asked: PodState, names: Sequence[str]) -> Choice:
         """Decide for a pod and reserve its cards on one of these nodes.
@@ -47,36 +57,66 @@ class Chooser:
         Raises:
             CannotDecide: the pod is gone, asks for nothing, or may not be placed.
         """
+        choice = self._try(asked, names)
+        if choice is None:
+            with self._turn:
+                tries = (self._try(asked, names) for _ in range(_MOST_TRIES))
+                choice = next((each for each in tries if each is not None), None)
+        if choice is None:
+            text = f"what pod {asked.full_name} may have changes faster than it can be looked at"
+            raise CannotDecide("Busy", text)
+        if choice.placement is None:
+            self._retry.refused(choice.pod, choice.answers.moment.rooms)
+        return choice
+
+    def _try(self, asked: PodState, names: Sequence[str]) -> Choice | None:
+        """Decide, unless something has changed meanwhile that matters; then None."""
+        self._view.expire()
+        pod = self._pod(asked)
+        before = self._view.placement(pod.uid)
+        answers = self._answers.of(pod, names)
+        placement = self._held(pod, before, answers) or self._best(pod, answers)
         with self._view.lock:
-            self._view.expire()
-            pod = self._view.pod(asked.uid)
-            if pod is None or pod.request is None:
-                raise Gone(asked.full_name, asked.uid)
-            refuse_unplaceable(pod)
-            answers = self._answers.of(pod, names)
-            placement = self._held(pod, answers) or self._best(pod, answers)
+            now = self._pod(asked)
+            if now.request != pod.request or self._view.placement(pod.uid) is not before:
+                return None
             if placement is None:
-                self._retry.refused(pod)
-                return Choice(pod=pod, placement=None, time_ns=0, answers=answers)
-            self._retry.settled(pod.uid)
-            time_ns = self._view.assume(pod.uid, placement)
-            return Choice(pod=pod, placement=placement, time_ns=time_ns, answers=answers)
+                return Choice(pod=now, placement=None, time_ns=0, answers=answers)
+            if not self._may_have(now, placement, answers):
+                return None
+            self._retry.settled(now.uid)
+            time_ns = self._view.assume(now.uid, placement)
+            return Choice(pod=now, placement=placement, time_ns=time_ns, answers=answers)
+
+    def _pod(self, asked: PodState) -> PodState:
+        pod = self._view.pod(asked.uid)
+        if pod is None or pod.request is None:
+            raise Gone(asked.full_name, asked.uid)
+        refuse_unplaceable(pod)
+        return pod
 
     def _best(self, pod: PodState, answers: Answered) -> Placement | None:
         best = answers.best()
         return None if best is None else self._answers.placement(pod, *best)
 
-    def _held(self, pod: PodState, answers: Answered) -> Placement | None:
+    def _held(self, pod: PodState, held: Placement | None, answers: Answered) -> Placement | None:
         """Return the cards that the pod has reserved, if they may be its own still."""
-        held = self._view.placement(pod.uid)
         if held is None or held.node not in answers.names or pod.request is None:
             return None
         node = self._answers.node(pod, held.node)
         if node is None or verify(node, held, pod.request) is not None:
             return None
-        view = self._view
-        no = check(view.quota, view.usage, pod.namespace, node, held, without=(pod.uid,))
+        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
+        no = check(quota, usage, pod.namespace, node, held, without=(pod.uid,))
         return held if no is None else None
+
+    def _may_have(self, pod: PodState, placement: Placement, answers: Answered) -> bool:
+        """Say whether what was chosen can be had at this moment; the view's lock is held."""
+        view, node = self._view, self._view.base(placement.node)
+        if node is None or not self._answers.holds(pod, answers, placement.node):
+            return False
+        no = check(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
+        return no is None
 
 
 def refuse_unplaceable(pod: PodState) -> None:

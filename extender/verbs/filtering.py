@@ -23,8 +23,8 @@ from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode
 class Waiting(Protocol):
     """Who wants to know of pods that no node has room for."""
 
-    def refused(self, pod: PodState) -> None:
-        """Take one; the view's lock is held."""
+    def refused(self, pod: PodState, rooms: int) -> None:
+        """Take one, and how often there had been room when it was refused."""
 
 
 class Filter:
@@ -64,15 +64,14 @@ class Filter:
             self._telling.not_ours()
             return encode_filter_echo(args)
         refuse_unplaceable(pod)
-        with self._view.lock:
-            self._view.expire()
-            answers = self._answers.of(pod, args.names)
-            if answers.fits:
-                self._telling.fits(pod, answers)
-            elif answers.answers:
-                self._retry.refused(pod)
-                self._telling.refused(pod, answers)
-            awaited = pod.nominated if self._makes_room(pod.nominated) else ""
+        self._view.expire()
+        answers = self._answers.of(pod, args.names)
+        if answers.fits:
+            self._telling.fits(pod, answers)
+        elif answers.answers:
+            self._retry.refused(pod, answers.moment.rooms)
+            self._telling.refused(pod, answers)
+        awaited = pod.nominated if self._makes_room(pod.nominated) else ""
         return _result(args, answers, awaited)
 
     def _makes_room(self, name: str) -> bool:

@@ -9,7 +9,7 @@ that aren't less important: those can't be named, and nobody else needs to end.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from extender.state.answers import Answers
@@ -20,6 +20,7 @@ from extender.verbs.asked import AskedPods, Deadline
 from extender.verbs.telling import Telling
 from gpustack.model.cluster import Tenant
 from gpustack.model.device import Node
+from gpustack.model.holding import Placement
 from gpustack.model.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.model.quota import within
 from gpustack.model.request import PodRequest
@@ -97,41 +98,44 @@ class Preempt:
         budgets: Collection[Budget],
         most_tries: int,
     ) -> Victims | None:
-        with self._view.lock:
-            node = self._answers.node(pod, name)
-            if node is None or pod.request is None:
-                return None
-            fits = self._fits(pod, pod.request, node)
-            if fits(()):
-                return proposed  # the cards are there; it is something else that the node lacks
-            candidates, going = self._candidates(pod, name, proposed, budgets)
-            ending = tuple(each for each in candidates if each.ending)
-            if going and not fits(ending) and fits(ending + going):
-                return None
-            found = victims(candidates, fits, most_tries=most_tries)
+        state = self._answers.node_and_holders(pod, name)
+        if state is None or pod.request is None:
+            return None
+        node, held = state
+        fits = self._fits(pod, pod.request, node)
+        if fits(()):
+            return proposed  # the cards are there; it is something else that the node lacks
+        candidates, going = self._candidates(pod, name, held, proposed, budgets)
+        ending = tuple(each for each in candidates if each.ending)
+        if going and not fits(ending) and fits(ending + going):
+            return None
+        found = victims(candidates, fits, most_tries=most_tries)
         return None if found is None else _merged(proposed, candidates, found.pods)
 
     def _fits(self, pod: PodState, request: PodRequest, node: Node) -> Fits:
         """Return whether the pod fits, quota included, once some pods have ended."""
-        view = self._view
+        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
+        policy = self._answers.policy
 
         def fits(leaving: Leaving) -> bool:
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
-            place_here = within(
-                view.quota, view.usage, pod.namespace, self._answers.policy, without=gone
-            )
+            place_here = within(quota, usage, pod.namespace, policy, without=gone)
             return after(node, request, place_here)(leaving)
 
         return fits
 
     def _candidates(
-        self, pod: PodState, name: str, proposed: Victims, budgets: Collection[Budget]
+        self,
+        pod: PodState,
+        name: str,
+        held: Mapping[str, Placement],
+        proposed: Victims,
+        budgets: Collection[Budget],
     ) -> tuple[list[Candidate], Leaving]:
         """Return who may end: bound pods of lower priority, and whom the scheduler proposed.
 
         And beside them those that end though they are as important.
         """
-        held = self._view.holders(name)
         lower, going = [], []
         for uid in held.keys() - {pod.uid}:
             holder = self._view.pod(uid)

@@ -45,8 +45,7 @@ class Prioritize:
             return encode_priorities(args, map(scores(said.different).__getitem__, said.answers))
         if pod.problem is not None:
             return encode_priorities(args, itertools.repeat(0, len(args.names)))
-        with self._view.lock:
-            cards = [self._has_cards(name) for name in args.names]
+        cards = [self._has_cards(name) for name in args.names]
         return encode_priorities(args, (0 if has else MOST for has in cards))
 
     def _has_cards(self, name: str) -> bool:

@@ -6,6 +6,9 @@ pod that was refused, it gets the annotation `gpu-retry`, which makes the schedu
 
 One card that became free wakes one pod, not all that it fits; if nobody has taken it two seconds
 later, the next one is woken.
+
+Whether there is room is a search, made on copies without the view's lock. Pods of thousands of
+kinds would keep it busy for ever: a look takes some kinds after others, and then a longer pause.
 """
 
 import heapq
@@ -18,7 +21,8 @@ from typing import Final
 
 from extender.state.answers import Answers
 from extender.state.pods import PodState
-from extender.state.room import Room
+from extender.state.portions import portions
+from extender.state.room import Kind, Room
 from extender.state.view import ClusterView
 from extender.writes.waiting import Waiting, WaitingPods
 from extender.writes.writer import PodWriter
@@ -30,6 +34,11 @@ _TICK_SECONDS: Final = 1.0  # how late a reservation's end by age may be noticed
 _BETWEEN_SECONDS: Final = 0.1  # two looks at the waiting pods
 _TAKING_SECONDS: Final = 2.0  # in which a pod that was told is expected to take its room
 _ROUND: Final = 40  # pods told at a time
+_KINDS: Final = 64  # of pods that are looked at in one look: each may be asked of every node
+_PAUSE: Final = 4.0  # times what a look took: a fifth of a processor at most
+
+_Head = tuple[int, float, str, PodState, Kind, Iterator[Waiting]]
+"""A pod with its place among the heads of all queues, and the rest of its own."""
 
 
 class Retry:
@@ -59,6 +68,8 @@ class Retry:
         self._now_ns = now_ns
         self._clock = clock
         self._waiting = WaitingPods(clock)  # guarded by the view's lock
+        self._looked_at: set[Kind] = set()  # without room, since the round over all kinds began
+        self._rooms = 0  # the view's, when that round began
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retry", daemon=True)
@@ -79,10 +90,18 @@ class Retry:
         """How many pods were refused and wait."""
         return len(self._waiting)
 
-    def refused(self, pod: PodState) -> None:
-        """Remember a pod that no node has room for. Hold the view's lock: no room is missed."""
-        in_vain = self._waiting.was_told(pod.uid) and self._has_room(pod)
-        self._waiting.add(pod, in_vain=in_vain)
+    def refused(self, pod: PodState, rooms: int) -> None:
+        """Remember a pod that no node had room for, when there had been ``rooms`` (of the view).
+
+        Don't hold the view's lock. Room that has come since is looked at, so none is missed.
+        """
+        with self._view.lock:
+            told = self._waiting.was_told(pod.uid)
+        in_vain = told and self._has_room(pod)
+        with self._view.lock:
+            self._waiting.add(pod, in_vain=in_vain)
+            if self._view.rooms != rooms:
+                self._wake.set()
 
     def settled(self, uid: str) -> None:
         """Forget a pod that was placed. Hold the view's lock."""
@@ -90,11 +109,11 @@ class Retry:
 
     def inherit(self, pods: Iterable[PodState]) -> None:
         """Take over pods that wait since before this process began."""
-        with self._view.lock:
-            for pod in pods:
-                if pod.unschedulable and self._waits(pod):
+        for some in portions(pod for pod in pods if pod.unschedulable and self._waits(pod)):
+            with self._view.lock:
+                for pod in some:
                     self._waiting.add(pod, in_vain=False)
-            self._wake.set()
+        self._wake.set()
 
     def room(self) -> None:
         """Look at the waiting pods soon: cards may have become free."""
@@ -110,68 +129,98 @@ class Retry:
         while not self._stop.is_set():
             self._wake.wait(_TICK_SECONDS)
             self._wake.clear()
+            pause = _BETWEEN_SECONDS
             try:
                 self._on_tick()
-                for pod in self._look():
+                began = self._clock()
+                due = self._look()
+                pause = max(pause, _PAUSE * (self._clock() - began))
+                for pod in due:
                     self.tell(pod)
                     if self._stop.wait(1 / _PER_SECOND):
                         return
             except Exception:
                 # Last line of this thread: without it no pod would ever be woken again.
                 logger.exception("waiting pods could not be looked at")
-            self._stop.wait(_BETWEEN_SECONDS)
+            self._stop.wait(pause)
 
     def _look(self) -> list[PodState]:
         """Return the pods to wake now, and note that they are."""
+        self._view.expire()
         with self._view.lock:
-            self._view.expire()
             if not len(self._waiting) or self._refuses_all():
                 return []
-            with Room(self._view, self._answers) as room:
-                for uid in self._waiting.told_after(self._clock() - _TAKING_SECONDS):
-                    pod = self._still(uid)
-                    if pod is not None and self._wants(pod):
-                        room.let_in(pod)
-                fitting = (pod for pod in self._candidates(room) if room.let_in(pod))
-                due = list(itertools.islice(fitting, _ROUND))
+            told = self._waiting.told_after(self._clock() - _TAKING_SECONDS)
+        room = Room(self._view, self._answers)
+        for uid in told:
+            pod = self._still(uid)
+            if pod is not None and self._wants(pod):
+                room.let_in(pod)
+        fitting = (pod for pod in self._candidates(room) if room.let_in(pod))
+        due = list(itertools.islice(fitting, _ROUND))
+        with self._view.lock:
             for pod in due:
                 self._waiting.told(pod.uid)
-            return due
+        return due
 
     def _candidates(self, room: Room) -> Iterator[PodState]:
         """Yield who may fit: highest priority first, then longest waiting.
 
         The queues are merged as they are asked for: of most of them only the first pod is looked
-        at, and none that there is no room for.
+        at, and none that there is no room for. After so many kinds of pods the rest come with the
+        next look.
         """
-        heads: list[tuple[int, float, str, PodState, Iterator[Waiting]]] = []
-
-        def push(entries: Iterator[Waiting]) -> None:
-            for entry in entries:
-                pod = self._still(entry.uid)
-                if pod is None or not self._wants(pod):
-                    continue
-                if self._waiting.moved(pod):  # its user changed what it accepts
-                    self._wake.set()  # so it comes with the next look
-                    continue
-                heapq.heappush(heads, (-pod.priority, entry.since, pod.uid, pod, entries))
-                return
-
-        for kind in self._waiting.kinds:
-            push(self._waiting.ready(kind))
+        heads = self._heads()
+        most = room.opened + _KINDS
         while heads:
-            _, _, _, pod, entries = heapq.heappop(heads)
+            _, _, _, pod, kind, entries = heapq.heappop(heads)
             if room.hopeful(pod):
                 yield pod
-                push(entries)
+                self._push(heads, kind, entries)
+            else:
+                self._looked_at.add(kind)
+            if room.opened >= most and heads:
+                self._wake.set()
+                return
+        self._looked_at.clear()
+        if self._view.rooms != self._rooms:
+            self._wake.set()  # who was looked at first may fit by now
+
+    def _heads(self) -> list[_Head]:
+        """Return the first pod of each queue that this round hasn't come to."""
+        with self._view.lock:
+            kinds = self._waiting.kinds
+            if not self._looked_at:
+                self._rooms = self._view.rooms
+        heads: list[_Head] = []
+        for some in portions(kind for kind in kinds if kind not in self._looked_at):
+            with self._view.lock:
+                for kind in some:
+                    self._push(heads, kind, self._waiting.ready(kind))
+        return heads
+
+    def _push(self, heads: list[_Head], kind: Kind, entries: Iterator[Waiting]) -> None:
+        """Put the next pod of a queue among the others' that still wants to be told."""
+        for entry in entries:
+            pod = self._still(entry.uid)
+            if pod is None or not self._wants(pod):
+                continue
+            with self._view.lock:
+                moved = self._waiting.moved(pod)  # its user changed what it accepts
+            if moved:
+                self._wake.set()  # so it comes with the next look
+                continue
+            heapq.heappush(heads, (-pod.priority, entry.since, pod.uid, pod, kind, entries))
+            return
 
     def _still(self, uid: str) -> PodState | None:
         """Return a pod if it waits still; otherwise forget it."""
-        pod = self._view.pod(uid)
-        if pod is not None and self._waits(pod):
-            return pod
-        self._waiting.drop(uid)
-        return None
+        with self._view.lock:
+            pod = self._view.pod(uid)
+            if pod is not None and self._waits(pod):
+                return pod
+            self._waiting.drop(uid)
+            return None
 
     @staticmethod
     def _waits(pod: PodState) -> bool:

@@ -70,7 +70,7 @@ class WaitingPods:
 
         Left among those that it was like, it would speak for them, and they would never be told.
         """
-        if self._where[pod.uid] == kind_of(pod):
+        if self._where.get(pod.uid) in (None, kind_of(pod)):
             return False
         self.add(pod, in_vain=False)
         return True
@@ -87,7 +87,9 @@ class WaitingPods:
 
     def told(self, uid: str) -> None:
         """Put a pod that was told of room to the end of its queue."""
-        queue = self._where[uid]
+        queue = self._where.get(uid)
+        if queue is None:
+            return  # placed meanwhile
         entry = self._queues[queue].pop(uid)
         entry.told = entry.since = self._clock()
         entry.in_vain += 1
@@ -115,4 +117,5 @@ class WaitingPods:
     def ready(self, queue: Kind) -> Iterator[Waiting]:
         """Yield the pods of a queue that may be told now, as they stood when this was called."""
         now = self._clock()
-        return (entry for entry in list(self._queues[queue].values()) if entry.ready(now))
+        entries = list(self._queues.get(queue, {}).values())
+        return (entry for entry in entries if entry.ready(now))

@@ -64,6 +64,15 @@ class Usage:
         if not found.pods:
             del self._namespaces[namespace]
 
+    def of(self, namespace: str) -> "Usage":
+        """Return what one namespace holds now, as a value that nobody changes behind its reader."""
+        copy = Usage()
+        found = self._namespaces.get(namespace)
+        if found is not None:
+            copy._namespaces[namespace] = _Namespace(found.totals.copy(), found.pods.copy(), {})
+            copy._where = dict.fromkeys(found.pods, namespace)
+        return copy
+
     def used(self, namespace: str, pattern: str, *, without: Collection[str] = ()) -> int:
         """Return the hundredths held of the models that `pattern` means.
 

@@ -54,9 +54,8 @@ class Queue:
 
     def refuse(self, uid: str, request: PodRequest = CARD, **fields: Any) -> PodState:
         made = waiting(uid, request, **fields)
-        with self.view.lock:
-            self.view.pod_event("ADDED", made)
-            self.retry.refused(made)
+        self.view.pod_event("ADDED", made)
+        self.retry.refused(made, self.view.rooms)
         self.seconds += 0.01
         return made
 
@@ -218,7 +217,7 @@ def test_a_pod_woken_in_vain_is_woken_less_and_less_often() -> None:
     for _ in range(4000):
         if queue.woken():
             moments.append(queue.seconds)
-            queue.retry.refused(asked)
+            queue.retry.refused(asked, queue.view.rooms)
         queue.seconds += 0.5
     pauses = [round(b - a) for a, b in itertools.pairwise(moments)]
     assert pauses[:7] == [4, 8, 16, 32, 64, 128, 256]
@@ -231,7 +230,7 @@ def test_a_pod_that_lost_its_room_to_another_is_woken_as_soon_as_there_is_more()
     queue.end("t0")
     assert queue.woken() == ["a"]
     bound(queue.view, "quicker", CARD, "n0")
-    queue.retry.refused(asked)
+    queue.retry.refused(asked, queue.view.rooms)
     queue.seconds += 2.5
     queue.end("t1")
     assert queue.woken() == ["a"]

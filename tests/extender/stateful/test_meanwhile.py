@@ -4,6 +4,7 @@ Each of these passed unseen by the search once: a mutant of the extender that it
 defect that such a mutant led to.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -175,25 +176,49 @@ def test_what_was_reserved_too_long_ago_is_free_for_the_next_question(cluster: C
     assert leader.predicates(second, cluster.world.nodes) == ["n2"]
 
 
-def test_nobody_sees_the_room_between_an_answer_and_its_reservation(
+def test_nobody_sees_the_room_between_a_last_look_and_its_reservation(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threads that race for it hardly ever meet there, so the lock itself is looked at."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
-    view, locked = leader.service.view, leader.caller.locked
-    seen: list[bool] = []
-    answers_of, assume = leader.service.answers.of, view.assume
+    answers, view = leader.service.answers, leader.service.view
+    seen: list[tuple[str, bool]] = []
 
-    def answered(*asked: Any) -> Any:
-        seen.append(locked())
-        return answers_of(*asked)
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*asked: Any) -> Any:
+            seen.append((name, leader.caller.locked()))
+            return call(*asked)
 
-    def reserved(*decided: Any) -> int:
-        seen.append(locked())
-        return assume(*decided)
+        return noting
 
-    monkeypatch.setattr(leader.service.answers, "of", answered)
-    monkeypatch.setattr(view, "assume", reserved)
+    for owner, name in ((answers, "of"), (answers, "holds"), (view, "assume")):
+        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
     assert leader.predicates(value, cluster.world.nodes)
-    assert len(seen) >= 2
-    assert all(seen)
+    assert {("of", False), ("holds", True), ("assume", True)} == set(seen)
+
+
+@pytest.mark.parametrize("verb", ["predicates", "bind"])
+def test_a_card_that_is_taken_during_the_search_is_not_given_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """Another pod is reserved on the whole node between the answer and the decision on it."""
+    leader = cluster.instances[0]
+    first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
+    leader.deliver_all()
+    answers_of = leader.service.answers.of
+
+    def overtaken(*asked: Any) -> Any:
+        said = answers_of(*asked)
+        monkeypatch.setattr(leader.service.answers, "of", answers_of)
+        assert leader.predicates(second, ["n2"]) == ["n2"]
+        return said
+
+    monkeypatch.setattr(leader.service.answers, "of", overtaken)
+    if verb == "bind":
+        with pytest.raises(NoAnswer, match="does not fit on node n2 any more"):
+            leader.bind(first, "n2")
+    else:
+        assert leader.predicates(first, ["n2"]) == []
+    held = [leader.service.view.placement(each["metadata"]["uid"]) for each in (first, second)]
+    assert held[0] is None
+    assert held[1] is not None

@@ -1,0 +1,196 @@
+"""Nobody keeps the others waiting: no search under the view's lock, and bounded pieces of work.
+
+What a hold of the lock costs is counted in looks at nodes, not in seconds: one takes 10 to 30 us.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.service import Extender
+from extender.state.answers import Answers
+from extender.state.pods import PodState
+from extender.state.portions import PORTION
+from extender.verbs.choice import Chooser
+from extender.web.app import create_app
+from extender.writes.retry import Retry
+from gpustack.model.device import Node
+from gpustack.model.quota import NamespaceQuota, Quota
+from tests.extender.bench import Bench, listening, node, pod, settings
+from tests.extender.calls import bind, filter_nodes, preempt, scores
+from tests.extender.client import eventually
+from tests.extender.metered import MeteredLock, counting
+from tests.extender.states import bound, known, view, waiting
+from tests.fakes.kube_api import FakeKubeApi
+from tests.model.machines import card
+from tests.model.machines import pod as asking
+
+NODES = 2 * PORTION + 10
+MANY = 5 * PORTION
+# A portion of nodes, each looked at, its uses and its base, and what leads to it.
+MOST_LOOKS = 3 * PORTION
+LIMITS = {"default": {"quota": {"A100": 10_000}}, "team": {"quota": {"A100": 1, "T4": 3}}}
+
+
+@pytest.fixture
+def lock() -> Iterator[MeteredLock]:
+    metered = MeteredLock()
+    with counting(metered):
+        yield metered
+    assert metered.searches == []
+    assert metered.busiest.looks <= MOST_LOOKS, metered.busiest
+
+
+@pytest.fixture
+def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[Bench]:
+    """An extender of more nodes than a portion has, whose lock is metered."""
+    for number in range(NODES):
+        api.create("nodes", node(f"n{number:03d}", 1 + number % 3))
+    quota = {"metadata": {"name": "gpuquota", "namespace": "kube-system"}}
+    api.create("configmaps", {**quota, "data": {"gpu_quota": json.dumps(LIMITS)}})
+    service = Extender(settings(api, tmp_path))
+    any_lock: Any = lock
+    service.view.lock = any_lock
+    with listening(create_app(service, request_limit_bytes=1 << 20)) as port:
+        service.start()
+        try:
+            eventually(lambda: not service.unready)
+            yield Bench(api=api, service=service, port=port)
+        finally:
+            service.stop()
+
+
+def test_no_question_holds_the_lock_for_a_search(metered: Bench) -> None:
+    large = metered.create(pod("large", 300))
+    assert bind(metered, large, "n002") == ""
+    assert bind(metered, metered.create(pod("small", 30, 16)), "n000") == ""
+    for asked in (pod("share", 10, 8), pod("cards", 200), pod("too-many", 500)):
+        value = metered.create(asked)
+        filter_nodes(metered, value)
+        scores(metered, value)
+        metered.ask(value)
+        name = value["metadata"]["name"]
+        assert metered.call("GET", f"/v1/explain/default/{name}").status == 200
+    vip = metered.create(pod("vip", 300, priority=10))
+    assert preempt(metered, vip, {"n002": ["large"], "n000": ["small"]}) == {"n002": ["large"]}
+    for path in ("/v1/cluster", "/v1/decisions", "/metrics", "/readyz"):
+        assert metered.call("GET", path).status == 200
+
+
+def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: Bench) -> None:
+    """For pods that are nominated their cards are searched before anybody else's."""
+    metered.api.edit(
+        "pods",
+        metered.create(pod("first", 200, priority=10))["metadata"]["name"],
+        {"status": {"nominatedNodeName": "n001"}},
+    )
+    eventually(lambda: metered.service.view.nominated_nodes == ["n001"])
+    second = metered.create(pod("second", 200))
+    assert filter_nodes(metered, second, ["n001", "n004"])["NodeNames"] == ["n004"]
+    assert metered.call("GET", "/v1/explain/default/second").status == 200
+
+
+def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
+    """Nodes, pods and a quota come at once, as they do after each loss of a watch."""
+    seen, wanted = view(), asking((30, 8))
+    any_lock: Any = lock
+    seen.lock = any_lock
+    nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
+    seen.sync_nodes(nodes)
+    pods = [bound(seen, f"p{at}", wanted, f"n{at}") for at in range(MANY)]
+    seen.sync_pods(pods, pods[-1].version)
+    seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 100_000})}))
+    assert seen.usage.used("default", "P40") == 30 * MANY
+    seen.sync_pods(pods[: PORTION // 2], pods[-1].version)
+    assert len(seen.pods) == PORTION // 2
+    assert seen.usage.used("default", "P40") == 30 * (PORTION // 2)
+    seen.sync_nodes(nodes[:3])
+    assert seen.node_count == 3
+
+
+def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
+    """Between two portions a pod ends and another comes; the sum is that of those there are."""
+    seen, wanted = view(), asking((30, 8))
+    for at in range(NODES):
+        seen.set_node(known(Node(name=f"n{at}", cards=(card(0),))))
+    pods = [bound(seen, f"p{at}", wanted, f"n{at}") for at in range(NODES)]
+    other = replace(waiting("new", wanted), name="new")
+    moved = iter([lambda: seen.pod_event("DELETED", pods[0]),
+                  lambda: seen.pod_event("DELETED", pods[-1]),
+                  lambda: bound(seen, other.uid, wanted, "n0")])  # fmt: skip
+
+    class Moving(MeteredLock):
+        def release(self) -> None:
+            super().release()
+            if not self.is_mine():
+                move = next(moved, None)
+                if move is not None:
+                    move()
+
+    any_lock: Any = Moving(traced=False)
+    seen.lock = any_lock
+    seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 100_000})}))
+    assert next(moved, None) is None
+    assert seen.usage.used("default", "P40") == 30 * (NODES - 1)
+
+
+def queue_of(seen: Any, kinds: int) -> tuple[Retry, list[PodState]]:
+    """Waiting pods of so many kinds, all refused, none of which fits anywhere but the last."""
+    retry = Retry(writer=None, view=seen, answers=Answers(seen))  # type: ignore[arg-type]
+    pods = []
+    for number in range(kinds):
+        each = waiting(f"w{number:04d}", asking((99, 1000 + number)))
+        pods.append(each)
+    pods.append(waiting("fits", asking((30, 8))))
+    for each in pods:
+        seen.pod_event("ADDED", each)
+        retry.refused(each, seen.rooms)
+    return retry, pods
+
+
+def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> None:
+    """Hostile kinds that fit nowhere come first; the pod that fits is woken some looks later."""
+    seen = view()
+    any_lock: Any = lock
+    seen.lock = any_lock
+    for at in range(4):
+        seen.set_node(known(Node(name=f"n{at}", cards=(card(0),))))
+    retry, _ = queue_of(seen, 300)
+    looks = [[each.uid for each in retry._look()] for _ in range(6)]
+    assert [uid for woken in looks for uid in woken] == ["fits"]
+    assert looks[0] == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(seed: int) -> None:
+    """Choosers that race for few cards: each gets cards of its own, or none."""
+    rolled = random.Random(seed)  # noqa: S311
+    seen = view()
+    answers = Answers(seen)
+    chooser = Chooser(seen, answers, Retry(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
+    for at in range(2):
+        seen.set_node(known(Node(name=f"n{at}", cards=(card(0), card(1)))))
+    pods = [waiting(f"p{at}", asking((100, 0))) for at in range(7)]
+    for each in pods:
+        seen.pod_event("ADDED", each)
+    of, rest, got = answers.of, list(pods), []
+
+    def interrupted(asked: PodState, names: Any) -> Any:
+        said = of(asked, names)
+        if rest and rolled.random() < 0.5:
+            choose(rest.pop())
+        return said
+
+    def choose(asked: PodState) -> None:
+        got.append(chooser.choose(asked, ("n0", "n1")).placement)
+
+    answers.of = interrupted  # type: ignore[method-assign]
+    while rest:
+        choose(rest.pop())
+    held = [(each.node, each.containers[0].minors) for each in got if each is not None]
+    assert (len(got), len(held), len(set(held))) == (7, 4, 4)
