@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gpustack.model.eligibility import NO_DEMANDS, Demands
-from gpustack.model.lru import LRUCache
+from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys
@@ -201,23 +201,12 @@ def _asked_by_pod(keys: Keys, pod: Mapping[str, Any]) -> _Asked:
 _NOTHING: Final = _Asked()
 
 
-_ASKED: Final[LRUCache[tuple[Keys, bytes], _Asked]] = LRUCache(24 << 20)
-_REQUESTS: Final[LRUCache[PodRequest, PodRequest]] = LRUCache(16 << 20)
-_DEMANDS: Final[LRUCache[bytes, Demands]] = LRUCache(16 << 20)
-_LABELS: Final[LRUCache[tuple[tuple[str, str], ...], Mapping[str, str]]] = LRUCache(16 << 20)
-
-
 def _bytes_of(text: bytes) -> int:
     return _ENTRY_BYTES + _READ_PARTS * len(text)
 
 
+@remembered(24 << 20, lambda _keys, asking: _bytes_of(asking))
 def _asked_by(keys: Keys, asking: bytes) -> _Asked:
-    return _ASKED.get_or_make(
-        (keys, asking), lambda: _parsed(keys, asking), lambda _: _bytes_of(asking)
-    )
-
-
-def _parsed(keys: Keys, asking: bytes) -> _Asked:
     pod = msgspec.json.decode(asking)
     try:
         limits = pods.parse_limits(keys, pod)
@@ -237,11 +226,16 @@ def _parsed(keys: Keys, asking: bytes) -> _Asked:
     )
 
 
+def _request_bytes(request: PodRequest) -> int:
+    lists = request.models, request.uuids
+    names = [name for each in lists for name in (*each.include, *each.exclude)]
+    names += [each.name for each in request.containers]
+    return _ENTRY_BYTES * (1 + len(request.containers)) + sum(64 + len(name) for name in names)
+
+
+@remembered(16 << 20, _request_bytes)
 def _shared(request: PodRequest) -> PodRequest:
-    names = (*request.models.include, *request.models.exclude, *request.uuids.include,
-             *request.uuids.exclude, *(each.name for each in request.containers))  # fmt: skip
-    size = _ENTRY_BYTES * (1 + len(request.containers)) + sum(64 + len(name) for name in names)
-    return _REQUESTS.get_or_make(request, lambda: request, lambda _: size)
+    return request
 
 
 def _demands(spec: Mapping[str, Any]) -> Demands:
@@ -250,23 +244,23 @@ def _demands(spec: Mapping[str, Any]) -> Demands:
     return _demands_of(msgspec.json.encode(said)) if said else NO_DEMANDS
 
 
+@remembered(16 << 20, _bytes_of)
 def _demands_of(spec: bytes) -> Demands:
-    return _DEMANDS.get_or_make(spec, lambda: _parsed_demands(spec), lambda _: _bytes_of(spec))
-
-
-def _parsed_demands(spec: bytes) -> Demands:
     try:
         return parse_demands({"spec": msgspec.json.decode(spec)})
     except BadRequest:
         return NO_DEMANDS
 
 
+@remembered(
+    16 << 20, lambda items: _ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
+)
+def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(items))
+
+
 def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    if not labels:
-        return _NO_LABELS
-    items = tuple(sorted(labels.items()))
-    size = _ENTRY_BYTES + sum(256 + len(name) + len(value) for name, value in items)
-    return _LABELS.get_or_make(items, lambda: MappingProxyType(dict(items)), lambda _: size)
+    return _labels_of(tuple(sorted(labels.items()))) if labels else _NO_LABELS
 
 
 def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:

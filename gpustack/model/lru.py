@@ -5,10 +5,12 @@ texts of 256 KB are a gigabyte.
 """
 
 import collections
+import functools
 import threading
 from collections.abc import Callable, Hashable
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+_Args = ParamSpec("_Args")
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
@@ -79,3 +81,27 @@ class LRUCache(Generic[_Key, _Value]):
         with self._lock:
             self._entries.clear()
             self._bytes = 0
+
+
+def remembered(
+    most_bytes: int, size_bytes: Callable[_Args, int]
+) -> Callable[[Callable[_Args, _Value]], Callable[_Args, _Value]]:
+    """Return what makes a function remember its answers, called by position only.
+
+    Args:
+        most_bytes: of all answers with their arguments.
+        size_bytes: estimates an answer's size from the arguments.
+    """
+
+    def remembering(call: Callable[_Args, _Value]) -> Callable[_Args, _Value]:
+        known: LRUCache[Any, _Value] = LRUCache(most_bytes)
+
+        @functools.wraps(call)
+        def answer(*args: _Args.args, **kwargs: _Args.kwargs) -> _Value:
+            return known.get_or_make(
+                args, lambda: call(*args, **kwargs), lambda _: size_bytes(*args, **kwargs)
+            )
+
+        return answer
+
+    return remembering

@@ -5,7 +5,7 @@ import pytest
 from gpustack.model import whole
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
-from gpustack.model.lru import LRUCache
+from gpustack.model.lru import LRUCache, remembered
 from gpustack.model.placement import place
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
 from gpustack.model.units import MOST_CARDS
@@ -66,3 +66,16 @@ def test_what_fails_to_be_made_is_not_kept() -> None:
         cache.get_or_make(1, lambda: 1 // 0, lambda _: 1)
     assert cache.get_or_make(1, lambda: 2, lambda _: 1) == 2
     assert cache.get_or_make(1, lambda: 3, lambda _: 1) == 2
+
+
+def test_a_function_remembers_as_much_as_fits() -> None:
+    calls = []
+
+    @remembered(80, len)
+    def doubled(text: str) -> str:
+        calls.append(text)
+        return text * 2
+
+    for text in ("ab", "ab", "x" * 11, "x" * 11):
+        assert doubled(text) == 2 * text
+    assert calls == ["ab", "x" * 11, "x" * 11]
