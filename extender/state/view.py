@@ -101,9 +101,9 @@ class ClusterView(ViewReads):
                 for pod in some:
                     self._learn(pod)
         listed = {pod.uid for pod in pods}
-        for some in portions([pod.uid for pod in self.pods if pod.uid not in listed]):
+        for uids in portions([pod.uid for pod in self.pods if pod.uid not in listed]):
             with self.lock:
-                for uid in some:
+                for uid in uids:
                     known = self._pods.get(uid)
                     if known is not None and known.version <= version:
                         self._remove(uid)

@@ -84,7 +84,7 @@ class LRUCache(Generic[_Key, _Value]):
 
 
 def remembered(
-    most_bytes: int, size_bytes: Callable[_Args, int]
+    most_bytes: int, size_bytes: Callable[..., int]
 ) -> Callable[[Callable[_Args, _Value]], Callable[_Args, _Value]]:
     """Return what makes a function remember its answers, called by position only.
 

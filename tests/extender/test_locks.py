@@ -5,7 +5,7 @@ What a hold of the lock costs is counted in looks at nodes, not in seconds: one 
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,22 +120,24 @@ def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
         seen.set_node(known(Node(name=f"n{at}", cards=(card(0),))))
     pods = [bound(seen, f"p{at}", wanted, f"n{at}") for at in range(NODES)]
     other = replace(waiting("new", wanted), name="new")
-    moved = iter([lambda: seen.pod_event("DELETED", pods[0]),
-                  lambda: seen.pod_event("DELETED", pods[-1]),
-                  lambda: bound(seen, other.uid, wanted, "n0")])  # fmt: skip
+    moves: list[Callable[[], object]] = [
+        lambda: seen.pod_event("DELETED", pods[0]),
+        lambda: seen.pod_event("DELETED", pods[-1]),
+        lambda: bound(seen, other.uid, wanted, "n0"),
+    ]
 
     class Moving(MeteredLock):
         def release(self) -> None:
             super().release()
             if not self.is_mine():
-                move = next(moved, None)
-                if move is not None:
+                for move in moves[:1]:
+                    del moves[0]
                     move()
 
     any_lock: Any = Moving(traced=False)
     seen.lock = any_lock
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 100_000})}))
-    assert next(moved, None) is None
+    assert not moves
     assert seen.usage.used("default", "P40") == 30 * (NODES - 1)
 
 
@@ -167,7 +169,9 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(seed: int) -> None:
+def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Choosers that race for few cards: each gets cards of its own, or none."""
     rolled = random.Random(seed)  # noqa: S311
     seen = view()
@@ -189,7 +193,7 @@ def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(seed: in
     def choose(asked: PodState) -> None:
         got.append(chooser.choose(asked, ("n0", "n1")).placement)
 
-    answers.of = interrupted  # type: ignore[method-assign]
+    monkeypatch.setattr(answers, "of", interrupted)
     while rest:
         choose(rest.pop())
     held = [(each.node, each.containers[0].minors) for each in got if each is not None]

@@ -1,0 +1,98 @@
+"""A few nodes and pods wish the cluster ill: the others are answered as if these weren't there."""
+
+import itertools
+import json
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extender.state.reading import Reading
+from tests.control_plane import fleet
+from tests.extender import hostile
+from tests.extender.bench import Bench, serving
+from tests.extender.calls import bind, filter_nodes, scores
+from tests.extender.states import view
+from tests.fakes.kube_api import FakeKubeApi
+
+HONEST = 12
+TURNS = 3
+EIGHT_CARDS = 800
+
+
+@pytest.fixture
+def cluster(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+    """Honest nodes with a pod on each, and a node for each trick."""
+    for number in range(HONEST):
+        api.create("nodes", fleet.node(number))
+        api.create("pods", fleet.bound_pod(number, 0))
+    for trick in range(hostile.NODE_TRICKS):
+        api.create("nodes", hostile.node(f"bad-{trick}", trick))
+    with serving(api, tmp_path) as running:
+        yield running
+
+
+def honest(bench: Bench, name: str, cores: int, units: int = 0) -> set[str]:
+    """Ask for a pod as the scheduler does; returns where it fits of the honest nodes."""
+    value = bench.create(fleet.waiting_pod(name, cores, units))
+    found = filter_nodes(bench, value)
+    assert not found["Error"]
+    marks = scores(bench, value)
+    fitting = {name for name in found["NodeNames"] if name.startswith("gpu-")}
+    assert all(marks[name] > 0 for name in fitting)
+    bench.api.delete("pods", name)
+    return fitting
+
+
+def test_nobody_is_refused_for_what_others_write(cluster: Bench) -> None:
+    names = {fleet.name_of(number) for number in range(HONEST)}
+    numbers = itertools.count(1)
+    for turn in range(TURNS):
+        for trick in range(hostile.NODE_TRICKS):
+            cluster.api.edit("nodes", f"bad-{trick}", hostile.node_patch(trick, next(numbers)))
+        for trick in range(2 * hostile.POD_TRICKS):
+            name = f"bad-{turn}-{trick}"
+            value = cluster.create(hostile.waiting_pod(name, trick, next(numbers)))
+            cluster.sees(value)
+            filter_nodes(cluster, value)
+            changes = {"metadata": {"annotations": hostile.pod_annotations(trick, next(numbers))}}
+            cluster.sees(cluster.api.edit("pods", name, changes))
+        assert honest(cluster, f"share-{turn}", 30, 64) == names
+        assert honest(cluster, f"cards-{turn}", 700) == names
+        assert honest(cluster, f"too-many-{turn}", EIGHT_CARDS) == set()
+    for trick in range(hostile.NODE_TRICKS):
+        assert f"bad-{trick}" in cluster.service.view.node_names
+    placed = cluster.create(fleet.waiting_pod("placed", 100, 0))
+    assert bind(cluster, placed, fleet.name_of(1)) == ""
+    for path in ("/v1/cluster", "/metrics", "/v1/explain/default/bad-0-1"):
+        assert cluster.call("GET", path).status == 200
+
+
+def test_a_node_that_says_too_much_is_left_out_by_name(
+    cluster: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = [each.getMessage() for each in caplog.get_records("setup")]
+    for trick, words in ((0, "256 at most"), (2, "262144 at most"), (3, "describes no machine")):
+        node = cluster.service.view.node(f"bad-{trick}")
+        assert node is not None
+        assert node.cards == ()
+        assert any(f"node=bad-{trick} " in each and words in each for each in said)
+    assert max(map(len, said)) < 1000
+
+
+def test_patches_of_one_pod_add_no_memory() -> None:
+    """Some hundred, each with another text of 200 KB, added a gigabyte."""
+    seen, reading = view(), Reading(hostile.KEYS)
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            value = fleet.waiting_pod("p")
+            value["metadata"] |= {"uid": "u", "resourceVersion": str(number + 1)}
+            value["metadata"]["annotations"] = hostile.pod_annotations(5 * (number % 2), number)
+            value["metadata"]["labels"] = {f"l{number}-{at}": "x" * 60 for at in range(100)}
+            seen.pod_event("MODIFIED", reading.pod(json.dumps(value).encode()))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used < 64 << 20
