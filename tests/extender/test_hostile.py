@@ -86,10 +86,10 @@ def test_patches_of_one_pod_add_no_memory() -> None:
     seen, reading = view(), Reading(hostile.KEYS)
     tracemalloc.start()
     try:
-        for number in range(60):
+        for number in range(120):
             value = fleet.waiting_pod("p")
             value["metadata"] |= {"uid": "u", "resourceVersion": str(number + 1)}
-            value["metadata"]["annotations"] = hostile.pod_annotations(5 * (number % 2), number)
+            value["metadata"]["annotations"] = hostile.pod_annotations(0, number)
             value["metadata"]["labels"] = {f"l{number}-{at}": "x" * 60 for at in range(100)}
             seen.pod_event("MODIFIED", reading.pod(json.dumps(value).encode()))
         used, _ = tracemalloc.get_traced_memory()
