@@ -5,10 +5,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, exposition
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
 import gpustack
+from gpustack.adapters import exposition
 
 # From the cost of one thin decision to the scheduler's time limit.
 _BUCKETS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 2, 4, 8)
@@ -87,8 +88,7 @@ class Metrics:
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return what Prometheus reads in a form that it accepts, and that form's content type."""
-        encode, content_type = exposition.choose_encoder(accept)
-        return encode(self.registry), content_type
+        return exposition.render(self.registry, accept)
 
 
 def _finite(age: Callable[[], float]) -> float:

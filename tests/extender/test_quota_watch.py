@@ -182,19 +182,32 @@ def test_a_second_fault_of_the_quota_is_told_at_once(bench: Bench) -> None:
     assert "pools" in bench.api.events()[1]["message"]
 
 
-def test_metrics_are_openmetrics_for_who_asks_for_that(bench: Bench) -> None:
-    bench.place("p", 50, 32)
+def read_metrics(bench: Bench, accept: str) -> tuple[str, str]:
+    """Return the content type and the text."""
     asked = urllib.request.Request(
-        f"http://127.0.0.1:{bench.port}/metrics",
-        headers={"Accept": "application/openmetrics-text; version=1.0.0"},
+        f"http://127.0.0.1:{bench.port}/metrics", headers={"Accept": accept}
     )
     with urllib.request.urlopen(asked, timeout=10) as answer:
-        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
-        text = answer.read().decode()
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def test_metrics_are_openmetrics_for_who_asks_for_that(bench: Bench) -> None:
+    bench.place("p", 50, 32)
+    kind, text = read_metrics(bench, "application/openmetrics-text; version=1.0.0")
+    assert kind.startswith("application/openmetrics-text; version=1.0.0")
+    assert text.endswith("# EOF\n")
     families = openmetrics.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-    names = {family.name for family in families}
-    assert "gpustack_extender_decisions" in names
-    assert all(name.startswith("gpustack_") for name in names)
+    found = {family.name: family.type for family in families}
+    assert found["gpustack_extender_decisions"] == "counter"
+    assert all(name.startswith("gpustack_") for name in found)
+
+
+@pytest.mark.parametrize("asked", ["application/openmetrics-text;version=x", "text/plain", ""])
+def test_metrics_are_plain_text_for_everybody_else(bench: Bench, asked: str) -> None:
+    kind, text = read_metrics(bench, asked)
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
+    assert "# EOF" not in text
+    assert "# TYPE gpustack_extender_decisions_total counter\n" in text
 
 
 def test_a_watch_that_has_died_makes_us_unready_and_comes_back(

@@ -1,0 +1,32 @@
+"""Metrics as text, in the form that the one who asks reads: Prometheus's own, or OpenMetrics."""
+
+from typing import Final
+
+from prometheus_client import exposition
+from prometheus_client.registry import Collector
+
+# Longer than Prometheus 3 sends (260 characters); a header may be as long as a whole head.
+_LONGEST_ACCEPT: Final = 1024
+# Those that the library writes as their standards say. It takes the client's word for any other
+# number, and a word that is none is a TypeError.
+_VERSIONS: Final = frozenset({"", "0.0.4", "1.0.0"})
+
+
+def render(registry: Collector, accept: str) -> tuple[bytes, str]:
+    """Return the metrics as text, and that text's content type.
+
+    Args:
+        registry: the metrics.
+        accept: the request's header `Accept`; "" where it has none. Media types that can't be
+            written are passed over, and where none is left the answer is Prometheus's own text.
+    """
+    asked = accept.split(",") if len(accept) <= _LONGEST_ACCEPT else []
+    encode, content_type = exposition.choose_encoder(",".join(filter(_writable, asked)))
+    return encode(registry), content_type
+
+
+def _writable(media: str) -> bool:
+    """Tell whether a media type's parameters (RFC 9110, 12.5.1) ask for what we can write."""
+    parameters = dict(part.strip().partition("=")[::2] for part in media.split(";")[1:])
+    refused = parameters.get("q", "1").rstrip("0") in ("", "0.")
+    return parameters.get("version", "") in _VERSIONS and not refused
