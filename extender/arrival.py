@@ -5,15 +5,18 @@ when both are there. What head and body mean is gunicorn's parser's business (RF
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 # Of the first line and the headers together; kube-scheduler sends 200 bytes.
 HEAD_BYTES: Final = 65_536
-# A body over the limit is taken and dropped, so that its sender gets to read the 413; of one that
-# is larger than this nothing is taken.
+# A body that isn't kept is taken and dropped, so that its sender gets to read why; of one that is
+# larger than this nothing is taken.
 _DROPPED_BYTES: Final = 1 << 28
 _END: Final = b"\r\n\r\n"
-_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,1000})[ \t]*\r\n", re.IGNORECASE)
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)[ \t]*\r\n", re.IGNORECASE)
+_DIGITS: Final = 18  # of any length that a machine of today could send
+_BOUNDLESS: Final = 10**_DIGITS
 _EXPECT: Final = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
 
 
@@ -22,10 +25,16 @@ class Arrival:
 
     Attributes:
         continuable: the sender waits for `100 Continue` before it sends the body.
+        length_bytes: the length of the body as the head has it, or `_BOUNDLESS` for more than that.
     """
 
-    def __init__(self, body_limit_bytes: int, begun: bytes = b"") -> None:
-        """Begin with nothing, or with what followed the request before on its connection."""
+    def __init__(self, body_limit_bytes: Callable[[bytes], int], begun: bytes = b"") -> None:
+        """Begin with nothing, or with what followed the request before on its connection.
+
+        Args:
+            body_limit_bytes: of a complete head, the largest body that is kept.
+            begun: the first bytes.
+        """
         self._limit = body_limit_bytes
         self._head = bytearray()
         self._chunks: list[bytes] = []
@@ -33,6 +42,7 @@ class Arrival:
         self._kept = True
         self._rest = b""
         self._expects = False
+        self.length_bytes = 0
         self.continuable = False
         if begun:
             self.take(begun)
@@ -63,11 +73,15 @@ class Arrival:
         return len(self._head) + sum(map(len, self._chunks)) + len(self._rest)
 
     @property
-    def parts(self) -> tuple[bytes, bytes]:
-        """The head with its empty line, and the body; of one over the limit, an empty body."""
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+    def head(self) -> bytes:
+        """The head with its empty line, as far as it has come."""
         # Who waited for `100 Continue` has got it from the loop.
-        return _EXPECT.sub(b"", bytes(self._head)) if self._expects else bytes(self._head), body
+        return _EXPECT.sub(b"", bytes(self._head)) if self._expects else bytes(self._head)
+
+    @property
+    def body(self) -> bytes:
+        """The body; of one over the limit, an empty one."""
+        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
     @property
     def rest(self) -> bytes:
@@ -99,13 +113,17 @@ class Arrival:
             return b""
         end = found + len(_END) - overlap
         self._head += data[:end]
-        follows = data[end:]
+        self._judge_body()
+        return data[end:]
+
+    def _judge_body(self) -> None:
+        """Find out, by the head alone, how much follows and whether it is kept."""
         # Without a length, or with a bad one, the parser or the application refuses the head alone.
-        length = _LENGTH.search(self._head)
-        self._missing = int(length[1]) if length else 0
-        self._kept = self._missing <= self._limit
-        if not self._kept and self._missing > _DROPPED_BYTES:
-            self._missing = 0
+        found = _LENGTH.search(self._head)
+        digits = found[1].lstrip(b"0") if found else b""
+        self.length_bytes = int(digits or b"0") if len(digits) <= _DIGITS else _BOUNDLESS
+        self._kept = not self.length_bytes or self.length_bytes <= self._limit(bytes(self._head))
+        dropped = not self._kept and self.length_bytes > _DROPPED_BYTES
+        self._missing = 0 if dropped else self.length_bytes
         self._expects = bool(_EXPECT.search(self._head))
         self.continuable = self._expects and self._kept
-        return follows

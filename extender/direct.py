@@ -8,9 +8,13 @@ that is always the same is read here. Every other one is gunicorn's and the appl
 import email.utils
 import functools
 import http.client
+import json
 import re
 import time
 from typing import Final
+
+from extender import heads
+from gpustack.wire.hosts import Hosts, Refusal
 
 # Nothing that says where the request ends but one length, and nothing that asks for another end of
 # the connection: what isn't in here is looked at by who knows all of RFC 9112.
@@ -20,23 +24,40 @@ _HEAD: Final = re.compile(
     rb"|(?i:content-length):[ \t]*[0-9]+[ \t]*\r\n)+)\r\n"
 )
 _SHORT_BYTES: Final = 1024  # Go's is 200 bytes long
-_NEEDED: Final = frozenset({b"host", b"content-length"})
+_VERB: Final = re.compile(rb"POST " + heads.VERBS.encode())
 
 
-def path_of(head: bytes) -> str | None:
-    """Return the path of a scheduler's call; None for whatever else a head may say."""
-    return _path_of(head) if len(head) <= _SHORT_BYTES else None
+def asks_for_decision(head: bytes) -> bool:
+    """Tell whether a request, well or badly written, is a verb's."""
+    return _VERB.match(head) is not None
 
 
-# Calls about pods of one template differ in their bodies' length, if at all.
-@functools.lru_cache(maxsize=256)
-def _path_of(head: bytes) -> str | None:
-    found = _HEAD.fullmatch(head)
-    if found is None:
-        return None
-    names = [line.partition(b":")[0].lower() for line in found["fields"].splitlines()]
-    once = len(set(names)) == len(names) and set(names) >= _NEEDED
-    return str(found["path"], "ascii") if once else None
+class Reader:
+    """Reads the scheduler's own head."""
+
+    def __init__(self, ours: Hosts) -> None:
+        """Read heads that ask one of ``ours``."""
+        self._ours = ours
+        # Calls about pods of one template differ in their bodies' length, if at all.
+        self._known = functools.lru_cache(maxsize=256)(self._read)
+
+    def path_of(self, head: bytes) -> str | None:
+        """Return the path of a scheduler's call; None for whatever else a head may say."""
+        return self._known(head) if len(head) <= _SHORT_BYTES else None
+
+    def _read(self, head: bytes) -> str | None:
+        found = _HEAD.fullmatch(head)
+        if found is None:
+            return None
+        lines = [line.partition(b":") for line in found["fields"].splitlines()]
+        fields = {name.lower(): str(value, "ascii").strip() for name, _, value in lines}
+        if len(fields) != len(lines) or b"content-length" not in fields:
+            return None
+        path = str(found["path"], "ascii")
+        host, media = fields.get(b"host"), fields.get(b"content-type", "")
+        hosts = () if host is None else (host,)
+        judged = heads.Head(method="POST", path=path, hosts=hosts, media=media)
+        return path if heads.refusal(judged, self._ours) is None else None
 
 
 def response(status: int, body: bytes, *, kept: bool) -> bytes:
@@ -49,6 +70,11 @@ def response(status: int, body: bytes, *, kept: bool) -> bytes:
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def refusal(refused: Refusal) -> bytes:
+    """Write the last answer on a connection."""
+    return response(refused.status, json.dumps({"Error": refused.text}).encode(), kept=False)
 
 
 @functools.lru_cache(maxsize=1)  # the same for a second, and dearer than the rest of the head

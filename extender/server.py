@@ -14,6 +14,7 @@ import gunicorn.app.base
 import gunicorn.arbiter
 import gunicorn.glogging
 
+from extender.seldom import Seldom
 from extender.service import Extender
 from extender.settings import Settings
 from extender.tls import Contexts
@@ -33,6 +34,7 @@ _BACKLOG: Final = 128
 _CONNECTIONS: Final = 512
 # A loop that stands still so long is killed by the arbiter, which starts a new worker.
 _STUCK_SECONDS: Final = 30
+_SAID: Final = 200  # characters of a warning of gunicorn's, which may quote 8 KB of a header
 
 
 class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -116,6 +118,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
             self.service,
             request_limit_bytes=settings.request_limit_bytes,
             client_name=settings.tls.client_name if settings.tls else "",
+            hosts=settings.hosts,
         )
 
     def refused(self, cause: str) -> None:
@@ -186,6 +189,13 @@ class _Log(gunicorn.glogging.Logger):  # type: ignore[misc]  # gunicorn has no t
 
     def setup(self, cfg: Any) -> None:
         """Hand everything to the root logger, instead of writing lines of its own form."""
+        self._seldom = Seldom()
         super().setup(cfg)
         self.error_log.handlers = []
         self.error_log.propagate = True
+
+    def warning(self, msg: str, *args: Any, **_options: Any) -> None:
+        """Say it seldom and in short: among others, the words of each request that isn't one."""
+        said = (msg % args if args else msg)[:_SAID]
+        if self._seldom.may_say(said):
+            super().warning("%s", said)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from extender.tls import TlsFiles
 from gpustack.wire import config, schemas
+from gpustack.wire.hosts import Hosts
 from gpustack.wire.nodes import NodeLabels
 
 # Names that users of the original (and of contracts.md) write, and where they stand in ours.
@@ -42,6 +43,7 @@ class Settings:
     Attributes:
         host: address to listen on; beyond loopback with TLS only.
         port: TCP port; 0 takes a free one (tests).
+        allowed_hosts: what else than loopback and ``host`` requests may call us.
         kubeconfig: our identity at the API server.
         domain: domain of resources and annotations.
         policy: which of the nodes and cards that fit is chosen.
@@ -60,6 +62,7 @@ class Settings:
 
     host: str
     port: int
+    allowed_hosts: tuple[str, ...]
     kubeconfig: Path
     domain: str
     policy: str
@@ -74,6 +77,11 @@ class Settings:
     watch_idle_seconds: float
     stale_seconds: float
     log_level: str
+
+    @property
+    def hosts(self) -> Hosts:
+        """The hosts that requests may be meant for."""
+        return Hosts((self.host, *self.allowed_hosts))
 
 
 def load(path: Path) -> Settings:
@@ -123,6 +131,7 @@ def _settings(values: Mapping[str, Any], host: str, port: int) -> Settings:
     return Settings(
         host=host,
         port=port,
+        allowed_hosts=tuple(values["allowed_hosts"]),
         kubeconfig=Path(values["kubeconfig"]),
         domain=values["domain"],
         policy=values["policy"],

@@ -1,7 +1,7 @@
 """`/v1`: the cluster, one pod's answer, the last decisions, for the page and for programs.
 
 Every answer follows a schema that `/v1/openapi.json` publishes. To explain a pod is a search that
-may take a second on a large cluster, so only a few run at a time: the threads are the scheduler's.
+may take a second on a large cluster, so one runs at a time, and leaves a thread to everybody else.
 """
 
 import hashlib
@@ -17,7 +17,6 @@ from extender.web import openapi, values
 from extender.web.served import Served
 from gpustack.wire import explanations
 
-_EXPLAINED_AT_ONCE: Final = 2
 _RETRY_SECONDS: Final = 1
 
 
@@ -25,7 +24,7 @@ def blueprint(service: Served) -> flask.Blueprint:
     """Return the routes below `/v1/`."""
     routes = flask.Blueprint("v1", __name__, url_prefix="/v1")
     known = values.ClusterValues()
-    free = threading.BoundedSemaphore(_EXPLAINED_AT_ONCE)
+    free = threading.Lock()
 
     @routes.get("/cluster")
     def cluster() -> flask.Response:
@@ -45,8 +44,7 @@ def blueprint(service: Served) -> flask.Blueprint:
     @routes.get("/explain/<namespace>/<pod>")
     def explain(namespace: str, pod: str) -> flask.Response:
         if not free.acquire(blocking=False):
-            text = f"Busy: {_EXPLAINED_AT_ONCE} pods are being explained; ask again in a second"
-            busy = _error(text, 503)
+            busy = _error("Busy: a pod is being explained; ask again in a second", 503)
             busy.headers["Retry-After"] = str(_RETRY_SECONDS)
             return busy
         try:

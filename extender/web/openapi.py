@@ -68,9 +68,11 @@ def _verb(summary: str, args: str, result: str, *, fails_with_503: bool = True) 
     answers = {
         "200": _answer(summary, result),
         "400": _answer("A body that misses a field; names it", "Error"),
-        "403": _answer("Not kube-scheduler's certificate", "Error"),
+        "403": _answer("Not kube-scheduler's certificate, or a web page's request", "Error"),
         "411": _answer("A body without its length", "Error"),
         "413": _answer("A body that is too large", "Error"),
+        "415": _answer("A body of another type than JSON", "Error"),
+        "421": _MISDIRECTED,
     }
     if fails_with_503:
         answers["503"] = _answer("No answer now", "ExtenderBindingResult")
@@ -88,7 +90,7 @@ def _questions() -> dict[str, Any]:
     explain["get"]["responses"] |= {
         "200": _answer("The answer of `gpustack explain POD -o json`", "Explanation"),
         "404": _answer("No such pod, or it asks for no GPU", "Error"),
-        "503": _answer("Too many are being explained", "Error"),
+        "503": _answer("Another one is being explained", "Error"),
     }
     return {
         "/v1/cluster": _get("Nodes, cards, tenants, waiting pods, quotas", "Cluster"),
@@ -123,7 +125,7 @@ def _page() -> dict[str, Any]:
 
 def _get(summary: str, schema: str = "", *, media: str = "") -> dict[str, Any]:
     answer = _answer(summary, schema) if schema else _content(summary, media)
-    return {"get": {"summary": summary, "responses": {"200": answer}}}
+    return {"get": {"summary": summary, "responses": {"200": answer, "421": _MISDIRECTED}}}
 
 
 def _answer(text: str, schema: str) -> dict[str, Any]:
@@ -136,6 +138,9 @@ def _content(text: str, media: str) -> dict[str, Any]:
 
 def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+_MISDIRECTED: Final = _answer("Asked under a host that is none of ours", "Error")
 
 
 def _components(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

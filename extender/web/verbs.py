@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import flask
 
+from extender import heads
 from extender.errors import CannotDecide
 from extender.web.served import Served
 from gpustack.model.errors import GpustackError
@@ -20,7 +21,7 @@ from gpustack.wire import extender_bodies as bodies
 
 logger = logging.getLogger(__name__)
 
-_PREFIX: Final = "/scheduler"
+_PREFIX: Final = heads.VERBS.rstrip("/")
 _Args = TypeVar("_Args", bodies.FilterArgs, bodies.BindingArgs, bodies.PreemptionArgs)
 
 

@@ -80,7 +80,8 @@ context = ssl.create_default_context(cafile=f"{pki}/ca.crt")
 context.load_cert_chain(f"{pki}/scheduler/client.crt", f"{pki}/scheduler/client.key")
 try:
     url = "https://127.0.0.1:3456/scheduler/filter"
-    urllib.request.urlopen(url, b"not json", context=context)
+    asked = urllib.request.Request(url, b"not json", {"Content-Type": "application/json"})
+    urllib.request.urlopen(asked, context=context)
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
 print(urllib.request.urlopen("http://127.0.0.1:3456/readyz").status)

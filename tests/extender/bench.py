@@ -151,6 +151,7 @@ def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> Settings:
     values: dict[str, Any] = {
         "host": "127.0.0.1",
         "port": 0,
+        "allowed_hosts": (),
         "kubeconfig": api.write_kubeconfig(folder / "kubeconfig"),
         "domain": "tencent.com",
         "policy": "exact",

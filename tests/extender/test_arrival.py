@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extender.arrival import HEAD_BYTES, Arrival
@@ -11,8 +11,12 @@ from extender.arrival import HEAD_BYTES, Arrival
 LIMIT = 1000
 
 
+def new() -> Arrival:
+    return Arrival(lambda _head: LIMIT)
+
+
 def feed(data: bytes, cuts: list[int]) -> Arrival:
-    arrival = Arrival(LIMIT)
+    arrival = new()
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     for start, end in itertools.pairwise(places):
         arrival.take(data[start:end])
@@ -34,14 +38,14 @@ def test_head_body_and_rest_do_not_depend_on_the_cuts(
 ) -> None:
     arrival = feed(head(len(body)) + body + rest, cuts)
     assert arrival.complete
-    assert arrival.parts == (head(len(body)), body)
+    assert (arrival.head, arrival.body) == (head(len(body)), body)
     assert arrival.rest == rest
 
 
 @given(body=st.binary(min_size=1, max_size=LIMIT), cut=st.integers(0, LIMIT + 200))
 def test_a_request_is_complete_with_its_last_byte_and_not_before(body: bytes, cut: int) -> None:
     data = head(len(body)) + body
-    arrival = Arrival(LIMIT)
+    arrival = new()
     arrival.take(data[: min(cut, len(data) - 1)])
     assert not arrival.complete
     arrival.take(data[min(cut, len(data) - 1) :])
@@ -54,7 +58,7 @@ def test_a_body_over_the_limit_is_taken_and_not_kept(more: int, cuts: list[int])
     arrival = feed(head(length) + b"x" * length + b"GET", cuts)
     assert arrival.complete
     assert arrival.refused
-    assert arrival.parts == (head(length), b"")
+    assert (arrival.head, arrival.body) == (head(length), b"")
     assert arrival.rest == b"GET"
     assert arrival.kept_bytes < 200
 
@@ -63,18 +67,38 @@ def test_a_body_over_the_limit_is_taken_and_not_kept(more: int, cuts: list[int])
 def test_what_is_no_length_leaves_the_head_to_the_parser(length: str) -> None:
     arrival = feed(head(length), [])
     assert arrival.complete
-    assert arrival.parts == (head(length), b"")
+    assert (arrival.head, arrival.body) == (head(length), b"")
 
 
-@pytest.mark.parametrize("length", [1 << 40, int("9" * 40)])
-def test_a_body_beyond_all_bounds_is_not_waited_for(length: int) -> None:
-    arrival = feed(head(length), [])
+@given(st.integers(1, 6000), st.integers(0, 6000), st.lists(st.integers(0, 13_000), max_size=9))
+@example(digits=1001, zeros=0, cuts=[])
+@example(digits=5000, zeros=0, cuts=[])
+def test_a_body_beyond_all_bounds_is_not_waited_for(
+    digits: int, zeros: int, cuts: list[int]
+) -> None:
+    """However many digits its length has: Python makes no number of more than 4300."""
+    arrival = feed(head("0" * zeros + "9" * (digits + 9)), cuts)
     assert arrival.complete
     assert arrival.refused
+    assert arrival.length_bytes > LIMIT
+
+
+@given(st.integers(0, LIMIT), st.integers(0, 6000))
+def test_zeros_before_a_length_change_nothing(length: int, zeros: int) -> None:
+    arrival = feed(head("0" * zeros + str(length)) + b"x" * length, [])
+    assert arrival.complete
+    assert (arrival.length_bytes, len(arrival.body), arrival.refused) == (length, length, False)
+
+
+def test_a_body_that_the_head_makes_no_room_for_is_not_kept() -> None:
+    arrival = Arrival(lambda head: LIMIT if head.startswith(b"POST") else 0)
+    arrival.take(head(3).replace(b"POST", b"GET") + b"abc" + b"next")
+    assert arrival.complete
+    assert (arrival.body, arrival.rest, arrival.length_bytes) == (b"", b"next", 3)
 
 
 def test_a_head_without_an_end_is_too_long_in_the_end() -> None:
-    arrival = Arrival(LIMIT)
+    arrival = new()
     arrival.take(b"GET / HTTP/1.1\r\nX: ")
     assert not arrival.too_long
     arrival.take(b"x" * HEAD_BYTES)
@@ -86,7 +110,7 @@ def test_who_waits_for_100_continue_gets_it_once() -> None:
     assert arrival.continuable
     assert not arrival.complete
     arrival.take(b"abc")
-    assert arrival.parts == (head(3), b"abc")
+    assert (arrival.head, arrival.body) == (head(3), b"abc")
 
 
 def test_who_would_send_too_much_is_not_told_to_go_on() -> None:

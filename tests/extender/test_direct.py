@@ -12,7 +12,8 @@ from gunicorn.http.errors import ParseException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.direct import path_of, response
+from extender.direct import Reader, response
+from gpustack.wire.hosts import Hosts
 
 # As Go's client writes it, for kube-scheduler 1.34.
 GO = (
@@ -24,6 +25,10 @@ GO = (
     b"Accept-Encoding: gzip\r\n"
     b"\r\n"
 )
+
+
+OURS = Hosts(["gpu.example"])
+path_of = Reader(OURS).path_of
 
 
 def test_the_head_of_a_go_client_is_read() -> None:
@@ -48,6 +53,10 @@ def test_the_head_of_a_go_client_is_read() -> None:
         pytest.param(b"Content-Length: 14012\r\n", b"", id="no length"),
         pytest.param(b"Content-Length: 14012", b"Content-Length : 14012", id="a blank in a name"),
         pytest.param(b"Host: 127.0.0.1:8888\r\n", b"", id="no host"),
+        pytest.param(b"127.0.0.1:8888", b"evil.example:8888", id="another's host"),
+        pytest.param(b"application/json", b"text/plain", id="no JSON"),
+        pytest.param(b"Content-Type: application/json\r\n", b"", id="no type"),
+        pytest.param(b"Accept-Encoding: gzip", b"Origin: http://localhost", id="a web page"),
         pytest.param(b"gzip", b"gzip\r\n folded: more", id="a folded line"),
         pytest.param(b"gzip", b"gzip\x00", id="a zero byte"),
         pytest.param(b"gzip\r\n", b"gzip\n", id="a lone line feed"),
@@ -58,7 +67,13 @@ def test_any_other_head_is_left_to_the_parser(old: bytes, new: bytes) -> None:
     assert path_of(GO.replace(old, new)) is None
 
 
-USUAL = (b"user-agent:", b"CONTENT-TYPE: application/json", b"Accept: */*", b"Accept-Encoding: a")
+USUAL = (b"user-agent:", b"Accept: */*", b"Accept-Encoding: a")
+TYPES = (
+    b"CONTENT-TYPE: application/json",
+    b"Content-Type: Application/JSON; charset=utf-8",
+    b"Content-Type: application/json-patch+json",
+)
+HOSTS = (b"Host: localhost", b"HOST:gpu.example:1", b"Host: [::1]", b"Host: x", b"Host: a b")
 LENGTHS = (
     b"Content-Length: 7",
     b"content-length:8",
@@ -85,7 +100,8 @@ def heads(draw: st.DrawFn) -> bytes:
     lines.append(draw(st.sampled_from(LENGTHS)))
     lines += draw(st.lists(st.sampled_from(UNUSUAL), max_size=1))
     end = draw(st.sampled_from([b"\r\n", b"\r\n", b"\n", b"\r"]))
-    lines += draw(st.sampled_from([[b"Host: x"], [b"Host: x"], []]))
+    lines += draw(st.lists(st.sampled_from(HOSTS), min_size=0, max_size=2))
+    lines += draw(st.lists(st.sampled_from(TYPES), min_size=0, max_size=2))
     lines = [first + b" HTTP/1.1", *draw(st.permutations(lines))]
     return b"\r\n".join(lines) + end + b"\r\n"
 
@@ -100,6 +116,10 @@ def test_what_is_read_is_what_gunicorn_reads(head: bytes) -> None:
     except ParseException as error:
         pytest.fail(f"{head!r} is no request: {error}")
     lengths = [value for name, value in request.headers if name == "CONTENT-LENGTH"]
+    hosts = [value for name, value in request.headers if name == "HOST"]
+    media = [value for name, value in request.headers if name == "CONTENT-TYPE"]
+    assert OURS.refusal(hosts) is None
+    assert [value.partition(";")[0].strip().lower() for value in media] == ["application/json"]
     assert (request.method, request.path, request.query) == ("POST", path, "")
     assert len(lengths) == 1
     assert not request.should_close()

@@ -152,7 +152,10 @@ def test_nothing_is_written_for_a_caller_that_has_gone(bench: Bench) -> None:
     created = bench.create(pod("p", 50, 32))  # not seen yet, so it is read
     body = json.dumps({"Pod": created, "NodeNames": ["gpu1"]}).encode()
     with socket.create_connection(("127.0.0.1", bench.port)) as connection:
-        head = f"POST {PREDICATES} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            f"POST {PREDICATES} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
         connection.sendall(head.encode() + body)
         assert held.reached.wait(10)
     held.release()

@@ -24,7 +24,10 @@ THREADS = 2
 MANY = 30
 REQUEST_SECONDS = 1.0
 LIMIT = 1 << 20
-HEAD = b"POST /scheduler/predicates HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+HEAD = (
+    b"POST /scheduler/predicates HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 1000\r\n"
+)
 REFUSED_AT_ONCE = (
     (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
     (b"nonsense\r\n\r\n", b"400"),
@@ -65,7 +68,7 @@ def read_all(connection: socket.socket) -> bytes:
 # the first byte, an open head, a verb's head, its body missing, its body begun
 BEGINNINGS = (
     b"G",
-    b"GET /healthz HTTP/1.1\r\nHost: x\r\n",
+    b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n",
     HEAD,
     HEAD + b"\r\n",
     HEAD + b"\r\n{",
@@ -95,7 +98,7 @@ def test_a_request_that_does_not_arrive_is_told_so(served: Process) -> None:
     with contextlib.ExitStack() as stack:
         kept = [(beginning, stack.enter_context(served.connect())) for beginning in BEGINNINGS]
         for beginning, each in kept:
-            each.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            each.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = b""
             while not answer.endswith(b"ok\n"):
                 answer += each.recv(65536)
@@ -170,9 +173,9 @@ def test_many_half_sent_large_bodies_are_bounded_together(served: Process) -> No
     ("request_bytes", "status"),
     [
         *REFUSED_AT_ONCE,
-        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: no\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: no\r\n\r\n", b"400"),
         (HEAD.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked") + b"\r\n", b"411"),
-        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
     ],
 )
 def test_what_is_no_request_is_answered_at_once(
@@ -184,7 +187,7 @@ def test_what_is_no_request_is_answered_at_once(
 
 
 def test_requests_that_come_together_are_answered_one_after_another(served: Process) -> None:
-    one = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+    one = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with served.connect() as connection:
         connection.sendall(one + one + last)
@@ -313,7 +316,9 @@ def worker(served: Process) -> int:
     "header", [b"SCRIPT_NAME: /other", b"PATH_INFO: /healthz", b"X-Forwarded-Proto: https"]
 )
 def test_a_callers_headers_do_not_change_what_it_asks_for(served: Process, header: bytes) -> None:
-    request = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + b"\r\n\r\n"
+    request = (
+        b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + b"\r\n\r\n"
+    )
     with served.connect() as connection:
         connection.sendall(request)
         answer = read_all(connection)

@@ -173,7 +173,7 @@ def test_more_clients_than_places_close_the_slowest_first(site: Site, served: Pr
         assert decide(served, site.context(site.scheduler)).status == 400
         served.says("too many connections at the same time")
         assert slow[0].recv(4096).startswith(b"HTTP/1.1 503 ")
-        slow[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert slow[-1].recv(4096).startswith(b"HTTP/1.1 200 ")
 
 

@@ -29,7 +29,8 @@ def test_every_loopback_address_is_ours_at_any_port(
 @pytest.mark.parametrize(
     "value",
     ["localhost", "LocalHost:3456", "[::1]", "[::1]:3456", "[0:0:0:0:0:0:0:1]:1",
-     "10.0.0.5:3456", "[fd00::5]:3456", "[FD00:0::5]", "gpu.EXAMPLE", "gpu.example:80", "localhost:"],
+     "10.0.0.5:3456", "[fd00::5]:3456", "[FD00:0::5]", "gpu.EXAMPLE", "gpu.example:80",
+     "localhost:"],
 )  # fmt: skip
 def test_names_that_were_given_are_ours_in_any_form(value: str) -> None:
     assert status(value) == 200

@@ -27,6 +27,7 @@ _ALL = 1 << 30
 _SETTINGS = Settings(
     host="127.0.0.1",
     port=0,
+    allowed_hosts=(),
     kubeconfig=Path("none"),
     domain="tencent.com",
     policy="exact",
