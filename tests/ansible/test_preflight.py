@@ -42,11 +42,31 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"gpustack_extender_listen": "127.0.0.1:4567"},
         "kube_scheduler_extender_url is https://127.0.0.1:3456/scheduler, but",
     ),
+    "hosts": (
+        "control_plane",
+        {"kube_scheduler_extender_url": "https://plane.example:3456/scheduler"},
+        "names the host plane.example, which the extender refuses: add it to "
+        "gpustack_extender_allowed_hosts",
+    ),
 }
 # what a site may write without a word of ours
 SOUND: dict[str, tuple[str, dict[str, Any]]] = {
     "sound-gpu": ("gpu_node", {"gpu_nodes_serial": 1, "gpustack_agent_domain": "tencent.com"}),
     "sound-plane": ("control_plane", {"kube_scheduler_form": "policy"}),
+    "sound-name": (
+        "control_plane",
+        {
+            "kube_scheduler_extender_url": "https://plane.example:3456/scheduler",
+            "gpustack_extender_allowed_hosts": ["Plane.example"],
+        },
+    ),
+    "sound-address": (
+        "control_plane",
+        {
+            "kube_scheduler_extender_url": "https://[fd00::5]:3456/scheduler",
+            "gpustack_extender_listen": "[fd00::5]:3456",
+        },
+    ),
 }
 
 
