@@ -221,6 +221,7 @@ class Agent:
                 writes=self.writes,
                 escapes=self.escapes,
                 events=self.events,
+                http_dropped=lambda: self.web.dropped,
             ),
             gauges=numbers.gauges(
                 registrar=self.registrar,
@@ -232,6 +233,7 @@ class Agent:
         self.web = WebServer(
             address=self._settings.http_address,
             port=self._settings.http_port,
+            hosts=self._settings.http_allowed_hosts,
             pages=pages(
                 registry=metrics,
                 inventory=self.inventory,

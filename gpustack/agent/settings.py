@@ -23,6 +23,7 @@ class Settings:
     log_level: str
     http_address: str
     http_port: int
+    http_allowed_hosts: tuple[str, ...]
     hook_version: str
     context_bytes: int
     health_poll_seconds: float
@@ -67,6 +68,7 @@ def from_mapping(config: Mapping[str, Any]) -> Settings:
         log_level=config["log_level"],
         http_address=config["http"]["address"],
         http_port=config["http"]["port"],
+        http_allowed_hosts=tuple(config["http"]["allowed_hosts"]),
         hook_version=config["hook"]["version"],
         context_bytes=config["hook"]["context_bytes"],
         health_poll_seconds=float(config["health"]["poll_seconds"]),

@@ -35,6 +35,9 @@ _MEANINGS: Final = {
     ),
     "gpustack_damaged_ledgers": "Containers whose ledger could not be read.",
     "gpustack_events_dropped": "Events that were not written.",
+    "gpustack_http_dropped": (
+        "Connections to this server that were closed before their answer: too slow, or too many."
+    ),
     "gpustack_registered": "1 while the kubelet watches both device plugins.",
     "gpustack_pod_writes_pending": "Pods whose annotations wait to be written.",
     "gpustack_pods_holding_cards": "Pods with a record.",
@@ -53,6 +56,7 @@ def counters(
     writes: PodWrites,
     escapes: Escapes,
     events: EventRecorder,
+    http_dropped: Callable[[], int],
 ) -> tuple[Number, ...]:
     """Return what only grows; `_total` is added to the names in the output."""
     return _numbers(
@@ -67,6 +71,7 @@ def counters(
             "gpustack_foreign_limits": lambda: escapes.foreign,
             "gpustack_damaged_ledgers": lambda: escapes.damaged,
             "gpustack_events_dropped": lambda: events.dropped,
+            "gpustack_http_dropped": http_dropped,
         }
     )
 

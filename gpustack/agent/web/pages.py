@@ -5,13 +5,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import prometheus_client
 from prometheus_client import CollectorRegistry
 
 from gpustack import __version__
+from gpustack.adapters import exposition
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.web.exchange import Answer
 from gpustack.agent.web.graph import graph
-from gpustack.agent.web.server import Answer
+from gpustack.agent.web.server import Page
 from gpustack.agent.web.usage import ContainerUse, UsageReader
 from gpustack.model.device import Node
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
@@ -26,7 +27,7 @@ def pages(
     usage: UsageReader,
     unready: Callable[[], list[str]],
     unwell: Callable[[], list[str]],
-) -> Mapping[str, Callable[[], Answer]]:
+) -> Mapping[str, Page]:
     """Return the table of paths.
 
     Args:
@@ -37,30 +38,30 @@ def pages(
         unwell: likewise, what a restart may cure.
     """
 
-    def metrics() -> Answer:
-        text = prometheus_client.generate_latest(registry).decode()
-        return Answer(content_type=prometheus_client.CONTENT_TYPE_LATEST, body=text)
+    def metrics(accept: str) -> Answer:
+        text, content_type = exposition.render(registry, accept)
+        return Answer(content_type=content_type, body=text)
 
     return {
         "/metrics": metrics,
         "/metric": metrics,
-        "/healthz": lambda: _probe(unwell()),
-        "/readyz": lambda: _probe(unready()),
-        "/version": lambda: _json({"version": __version__}),
-        "/usage": lambda: _json({"usage": _usage(inventory.node, usage.read())}),
-        "/graph": lambda: _json({"graph": graph(inventory, usage.read())}),
+        "/healthz": lambda _: _probe(unwell()),
+        "/readyz": lambda _: _probe(unready()),
+        "/version": lambda _: _json({"version": __version__}),
+        "/usage": lambda _: _json({"usage": _usage(inventory.node, usage.read())}),
+        "/graph": lambda _: _json({"graph": graph(inventory, usage.read())}),
     }
 
 
 def _probe(problems: list[str]) -> Answer:
     if not problems:
-        return Answer(body="ok\n")
-    body = "".join(f"{problem}\n" for problem in problems)
+        return Answer(body=b"ok\n")
+    body = "".join(f"{problem}\n" for problem in problems).encode()
     return Answer(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=body)
 
 
 def _json(value: Mapping[str, object]) -> Answer:
-    return Answer(content_type="application/json", body=json.dumps(value) + "\n")
+    return Answer(content_type="application/json", body=json.dumps(value).encode() + b"\n")
 
 
 def _usage(node: Node, used: tuple[ContainerUse, ...]) -> dict[str, dict[str, Any]]:

@@ -1,93 +1,235 @@
-"""The agent's HTTP server: a table of paths, each with a function that makes the answer."""
+"""The agent's HTTP server: a table of paths, each with a function that makes the answer.
 
+Everybody on the host reaches it, and it is part of a daemon that runs as root. So a client costs
+one of few descriptors, for seconds, and no thread: one loop gathers the heads of requests and sends
+the answers. Each page has one thread, and is made once for all who ask for it meanwhile. Where
+connections run out, the client that has let us wait longest makes room: who asks without delay is
+answered, however many others don't.
+"""
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
 import dataclasses
 import http
-import http.server
 import logging
+import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
+
+from gpustack.agent.web.exchange import Answer, Exchange
+from gpustack.wire.http_hosts import is_known_host
 
 logger = logging.getLogger(__name__)
 
-_READ_SECONDS = 10.0  # a client that doesn't finish its request keeps no thread
-_LOOK_SECONDS = 0.1  # how soon a stop is noticed
+Page = Callable[[str], Answer]  # from the request's `Accept` to what is answered
+
+_HEAD_BYTES: Final = 8192  # Prometheus sends 500, a browser with many cookies 4 000
+_LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
+_BACKLOG: Final = 128  # connections that the kernel keeps for us
+
+_BUSY: Final = Answer(
+    status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=b"too many clients at once; ask again\n"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A response; the body is text."""
+class Bounds:
+    """What clients may take of the daemon.
 
-    status: http.HTTPStatus = http.HTTPStatus.OK
-    content_type: str = "text/plain; charset=utf-8"
-    body: str = ""
+    Attributes:
+        connections: at once. Two Prometheus servers, probes and a few people take less than ten.
+        head_seconds: from the connection to the end of the request's head, in total.
+        page_seconds: how long a client waits for its page: Prometheus's own default (10 s).
+        send_seconds: how long a client may take to accept the answer, in total.
+    """
+
+    connections: int = 32
+    head_seconds: float = 5.0
+    page_seconds: float = 10.0
+    send_seconds: float = 5.0
 
 
 class WebServer:
-    """Serves GET for a fixed set of paths.
+    """Serves GET and HEAD for a fixed set of paths, one request a connection.
 
     Args:
         address: IP address to listen on.
         port: TCP port; 0 lets the kernel choose.
         pages: path to function.
+        hosts: names by which clients may call us, besides `address` and the loopback ones.
+        bounds: what clients may take.
+
+    Attributes:
+        dropped: how many connections were closed before they had their answer.
 
     Raises:
         OSError: the address is taken or not ours.
     """
 
     def __init__(
-        self, *, address: str, port: int, pages: Mapping[str, Callable[[], Answer]]
+        self,
+        *,
+        address: str,
+        port: int,
+        pages: Mapping[str, Page],
+        hosts: Sequence[str] = (),
+        bounds: Bounds = Bounds(),
     ) -> None:
-        class Handler(_Handler):
-            timeout = _READ_SECONDS
-
-        Handler.pages = pages
-        self._server = http.server.ThreadingHTTPServer((address, port), Handler)
-        self._server.daemon_threads = True
+        self.dropped = 0
+        self._pages = pages
+        self._hosts = (address, *hosts)
+        self._bounds = bounds
+        self._listener = socket.create_server((address, port), backlog=_BACKLOG)
+        self._listener.setblocking(False)
+        self._threads = {
+            page: concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="http-page")
+            for page in pages.values()
+        }
+        self._making: dict[tuple[Page, str], asyncio.Future[Answer]] = {}
+        self._clients: dict[socket.socket, asyncio.Task[None]] = {}
+        # Those of them that we wait for, in the order in which we began to.
+        self._slow: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
-        return int(self._server.server_address[1])
+        return int(self._listener.getsockname()[1])
 
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set."""
-        thread = threading.Thread(
-            target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="http-serve", daemon=True
-        )
-        thread.start()
-        stop.wait()
-        self._server.shutdown()
-        self._server.server_close()
-        thread.join()
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    pages: Mapping[str, Callable[[], Answer]] = {}
-
-    def do_GET(self) -> None:
-        """Answer one request."""
-        page = self.pages.get(self.path.partition("?")[0])
-        if page is None:
-            self._send(Answer(status=http.HTTPStatus.NOT_FOUND, body="no such page\n"))
-            return
         try:
-            answer = page()
-        except Exception:
-            # A page must not end its connection without a status; the process goes on.
-            logger.exception("page failed path=%s", self.path)
-            answer = Answer(
-                status=http.HTTPStatus.INTERNAL_SERVER_ERROR, body="failed; see the log\n"
-            )
-        self._send(answer)
+            asyncio.run(self._serve(stop))
+        finally:
+            self._listener.close()
+            for pool in self._threads.values():
+                pool.shutdown(wait=False, cancel_futures=True)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Log at debug: scrapes come every few seconds."""
-        logger.debug(format, *args)
+    async def _serve(self, stop: threading.Event) -> None:
+        accepting = asyncio.create_task(self._accept())
+        while not stop.is_set():
+            await asyncio.wait({accepting}, timeout=_LOOK_SECONDS)
+            if accepting.done():
+                accepting.result()  # it ends by a defect only, which is the caller's to report
 
-    def _send(self, answer: Answer) -> None:
-        body = answer.body.encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(self._listener)
+            except OSError as error:
+                # The client is gone already, or the rest of the daemon has used up the descriptors.
+                logger.warning("connection not taken: %s", error)
+                self._make_room()
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            self._take(client)
+            # What the client has sent with its connection is read before the next one may push it
+            # out.
+            await asyncio.sleep(0)
+
+    def _take(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        if len(self._clients) >= self._bounds.connections and not self._make_room():
+            self.dropped += 1
+            with client, contextlib.suppress(OSError):
+                client.send(Exchange.unread(_BUSY))
+            return
+        task = asyncio.get_running_loop().create_task(self._converse(client))
+        self._clients[client] = task
+        task.add_done_callback(lambda _: self._leave(client))
+
+    def _leave(self, client: socket.socket) -> None:
+        self._clients.pop(client, None)
+        client.close()  # here, because a task that is cancelled before it begins runs nothing
+
+    def _make_room(self) -> bool:
+        """Close the connection that waits longest for its client; False when none does."""
+        if not self._slow:
+            return False
+        slowest, _ = self._slow.popitem(last=False)
+        self.dropped += 1
+        self._clients.pop(slowest).cancel()
+        return True
+
+    async def _converse(self, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with self._wait_for(client, self._bounds.head_seconds):
+                head = await _head(client)
+            answer = await self._answer(Exchange(head))
+            async with self._wait_for(client, self._bounds.send_seconds):
+                await loop.sock_sendall(client, answer)
+        except TimeoutError:
+            self.dropped += 1
+            logger.debug("client is too slow")
+        except OSError as error:
+            logger.debug("client is gone: %s", error)
+
+    @contextlib.asynccontextmanager
+    async def _wait_for(self, client: socket.socket, seconds: float) -> AsyncIterator[None]:
+        """Do what takes as long as the client likes; it may have to make room for another one.
+
+        Raises:
+            TimeoutError: it took longer than `seconds`.
+        """
+        self._slow[client] = None
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        finally:
+            self._slow.pop(client, None)
+
+    async def _answer(self, exchange: Exchange) -> bytes:
+        refusal = exchange.refusal
+        if refusal is None and not is_known_host(exchange.host, self._hosts):
+            text = "this Host is none of ours; http.allowed_hosts in agent.yml lists others\n"
+            refusal = Answer(status=http.HTTPStatus.MISDIRECTED_REQUEST, body=text.encode())
+        page = self._pages.get(exchange.path)
+        if refusal is None and page is None:
+            refusal = Answer(status=http.HTTPStatus.NOT_FOUND, body=b"no such page\n")
+        if refusal is not None or page is None:
+            return exchange.reply(refusal)
+        return exchange.reply(await self._made(page, exchange.accept))
+
+    async def _made(self, page: Page, accept: str) -> Answer:
+        """Have the page made in its thread, or share what is being made for somebody else."""
+        key = page, accept
+        making = self._making.get(key)
+        if making is None:
+            loop = asyncio.get_running_loop()
+            making = loop.run_in_executor(self._threads[page], _make, page, accept)
+            self._making[key] = making
+            making.add_done_callback(lambda _: self._making.pop(key))
+        try:
+            async with asyncio.timeout(self._bounds.page_seconds):
+                return await asyncio.shield(making)
+        except TimeoutError:
+            text = f"not made within {self._bounds.page_seconds:g} s\n"
+            return Answer(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=text.encode())
+
+
+async def _head(client: socket.socket) -> bytes:
+    """Read to the end of a request's head, or until it is too long for one.
+
+    Raises:
+        OSError: the client has closed the connection.
+    """
+    loop = asyncio.get_running_loop()
+    head = b""
+    while Exchange.END not in head and len(head) <= _HEAD_BYTES:
+        if not (more := await loop.sock_recv(client, _HEAD_BYTES)):
+            raise ConnectionResetError("closed within a request")
+        head += more
+    return head
+
+
+def _make(page: Page, accept: str) -> Answer:
+    try:
+        return page(accept)
+    except Exception:
+        # A page must not end its connection without a status; the process goes on.
+        logger.exception("page failed")
+        return Answer(status=http.HTTPStatus.INTERNAL_SERVER_ERROR, body=b"failed; see the log\n")

@@ -1,0 +1,92 @@
+"""One HTTP request and its response as bytes: the standard library's parser, without sockets."""
+
+import dataclasses
+import http
+import http.server
+import io
+import logging
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+_METHODS: Final = ("GET", "HEAD")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a response says."""
+
+    status: http.HTTPStatus = http.HTTPStatus.OK
+    content_type: str = "text/plain; charset=utf-8"
+    body: bytes = b""
+
+
+class Exchange(http.server.BaseHTTPRequestHandler):
+    """A request of which the head has been read; nothing may follow it.
+
+    Attributes:
+        refusal: what is wrong with it for any server; None for a request that may be answered.
+        host: its only `Host`; empty where it has none or several.
+        path: without a query.
+        accept: its `Accept`.
+    """
+
+    END: Final = b"\r\n\r\n"  # of a head (RFC 9112, 2.1)
+
+    server_version = "gpustack-agent"
+    sys_version = ""  # which Python runs here is nobody's business
+    default_request_version = "HTTP/1.0"  # what is no request gets a status, too
+    error_content_type = "text/plain; charset=utf-8"
+    error_message_format = "%(message)s\n"
+
+    def __init__(self, head: bytes) -> None:
+        # Not the base's: it would read from a socket, answer, and end.
+        self.rfile = io.BytesIO(head)
+        self.wfile = self._written = io.BytesIO()
+        self.command = self.requestline = self.path = self.host = self.accept = ""
+        self.refusal: Answer | None = None
+        self.raw_requestline = self.rfile.readline()
+        if self.END not in head:
+            self.request_version = self.default_request_version
+            self.send_error(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif self.parse_request():
+            self._read()
+        elif not self._written.getvalue():
+            self.send_error(http.HTTPStatus.BAD_REQUEST)
+        self._is_over = bool(self._written.getvalue())
+
+    @classmethod
+    def unread(cls, answer: Answer) -> bytes:
+        """Return a response for a client whose request nobody reads."""
+        return cls(b"GET / HTTP/1.0" + cls.END).reply(answer)
+
+    def reply(self, answer: Answer | None) -> bytes:
+        """Return the response as bytes; to what is no request at all, the parser's own."""
+        if not self._is_over and answer is not None:
+            self._is_over = True
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.content_type)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.send_header("X-Content-Type-Options", "nosniff")
+            if answer.status == http.HTTPStatus.METHOD_NOT_ALLOWED:
+                self.send_header("Allow", ", ".join(_METHODS))
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else answer.body)
+        return self._written.getvalue()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log at debug: scrapes come every few seconds."""
+        logger.debug(format, *args)
+
+    def _read(self) -> None:
+        hosts = self.headers.get_all("Host", [])
+        self.host = hosts[0] if len(hosts) == 1 else ""
+        self.path = self.path.partition("?")[0]
+        self.accept = ",".join(self.headers.get_all("Accept", []))
+        has_body = self.headers.get("Content-Length", "0") != "0"
+        if self.command not in _METHODS:
+            text = b"GET and HEAD are all that is answered\n"
+            self.refusal = Answer(status=http.HTTPStatus.METHOD_NOT_ALLOWED, body=text)
+        elif has_body or "Transfer-Encoding" in self.headers:
+            text = b"no page takes a body\n"
+            self.refusal = Answer(status=http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, body=text)

@@ -1,0 +1,188 @@
+"""The agent's HTTP server among clients that mean harm: slow ones, many, other sites'."""
+
+import collections
+import contextlib
+import http
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpustack.agent.web.exchange import Answer
+from gpustack.agent.web.server import Bounds, Page, WebServer
+
+_SECONDS = 10.0  # how long anything may take before a test counts as hung
+_HEAD = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def _text(body: bytes) -> Page:
+    return lambda _: Answer(body=body)
+
+
+@contextlib.contextmanager
+def _serving(
+    pages: Mapping[str, Page], *, hosts: tuple[str, ...] = (), bounds: Bounds | None = None
+) -> Iterator[WebServer]:
+    server = WebServer(
+        address="127.0.0.1", port=0, pages=pages, hosts=hosts, bounds=bounds or Bounds()
+    )
+    stop = threading.Event()
+    thread = threading.Thread(target=server.run, args=(stop,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        stop.set()
+        thread.join(_SECONDS)
+        assert not thread.is_alive()
+
+
+def _connect(server: WebServer, sent: bytes = b"") -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=_SECONDS)
+    client.sendall(sent)
+    return client
+
+
+def _read(client: socket.socket) -> bytes:
+    """Read until the server closes the connection."""
+    got = b""
+    with client, contextlib.suppress(ConnectionResetError):
+        while more := client.recv(1 << 16):
+            got += more
+    return got
+
+
+def _status(server: WebServer, request: bytes = _HEAD) -> int:
+    return int(_read(_connect(server, request)).split(maxsplit=2)[1])
+
+
+def test_a_client_has_so_long_for_its_head_in_total() -> None:
+    with _serving({}, bounds=Bounds(head_seconds=0.3)) as server:
+        client = _connect(server)
+        client.settimeout(0.05)
+        began = time.monotonic()
+        with client, contextlib.suppress(ConnectionError):
+            for byte in b"GET /version HTTP/1.1\r\nX: " + b"x" * 200:
+                client.send(bytes([byte]))
+                with contextlib.suppress(TimeoutError):
+                    if client.recv(1) == b"":
+                        break
+        assert time.monotonic() - began < 5
+
+
+def test_a_client_that_does_not_read_is_hung_up_on() -> None:
+    body = b"x" * (64 << 20)  # more than the kernel's buffers on both sides
+    with _serving({"/version": _text(body)}, bounds=Bounds(send_seconds=0.3)) as server:
+        client = _connect(server, _HEAD)
+        _wait_until(lambda: server.dropped == 1)
+        assert len(_read(client)) < len(body)
+
+
+def test_the_slowest_client_makes_room_for_a_new_one() -> None:
+    with _serving({"/version": _text(b"0.1")}, bounds=Bounds(connections=2)) as server:
+        oldest, younger = (_connect(server, b"GET /vers") for _ in range(2))
+        assert _status(server) == http.HTTPStatus.OK
+        assert _read(oldest) == b""
+        younger.sendall(_HEAD.removeprefix(b"GET /vers"))
+        assert b"0.1" in _read(younger)
+
+
+def test_whoever_comes_beyond_is_told_so_at_once() -> None:
+    gate = threading.Event()
+    pages: dict[str, Page] = {"/slow": lambda _: Answer(body=str(gate.wait(_SECONDS)).encode())}
+    with _serving(pages, bounds=Bounds(connections=2)) as server:
+        asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(2)]
+        _wait_until(lambda: _status(server) == http.HTTPStatus.SERVICE_UNAVAILABLE)
+        gate.set()
+        assert all(b"True" in _read(client) for client in asked)
+
+
+def test_a_page_that_hangs_keeps_no_other_waiting() -> None:
+    gate = threading.Event()
+    made = collections.Counter[str]()
+
+    def slow(_: str) -> Answer:
+        made["slow"] += 1
+        return Answer(body=str(gate.wait(_SECONDS)).encode())
+
+    pages = {"/slow": slow, "/version": _text(b"0.1")}
+    with _serving(pages, bounds=Bounds(page_seconds=0.3)) as server:
+        asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(8)]
+        assert _status(server) == http.HTTPStatus.OK
+        assert all(b" 503 " in _read(client) for client in asked)
+        gate.set()
+    assert made["slow"] == 1
+
+
+def test_a_page_that_fails_is_an_answer_and_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(_: str) -> Answer:
+        raise RuntimeError("a defect")
+
+    with _serving({"/version": broken}) as server:
+        assert _status(server) == http.HTTPStatus.INTERNAL_SERVER_ERROR
+    assert "a defect" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (_HEAD, 200),
+        (_HEAD.replace(b"GET", b"HEAD"), 200),
+        (_HEAD.replace(b"localhost", b"127.0.0.1:1234"), 200),
+        (_HEAD.replace(b"localhost", b"gpu1.example.com"), 200),
+        (_HEAD.replace(b"localhost", b"attacker.example"), 421),
+        (_HEAD.replace(b"Host: localhost\r\n", b""), 421),
+        (_HEAD.replace(b"Host:", b"Host: attacker.example\r\nHost:"), 421),
+        (_HEAD.replace(b"/version", b"http://attacker.example/version"), 404),
+        (_HEAD.replace(b"/version", b"/nothing"), 404),
+        (_HEAD.replace(b"GET", b"POST"), 405),
+        (_HEAD.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\nhello"), 413),
+        (_HEAD.replace(b"\r\n\r\n", b"\r\nContent-Length: " + b"9" * 1001 + b"\r\n\r\n"), 413),
+        (_HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"), 413),
+        (_HEAD.replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 9000), 431),
+        (_HEAD.replace(b"\r\n\r\n", b"\r\n" + b"X: x\r\n" * 200 + b"\r\n"), 431),
+        (_HEAD.replace(b"HTTP/1.1", b"HTTP/one"), 400),
+        (b"\r\n\r\n", 400),
+    ],
+)
+def test_requests_are_answered_by_what_they_ask(request_: bytes, status: int) -> None:
+    with _serving({"/version": _text(b"0.1")}, hosts=("gpu1.example.com",)) as server:
+        assert _status(server, request_) == status
+
+
+def test_an_answer_to_head_has_the_length_and_no_body() -> None:
+    with _serving({"/version": _text(b"0.1")}) as server:
+        asker = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_SECONDS)
+        asker.request("HEAD", "/version")
+        answer = asker.getresponse()
+        assert (answer.status, answer.getheader("Content-Length"), answer.read()) == (200, "3", b"")
+        asker.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    noise=st.one_of(
+        st.binary(max_size=300),
+        st.text(max_size=100).map(lambda text: f"GET {text} HTTP/1.1\r\n".encode()),
+        st.text(max_size=100).map(lambda text: b"GET / HTTP/1.1\r\nHost: " + text.encode()),
+    )
+)
+def test_no_bytes_stop_the_server(noise: bytes) -> None:
+    with _serving({"/version": _text(b"0.1")}) as server:
+        with contextlib.suppress(ConnectionError):
+            _read(_connect(server, noise + b"\r\n\r\n"))
+        assert _status(server) == http.HTTPStatus.OK
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        threading.Event().wait(0.01)
