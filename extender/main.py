@@ -16,7 +16,7 @@ from extender.snapshot import SnapshotExtender
 from extender.tls import Contexts, TlsError
 from extender.web.served import Served
 from gpustack.adapters import kube
-from gpustack.adapters.systemd import Notifier, watchdog_seconds
+from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
 from gpustack.wire.config import ConfigError
 from gpustack.wire.files import SourceError
 
@@ -25,16 +25,6 @@ logger = logging.getLogger(__name__)
 _DEFAULT_CONFIG: Final = Path("/etc/gpustack/extender.yml")
 _EXIT_FAILED: Final = 1
 _EXIT_USE: Final = 2
-# journald reads `<N>` at a line's beginning as its priority (sd-daemon(3)).
-_PRIORITIES: Final = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
-
-
-class _Formatter(logging.Formatter):
-    """Lines as journald wants them; it adds the time itself."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record).replace("\n", "\n  ")
-        return f"<{_PRIORITIES.get(record.levelname, 6)}>{text}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _EXIT_USE
     if options.check_config:
         return 0
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
-    logging.basicConfig(level=loaded.log_level, handlers=[handler])
+    set_up_log(loaded.log_level, journal=True)
     if options.snapshot is None:
         try:
             # Here, not only in the worker: gunicorn would start workers over and over.

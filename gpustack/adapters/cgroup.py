@@ -4,6 +4,7 @@ The last path element of every line of /proc/PID/cgroup names the container, pla
 cgroupfs driver (`.../pod<UID>/<id>`) and as `<runtime>-<id>.scope` with the systemd driver.
 """
 
+import os
 import pathlib
 import re
 
@@ -19,11 +20,12 @@ def container_of(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> str
         proc: the proc file system of the same PID namespace.
     """
     try:
-        text = (proc / str(pid) / "cgroup").read_text()
+        text = (proc / str(pid) / "cgroup").read_bytes()
     except OSError:
         return None  # it ended meanwhile
-    for line in text.splitlines():
-        path = line.split(":", 2)[-1]
+    # Who may make cgroups names them, with any byte but a line feed.
+    for line in text.split(b"\n"):
+        path = os.fsdecode(line.split(b":", 2)[-1])
         if (match := _CONTAINER_ID.search(path)) is not None:
             return match.group(1)
     return None

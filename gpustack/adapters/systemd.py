@@ -1,9 +1,26 @@
-"""Telling systemd how the service is: the notification protocol of sd_notify(3)."""
+"""What systemd hears of a service: its state, by sd_notify(3), and its log, by sd-daemon(3)."""
 
+import logging
 import os
 import socket
+import sys
+from typing import Final
+
+from gpustack.wire.one_line import one_line
 
 _MICROSECONDS = 1_000_000
+_LONGEST_STATUS: Final = 500  # characters: `systemctl status` shows one line
+# Characters of a record, four bytes each at most: journald cuts a line after 48 KiB (LineMax= in
+# journald.conf(5)), and takes what follows for a line of its own, with a priority of its own.
+_LONGEST_RECORD: Final = 10_000
+# syslog priorities, as sd-daemon(3) writes them in front of a line
+_PRIORITIES: Final = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}
 
 
 class Notifier:
@@ -23,11 +40,11 @@ class Notifier:
 
     def ready(self, status: str) -> None:
         """Say that start-up is over."""
-        self._send(f"READY=1\nSTATUS={status}")
+        self._send(f"READY=1\nSTATUS={one_line(status, _LONGEST_STATUS)}")
 
     def status(self, status: str) -> None:
         """Set the line that `systemctl status` shows."""
-        self._send(f"STATUS={status}")
+        self._send(f"STATUS={one_line(status, _LONGEST_STATUS)}")
 
     def watchdog(self) -> None:
         """Say that the service is alive."""
@@ -48,3 +65,29 @@ def watchdog_seconds() -> float:
     """Return how often systemd wants to hear from us at least; 0 when it doesn't."""
     for_us = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(os.environ.get("WATCHDOG_USEC", "0")) / _MICROSECONDS if for_us else 0.0
+
+
+class _OneLine(logging.Formatter):
+    """Writes each record as one line, its traceback too: whatever it quotes can't begin another."""
+
+    def __init__(self, *, journal: bool) -> None:
+        # The journal adds the time itself.
+        plain = "%(name)s: %(message)s"
+        super().__init__(plain if journal else f"%(asctime)s %(levelname)s {plain}")
+        self._journal = journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = f"<{_PRIORITIES.get(record.levelno, 6)}>" if self._journal else ""
+        return prefix + one_line(super().format(record), _LONGEST_RECORD)
+
+
+def set_up_log(level: str, *, journal: bool) -> None:
+    """Send everything from `level` on to stderr.
+
+    Args:
+        level: debug, info, warning or error.
+        journal: whether journald reads it.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine(journal=journal))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -11,8 +11,8 @@ from types import FrameType
 
 from gpustack import __version__
 from gpustack.adapters.nvml import Nvml
-from gpustack.adapters.systemd import Notifier
-from gpustack.agent import logs, settings
+from gpustack.adapters.systemd import Notifier, set_up_log
+from gpustack.agent import settings
 from gpustack.agent.app import Agent
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _WRONG_USE
     if options.check_config:
         return 0
-    logs.set_up(configuration.log_level, journal="JOURNAL_STREAM" in os.environ)
+    set_up_log(configuration.log_level, journal="JOURNAL_STREAM" in os.environ)
     try:
         agent = Agent(configuration, nvml=Nvml())
     except (GpustackError, OSError) as error:

@@ -73,6 +73,22 @@ def test_a_process_of_the_host_and_one_that_ended_have_no_container(
     assert container_of(8, proc=tmp_path) is None
 
 
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\r0::/pod1/" + b"f" * 64, b"\x85\x0b"])
+def test_a_cgroup_of_any_name_is_read(tmp_path: pathlib.Path, name: bytes) -> None:
+    (tmp_path / "7").mkdir()
+    line = b"0::/kubepods/pod1/" + ID.encode() + b"/" + name
+    (tmp_path / "7" / "cgroup").write_bytes(b"9:cpu:/\n" + line + b"\n")
+    assert container_of(7, proc=tmp_path) == ID
+
+
+def test_a_status_sets_nothing_but_the_status() -> None:
+    name = f"gpustack-test-status-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind("\0" + name)
+        Notifier("@" + name).status("away: pods\nMAINPID=1")
+        assert listener.recv(100) == b"STATUS=away: pods\\nMAINPID=1"
+
+
 def test_an_abstract_socket_of_the_service_manager_is_reached() -> None:
     name = f"gpustack-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:

@@ -1,5 +1,6 @@
 """Events about pods: which of many are written when there are too many for the API server."""
 
+import dataclasses
 import pathlib
 
 from gpustack.adapters.kube import EventRecorder, KubeClient, ObjectEvent
@@ -47,3 +48,20 @@ def test_of_a_wave_of_pods_that_fit_some_are_told_and_all_that_do_not(
         finally:
             recorder.stop()
         assert sum(each["type"] == "Warning" for each in api.store.list("events")[1]) == 1
+
+
+def test_a_message_of_an_event_is_one_line(tmp_path: pathlib.Path) -> None:
+    with FakeKubeApi() as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        recorder = EventRecorder(client, component="tester")
+        hostile = dataclasses.replace(event(1, warning=True), message="a\n<3>b\x1b[2J" + "é" * 2000)
+        recorder.record(hostile)
+        recorder.start()
+        try:
+            eventually(lambda: len(api.store.list("events")[1]) == 1)
+        finally:
+            recorder.stop()
+        (written,) = api.store.list("events")[1]
+    assert written["message"].startswith(r"a\n<3>b\x1b[2Jé")
+    assert written["message"].isprintable()
+    assert len(written["message"].encode()) <= 1024

@@ -84,7 +84,7 @@ class Stage:
 
     def start_sampler(self) -> None:
         """Begin with a sampler that knows nothing, as after a restart of the agent."""
-        proc = self._root / "proc"
+        self.proc = proc = self._root / "proc"
         self.escapes = Escapes(self.events.append, hooks=self._root / "hooks", proc=proc)
         self.sampler = ActivitySampler(
             records=self.records,
@@ -119,7 +119,7 @@ class Stage:
         """Start a process on the card that maps these files; returns its host PID."""
         self._next_pid += 1
         pid = self._next_pid
-        folder = self._root / "proc" / str(pid)
+        folder = self.proc / str(pid)
         folder.mkdir(parents=True)
         (folder / "cgroup").write_text(f"0::/kubepods/pod1/{container}\n")
         (folder / "comm").write_text("train\n")
@@ -136,7 +136,7 @@ class Stage:
             inode = 1 if name.startswith("~") else self._own(container, name).stat().st_ino
             place = PLACES[name.removeprefix("~")]
             lines.append(f"7f0000000000-7f0000001000 r-xp 0 00:00 {inode} {place}")
-        (self._root / "proc" / str(pid) / "maps").write_text("\n".join(lines))
+        (self.proc / str(pid) / "maps").write_text("\n".join(lines))
 
     def write_ledger(
         self, name: str, *, used_bytes: int = 0, busy_ns: int = 0, last_want_ns: int = 0

@@ -206,6 +206,26 @@ def test_a_container_is_reported_once_though_its_ceiling_changes(stage: Stage) -
     assert (stage.escapes.damaged, stage.escapes.unhooked) == (1, 1)
 
 
+def test_a_process_named_like_a_line_of_the_log_stays_in_ours(stage: Stage) -> None:
+    pid = stage.process(stage.share("one"), memory_bytes=MIB, maps=())
+    (stage.proc / str(pid) / "comm").write_text("a\n<3>b\n")
+    stage.sampler.look()
+    (event,) = stage.events
+    assert rf"a\n<3>b (host PID {pid})" in str(event.message)
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\x85", "\u2028"])
+def test_no_file_name_makes_up_a_line_of_maps(stage: Stage, end: str) -> None:
+    container = stage.share("one")
+    pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
+    maps = stage.proc / str(pid) / "maps"
+    ours = maps.read_text().splitlines()[2:]
+    forged = "400000-401000 r-xp 0 00:00 3 /tmp/" + "".join(end + line for line in ours)
+    maps.write_text(forged, newline="")
+    stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
+
+
 def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:
     container = stage.share("one")
     pid = stage.process(container, memory_bytes=MIB, maps=())

@@ -163,6 +163,14 @@ def test_a_request_that_does_not_exist_is_refused_with_its_field(
         host.kubelet.admit(pod)
 
 
+def test_a_refusal_is_one_line_whatever_the_pod_names(host: Host) -> None:
+    host.start_agent()
+    mounts = [{"name": "v", "mountPath": "/etc/vcuda/a\n<3>b"}]
+    pod = host.create(make_pod("p", container("c0", 50, 32, volumeMounts=mounts)))
+    with pytest.raises(AdmissionError, match=r"volumeMounts /etc/vcuda/a\\n<3>b: "):
+        host.kubelet.admit(pod)
+
+
 @pytest.mark.parametrize(
     "path", ["/etc/vcuda", "/run/vcuda/ledger", "/etc/../usr/local/nvidia/lib64", "//etc/vcuda/"]
 )

@@ -141,6 +141,21 @@ def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_line_break_in_a_message_begins_no_line_of_the_journal(tmp_path: Path) -> None:
+    config = write(tmp_path, kubeconfig="/nowhere\n<0>kernel: panic")
+    ended = subprocess.run(
+        [sys.executable, "-m", "extender.main", "--config", str(config)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("<3>")
+    assert r"\n<0>kernel: panic" in line
+
+
 @pytest.mark.long
 def test_nothing_starts_a_second_process_that_decides(api: FakeKubeApi, tmp_path: Path) -> None:
     with process(api, tmp_path) as started:

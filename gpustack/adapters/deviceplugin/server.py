@@ -16,12 +16,14 @@ import grpc
 
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as pb
 from gpustack.adapters.deviceplugin.messages import ContainerResponse, Device, Plugin, PluginRefusal
+from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)
 
 _SERVICE = "v1beta1.DevicePlugin"
 _HEALTHY, _UNHEALTHY = "Healthy", "Unhealthy"
 _THREADS = 8  # the kubelet holds one stream and makes one call at a time; the rest is reserve
+_LONGEST_REFUSAL = 1000  # characters: the kubelet puts it into its log and the pod's status
 _STOP_SECONDS = 1.0  # calls in flight get this long to end
 
 
@@ -163,7 +165,7 @@ def _refuse(
     context: grpc.ServicerContext, call: str, resource: str, refusal: PluginRefusal
 ) -> Never:
     logger.warning("%s refused resource=%s: %s", call, resource, refusal)
-    context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
+    context.abort(grpc.StatusCode.FAILED_PRECONDITION, one_line(str(refusal), _LONGEST_REFUSAL))
 
 
 def _device_list(devices: Sequence[Device]) -> pb.ListAndWatchResponse:

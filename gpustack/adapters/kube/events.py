@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from gpustack.adapters.kube.client import KubeClient
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +163,7 @@ class EventRecorder:
 def _body(event: ObjectEvent, component: str) -> dict[str, Any]:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     message = event.message if isinstance(event.message, str) else event.message()
+    message = one_line(message, _LONGEST_MESSAGE * 2)
     if len(message.encode()) > _LONGEST_MESSAGE:
         message = message.encode()[: _LONGEST_MESSAGE - 3].decode(errors="ignore") + "…"
     return {

@@ -9,6 +9,7 @@ limits and its ledger are mounted in, and put files of its own there: the maps l
 import contextlib
 import dataclasses
 import logging
+import os
 import pathlib
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -16,10 +17,12 @@ from typing import Final
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.owners import Owner
+from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)
 
 _HOOK: Final = "libvcuda.so"
+_LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), each of which may be escaped
 _OWN_FILES: Final = ("limits", "ledger")
 
 UNHOOKED: Final = "UnhookedProcess"
@@ -148,12 +151,15 @@ class Escapes:
     def _mapped(self, pid: int) -> frozenset[tuple[int, str]]:
         """Return what a process maps, by inode and name: a name alone proves nothing."""
         try:
-            maps = (self._proc / str(pid) / "maps").read_text(errors="replace")
+            maps = (self._proc / str(pid) / "maps").read_bytes()
         except OSError:
             return frozenset()  # it has ended
-        lines = (line.split(maxsplit=5) for line in maps.splitlines())
+        # The kernel escapes line feeds in names; whatever else ends a line of text, it does not.
+        lines = (line.split(maxsplit=5) for line in maps.split(b"\n"))
         return frozenset(
-            (int(line[4]), line[5].rpartition("/")[2]) for line in lines if len(line) == 6
+            (int(line[4]), os.fsdecode(line[5].rpartition(b"/")[2]))
+            for line in lines
+            if len(line) == 6
         )
 
     def _names(self, pids: Iterable[int]) -> str:
@@ -161,7 +167,8 @@ class Escapes:
 
     def _name(self, pid: int) -> str:
         try:
-            return (self._proc / str(pid) / "comm").read_text(errors="replace").strip()
+            comm = (self._proc / str(pid) / "comm").read_text(errors="replace").rstrip("\n")
+            return one_line(comm, _LONGEST_NAME)
         except OSError:
             return "a process"
 

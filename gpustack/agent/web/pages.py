@@ -3,7 +3,7 @@
 import http
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -16,8 +16,10 @@ from gpustack.agent.web.server import Page
 from gpustack.agent.web.usage import ContainerUse, UsageReader
 from gpustack.model.device import Node
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
+from gpustack.wire.one_line import one_line
 
 _MIB = 1024 * 1024
+_LONGEST_LINE: Final = 500  # characters of one reason not to be ready
 
 
 def pages(
@@ -56,7 +58,7 @@ def pages(
 def _probe(problems: list[str]) -> Answer:
     if not problems:
         return Answer(body=b"ok\n")
-    body = "".join(f"{problem}\n" for problem in problems).encode()
+    body = "".join(f"{one_line(each, _LONGEST_LINE)}\n" for each in problems).encode()
     return Answer(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=body)
 
 
