@@ -1,32 +1,52 @@
 """One agent a host: two would take each other's plugin sockets away, twice a second."""
 
 import fcntl
+import os
 import pathlib
+import stat
 
 from gpustack.model.errors import GpustackError
 
 
 class InstanceError(GpustackError):
-    """Another agent runs on this host."""
+    """Another agent runs on this host, or its lock can't be had."""
 
 
 class OnlyInstance:
     """Holds a lock file until released; the kernel releases it for a process that dies.
 
+    Whoever may read a file may lock it, so nobody else may: a lock of somebody else's would keep
+    the agent from starting.
+
     Raises:
-        InstanceError: somebody else holds it.
-        OSError: the file can't be made.
+        InstanceError: somebody else holds it, or something else is in its place.
+        OSError: the folder can't be made.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._file = path.open("a")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._descriptor = _open(path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            self._file.close()
-            raise InstanceError(f"another agent holds {path}") from error
+            self.release()
+            text = f"another agent runs, or another program holds {path}: fuser -v {path} names it"
+            raise InstanceError(text) from error
 
     def release(self) -> None:
         """Let another agent start."""
-        self._file.close()
+        os.close(self._descriptor)
+
+
+def _open(path: pathlib.Path) -> int:
+    # A link would have us make or change a file elsewhere, and a FIFO would keep us waiting.
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise InstanceError(f"{path}: {error.strerror}; remove it") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InstanceError(f"{path}: is no regular file; remove it")
+    os.fchmod(descriptor, 0o600)  # an earlier version made it for all to read
+    return descriptor

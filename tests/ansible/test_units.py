@@ -67,6 +67,12 @@ def test_the_agent_waits_for_the_device_nodes_and_comes_back_after_any_failure(
     assert any(line.startswith("WatchdogSec=") for line in lines)
 
 
+def test_no_client_takes_more_files_or_reads_more_of_the_agent(rendered: pathlib.Path) -> None:
+    lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
+    assert "LimitNOFILE=1024" in lines
+    assert "RuntimeDirectoryMode=0700" in lines
+
+
 def test_the_extender_is_watched_and_comes_back_after_any_failure(rendered: pathlib.Path) -> None:
     lines = (rendered / "gpustack-extender.service").read_text("utf-8").splitlines()
     for line in ("Type=notify", "NotifyAccess=all", "Restart=always", "User=gpustack-extender"):

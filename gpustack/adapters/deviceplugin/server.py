@@ -55,6 +55,7 @@ class PluginServer:
         server.add_generic_rpc_handlers((self._handlers(),))
         server.add_insecure_port(f"unix:{self.socket}")
         server.start()
+        self.socket.chmod(0o600)  # the kubelet is root; whoever may write to it may call us
         self._server = server
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
 """The folder of each share on the host: limits, activity and ledger, as the container maps them.
 
-The files are mounted one by one, so they are made once and from then on changed in place: a mounted
-file doesn't follow a rename. What is left of a pod goes when the pod does.
+Nobody else on the host gets there: a container's processes run as any user, so its ledger is for
+all to write. The files are mounted one by one, so they are made once and from then on changed in
+place: a mounted file doesn't follow a rename. What is left of a pod goes when the pod does.
 """
 
 import logging
@@ -38,7 +39,8 @@ class ContainerFolders:
         self._root = root
         self._context_bytes = context_bytes
         self._lock = threading.Lock()  # a limits file has one writer at a time
-        root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root.chmod(0o700)  # an earlier version let everybody in
 
     def path(self, pod_uid: str, container: str) -> pathlib.Path:
         """Return a container's folder, whether it exists or not."""

@@ -1,0 +1,73 @@
+"""What other users of the host may not reach: whoever may open a file may lock it, too."""
+
+import fcntl
+import os
+import pathlib
+import stat
+from collections.abc import Iterator
+
+import pytest
+
+from gpustack.agent.instance import InstanceError, OnlyInstance
+from tests.agent.host import Host
+
+
+@pytest.fixture(autouse=True)
+def no_umask() -> Iterator[None]:
+    """Let no umask of whoever runs the tests hide a mode that is too wide."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def _mode(path: pathlib.Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_lock_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    lock = tmp_path / "run" / "agent.lock"
+    OnlyInstance(lock).release()
+    assert _mode(lock) == 0o600
+    assert _mode(lock.parent) == 0o700
+
+
+def test_the_mode_of_a_lock_that_all_may_read_is_repaired(tmp_path: pathlib.Path) -> None:
+    lock = tmp_path / "agent.lock"
+    lock.touch(mode=0o666)
+    OnlyInstance(lock).release()
+    assert _mode(lock) == 0o600
+
+
+def test_a_lock_that_somebody_holds_is_named(tmp_path: pathlib.Path) -> None:
+    lock = tmp_path / "agent.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        with pytest.raises(InstanceError, match=rf"another .* holds {lock}: fuser"):
+            OnlyInstance(lock)
+    OnlyInstance(lock).release()
+
+
+@pytest.mark.parametrize("what", ["link", "dangling", "folder", "fifo"])
+def test_what_is_no_file_in_place_of_the_lock_is_named(tmp_path: pathlib.Path, what: str) -> None:
+    lock, other = tmp_path / "agent.lock", tmp_path / "other"
+    if what == "folder":
+        lock.mkdir()
+    elif what == "fifo":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to(other)
+        if what == "link":
+            other.touch(mode=0o644)
+    with pytest.raises(InstanceError, match=f"{lock}: .*; remove it"):
+        OnlyInstance(lock)
+    assert not other.exists() or _mode(other) == 0o644
+
+
+def test_other_users_reach_no_containers_files_and_no_plugin_socket(host: Host) -> None:
+    (host.state / "containers").mkdir(mode=0o755)
+    host.start_agent()
+    host.kubelet.admit(host.share())
+    assert _mode(host.state / "containers") == 0o700
+    assert _mode(host.state / "checkpoint.json") == 0o600
+    for name in ("vcore.sock", "vmemory.sock"):
+        assert _mode(host.kubelet.root / "device-plugins" / name) == 0o600
