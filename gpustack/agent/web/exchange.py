@@ -21,12 +21,18 @@ class Answer:
     body: bytes = b""
 
 
+def refused(status: int, text: str) -> Answer:
+    """Return an answer that is a line of text."""
+    return Answer(status=http.HTTPStatus(status), body=text.encode() + b"\n")
+
+
 class Exchange(http.server.BaseHTTPRequestHandler):
     """A request of which the head has been read; nothing may follow it.
 
     Attributes:
         refusal: what is wrong with it for any server; None for a request that may be answered.
-        host: its only `Host`; empty where it has none or several.
+        hosts: what its headers `Host` say.
+        needs_host: whether it must have one (RFC 9112, 3.2).
         path: without a query.
         accept: its `Accept`.
     """
@@ -43,7 +49,9 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         # Not the base's: it would read from a socket, answer, and end.
         self.rfile = io.BytesIO(head)
         self.wfile = self._written = io.BytesIO()
-        self.command = self.requestline = self.path = self.host = self.accept = ""
+        self.command = self.requestline = self.path = self.accept = ""
+        self.hosts: list[str] = []
+        self.needs_host = False
         self.refusal: Answer | None = None
         self.raw_requestline = self.rfile.readline()
         if self.END not in head:
@@ -79,14 +87,14 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         logger.debug(format, *args)
 
     def _read(self) -> None:
-        hosts = self.headers.get_all("Host", [])
-        self.host = hosts[0] if len(hosts) == 1 else ""
+        self.hosts = self.headers.get_all("Host", [])
+        self.needs_host = self.request_version == "HTTP/1.1"
         self.path = self.path.partition("?")[0]
         self.accept = ",".join(self.headers.get_all("Accept", []))
         has_body = self.headers.get("Content-Length", "0") != "0"
         if self.command not in _METHODS:
-            text = b"GET and HEAD are all that is answered\n"
-            self.refusal = Answer(status=http.HTTPStatus.METHOD_NOT_ALLOWED, body=text)
+            text = "GET and HEAD are all that is answered"
+            self.refusal = refused(http.HTTPStatus.METHOD_NOT_ALLOWED, text)
         elif has_body or "Transfer-Encoding" in self.headers:
-            text = b"no page takes a body\n"
-            self.refusal = Answer(status=http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, body=text)
+            text = "no page takes a body"
+            self.refusal = refused(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)

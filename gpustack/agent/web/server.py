@@ -19,8 +19,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
-from gpustack.agent.web.exchange import Answer, Exchange
-from gpustack.wire.http_hosts import is_known_host
+from gpustack.agent.web.exchange import Answer, Exchange, refused
+from gpustack.wire.hosts import Hosts
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +30,7 @@ _HEAD_BYTES: Final = 8192  # Prometheus sends 500, a browser with many cookies 4
 _LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
 _BACKLOG: Final = 128  # connections that the kernel keeps for us
 
-_BUSY: Final = Answer(
-    status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=b"too many clients at once; ask again\n"
-)
+_BUSY: Final = refused(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many clients at once; ask again")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ class WebServer:
     ) -> None:
         self.dropped = 0
         self._pages = pages
-        self._hosts = (address, *hosts)
+        self._hosts = Hosts((address, *hosts))
         self._bounds = bounds
         self._listener = socket.create_server((address, port), backlog=_BACKLOG)
         self._listener.setblocking(False)
@@ -183,15 +181,14 @@ class WebServer:
             self._slow.pop(client, None)
 
     async def _answer(self, exchange: Exchange) -> bytes:
-        refusal = exchange.refusal
-        if refusal is None and not is_known_host(exchange.host, self._hosts):
-            text = "this Host is none of ours; http.allowed_hosts in agent.yml lists others\n"
-            refusal = Answer(status=http.HTTPStatus.MISDIRECTED_REQUEST, body=text.encode())
+        foreign = self._hosts.refusal(exchange.hosts, required=exchange.needs_host)
+        if exchange.refusal is not None:
+            return exchange.reply(exchange.refusal)
+        if foreign is not None:
+            return exchange.reply(refused(foreign.status, foreign.text))
         page = self._pages.get(exchange.path)
-        if refusal is None and page is None:
-            refusal = Answer(status=http.HTTPStatus.NOT_FOUND, body=b"no such page\n")
-        if refusal is not None or page is None:
-            return exchange.reply(refusal)
+        if page is None:
+            return exchange.reply(refused(http.HTTPStatus.NOT_FOUND, "no such page"))
         return exchange.reply(await self._made(page, exchange.accept))
 
     async def _made(self, page: Page, accept: str) -> Answer:
@@ -207,8 +204,8 @@ class WebServer:
             async with asyncio.timeout(self._bounds.page_seconds):
                 return await asyncio.shield(making)
         except TimeoutError:
-            text = f"not made within {self._bounds.page_seconds:g} s\n"
-            return Answer(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=text.encode())
+            text = f"not made within {self._bounds.page_seconds:g} s"
+            return refused(http.HTTPStatus.SERVICE_UNAVAILABLE, text)
 
 
 async def _head(client: socket.socket) -> bytes:
@@ -232,4 +229,4 @@ def _make(page: Page, accept: str) -> Answer:
     except Exception:
         # A page must not end its connection without a status; the process goes on.
         logger.exception("page failed")
-        return Answer(status=http.HTTPStatus.INTERNAL_SERVER_ERROR, body=b"failed; see the log\n")
+        return refused(http.HTTPStatus.INTERNAL_SERVER_ERROR, "failed; see the log")
