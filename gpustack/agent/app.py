@@ -8,11 +8,12 @@ from gpustack.adapters.deviceplugin import PluginServer
 from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
-from gpustack.adapters.systemd import Notifier, watchdog_seconds
+from gpustack.adapters.systemd import Notifier
 from gpustack.agent.activity.escapes import Escapes
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import Pod, PodView
 from gpustack.agent.cluster.writes import PodWrites
+from gpustack.agent.condition import Condition
 from gpustack.agent.containers.adoption import Adoption
 from gpustack.agent.containers.allocator import Allocator
 from gpustack.agent.containers.confirmation import Confirmation
@@ -46,7 +47,6 @@ logger = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 10.0  # an API server that is away keeps the agent from starting no longer
 _RECOVERY_SECONDS = 30.0
-_BEAT_SECONDS = 1.0
 _CORE_SOCKET, _MEMORY_SOCKET = "vcore.sock", "vmemory.sock"
 
 
@@ -188,6 +188,13 @@ class Agent:
             kubelet_socket=settings.plugin_dir / "kubelet.sock",
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
+        self.condition = Condition(
+            tasks=self.tasks,
+            pods=self.pods,
+            registrar=self.registrar,
+            inventory=self.inventory,
+            asked_as=f"node {settings.node_name}, with kubeconfig {settings.kubeconfig}",
+        )
         self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
 
     def _build_activity(self) -> None:
@@ -209,26 +216,27 @@ class Agent:
             records=self.records,
             owners=self.owners,
         )
+        parts = numbers.Parts(
+            finder=self.finder,
+            pairing=self.pairing,
+            kubelet=self.kubelet,
+            runtime=self.runtime,
+            registrar=self.registrar,
+            pods=self.pods,
+            writes=self.writes,
+            records=self.records,
+            recovery=self.recovery,
+            escapes=self.escapes,
+            activity=self.activity,
+            events=self.events,
+            http_dropped=lambda: self.web.dropped,
+        )
         metrics = registry(
             inventory=self.inventory,
             records=self.records,
             usage=usage,
-            counters=numbers.counters(
-                finder=self.finder,
-                pairing=self.pairing,
-                kubelet=self.kubelet,
-                runtime=self.runtime,
-                writes=self.writes,
-                escapes=self.escapes,
-                events=self.events,
-                http_dropped=lambda: self.web.dropped,
-            ),
-            gauges=numbers.gauges(
-                registrar=self.registrar,
-                writes=self.writes,
-                records=self.records,
-                activity=self.activity,
-            ),
+            counters=numbers.counters(parts),
+            gauges=numbers.gauges(parts),
         )
         self.web = WebServer(
             address=self._settings.http_address,
@@ -238,21 +246,10 @@ class Agent:
                 registry=metrics,
                 inventory=self.inventory,
                 usage=usage,
-                unready=self.unready,
-                unwell=self.unwell,
+                unready=self.condition.unready,
+                unwell=self.condition.unwell,
             ),
         )
-
-    def unready(self) -> list[str]:
-        """Return what keeps the agent from taking work."""
-        problems = self.unwell()
-        if not self.registrar.ready:
-            problems.append("the kubelet does not watch both device plugins")
-        return problems
-
-    def unwell(self) -> list[str]:
-        """Return what only a restart may cure."""
-        return ["a thread has failed"] if self.tasks.failed else []
 
     def start(self) -> None:
         """Start every part; the plugins last, when the records agree with the world."""
@@ -274,17 +271,7 @@ class Agent:
 
     def serve(self, notifier: Notifier) -> int:
         """Tell systemd how things are until told to stop; return the exit status."""
-        pause = min(_BEAT_SECONDS, watchdog_seconds() / 3 or _BEAT_SECONDS)
-        told = False
-        while not self.tasks.stop.wait(pause):
-            notifier.watchdog()
-            if not told and self.registrar.ready:
-                node = self.inventory.node
-                notifier.ready(f"{len(node.cards)} cards, driver {node.driver}")
-                logger.info("ready cards=%d driver=%s", len(node.cards), node.driver)
-                told = True
-        notifier.stopping()
-        return 1 if self.tasks.failed else 0
+        return self.condition.tell(notifier)
 
     def close(self) -> None:
         """End every thread and connection."""

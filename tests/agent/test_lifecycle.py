@@ -270,6 +270,6 @@ def test_an_agent_that_starts_before_the_kubelet_registers_when_it_comes(host: H
     host.kubelet.stop()
     (host.kubelet.root / "device-plugins" / "kubelet.sock").unlink(missing_ok=True)
     host.start_agent(registered=False)
-    assert host.agent.unready() == ["the kubelet does not watch both device plugins"]
+    assert host.agent.condition.unready() == ["the kubelet does not watch both device plugins"]
     host.kubelet.start()
     host.kubelet.wait_for_plugins(CORE, MEMORY)

@@ -172,7 +172,7 @@ def test_a_failed_thread_stops_the_agent_with_an_error(host: Host) -> None:
     join = host.serve(Notifier(""))
     host.agent.tasks.start("defect", fail)
     assert join() == 1
-    assert host.agent.unwell() == ["a thread has failed"]
+    assert host.agent.condition.unwell() == ["a thread has failed"]
 
 
 def test_a_second_agent_on_the_same_host_does_not_start(host: Host) -> None:

@@ -19,6 +19,8 @@ Pod = Mapping[str, Any]
 _LOOK_SECONDS = 0.1  # how soon a stop is noticed
 
 
+# A watch that ends is opened anew within 5 s, and an API server restarts in less than that again.
+_LATE_SECONDS: Final = 30.0
 # Each of thousands of hosts opens its watch anew at least that often; one that died in silence
 # costs an Allocate the question that it asks the API server anyway.
 _IDLE_SECONDS: Final = 300.0
@@ -41,6 +43,7 @@ class PodView:
         client: the API server.
         node_name: whose pods.
         on_pod: called on the watch's thread with every pod that was added or changed.
+        late_seconds: how long the watch may be lost before that is a problem.
     """
 
     def __init__(
@@ -49,7 +52,9 @@ class PodView:
         client: KubeClient,
         node_name: str,
         on_pod: Callable[[Pod], None] = lambda _: None,
+        late_seconds: float = _LATE_SECONDS,
     ) -> None:
+        self._late_seconds = late_seconds
         self._client = client
         self._selector = f"spec.nodeName={node_name}"
         self._on_pod = on_pod
@@ -71,6 +76,14 @@ class PodView:
     def synced(self) -> bool:
         """Whether the whole list has been read at least once."""
         return self._watcher.synced.is_set()
+
+    @property
+    def problem(self) -> str:
+        """Why this node's pods are not known, or not any more; empty while they are."""
+        watcher = self._watcher
+        if self.synced and (not watcher.problem or watcher.age_seconds < self._late_seconds):
+            return ""
+        return watcher.problem or "the API server has not answered yet"
 
     def start(self) -> None:
         """Begin to watch."""

@@ -6,8 +6,10 @@ can be taken back. What runs without a record is taken up again from what the ru
 server know of it.
 """
 
+import functools
 import logging
 import threading
+from collections.abc import Callable
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
@@ -29,6 +31,9 @@ class Recovery:
 
     Args:
         period_seconds: how often to look when nothing happens.
+
+    Attributes:
+        failures: how often something of an ended pod could not be freed.
     """
 
     def __init__(
@@ -47,6 +52,8 @@ class Recovery:
         self._folders = folders
         self._adoption = adoption
         self._period_seconds = period_seconds
+        self.failures = 0
+        self._stuck: dict[str, str] = {}  # by UID of a pod that has ended: why something is left
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again; soon after a pod changed, and every `period_seconds`."""
@@ -65,6 +72,11 @@ class Recovery:
         """Say whether this pod's record may still come from what the world says."""
         return self._adoption.is_open(uid)
 
+    @property
+    def stuck(self) -> int:
+        """Of how many ended pods something is left that can't be freed; it is tried again."""
+        return len(self._stuck)
+
     def restore(self) -> None:
         """Adopt containers without a record, as soon as the API server was read, until all are."""
         if self.is_whole or not self._pods.synced:
@@ -79,20 +91,47 @@ class Recovery:
             return
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
         orphans = [uid for uid in self._folders.pods() if self._may_have_ended(uid)]
-        if not ended and not orphans:
+        concerned = {record.uid for record in ended}.union(orphans)
+        self._stuck = {uid: why for uid, why in self._stuck.items() if uid in concerned}
+        if not concerned:
             return
         living = self._runtime.containers()
         if living is None:
             return
+        for record in ended:
+            free = functools.partial(self._free_if_ended, record, living)
+            if not self._attempt(record.uid, free):
+                break
+        for uid in orphans:
+            self._attempt(uid, functools.partial(self._remove_orphan, uid, living))
+
+    def _attempt(self, uid: str, step: Callable[[], None]) -> bool:
+        """Do what is to be done for one pod; that it fails is said once, and stops no other.
+
+        Returns:
+            False where the API server is away: it won't answer the next question either.
+        """
         try:
-            for record in ended:
-                if self._has_ended(record, living):
-                    self._free(record)
-            for uid in orphans:
-                if self._records.get(uid) is None and not _runs(uid, living):
-                    self._folders.remove(uid)
-        except (KubeError, KubeUnavailable, CheckpointError, FolderError) as error:
+            step()
+        except KubeUnavailable as error:
             logger.warning("ended pods keep their cards for now: %s", error)
+            return False
+        except (KubeError, CheckpointError, FolderError) as error:
+            self.failures += 1
+            if self._stuck.get(uid) != str(error):
+                logger.warning("something is left of an ended pod pod_uid=%s: %s", uid, error)
+            self._stuck[uid] = str(error)
+        else:
+            self._stuck.pop(uid, None)
+        return True
+
+    def _free_if_ended(self, record: PodRecord, living: tuple[RuntimeContainer, ...]) -> None:
+        if self._has_ended(record, living):
+            self._free(record)
+
+    def _remove_orphan(self, uid: str, living: tuple[RuntimeContainer, ...]) -> None:
+        if self._records.get(uid) is None and not _runs(uid, living):
+            self._folders.remove(uid)
 
     def _may_have_ended(self, uid: str) -> bool:
         pod = self._pods.get(uid)

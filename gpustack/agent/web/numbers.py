@@ -1,15 +1,18 @@
 """The numbers that the agent's parts keep of themselves, as metrics."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpustack.adapters.kube import EventRecorder
 from gpustack.agent.activity.escapes import Escapes
 from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.finder import Finder
 from gpustack.agent.containers.pairing import Pairing
 from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.web.metrics import Number
@@ -30,6 +33,7 @@ _MEANINGS: Final = {
     "gpustack_unhooked_containers": (
         "Containers with a share of which a process used its card without the hook."
     ),
+    "gpustack_cleanup_failures": "Failed attempts to free what an ended pod has left.",
     "gpustack_foreign_limits": (
         "Containers with a share of which a process didn't map its limits and ledger."
     ),
@@ -38,6 +42,8 @@ _MEANINGS: Final = {
     "gpustack_http_dropped": (
         "Connections to this server that were closed before their answer: too slow, or too many."
     ),
+    "gpustack_pods_not_cleaned_up": "Ended pods of which something is left that can't be freed.",
+    "gpustack_pods_watched": "1 while the API server shows the pods of this node.",
     "gpustack_registered": "1 while the kubelet watches both device plugins.",
     "gpustack_pod_writes_pending": "Pods whose annotations wait to be written.",
     "gpustack_pods_holding_cards": "Pods with a record.",
@@ -47,45 +53,55 @@ _MEANINGS: Final = {
 }
 
 
-def counters(
-    *,
-    finder: Finder,
-    pairing: Pairing,
-    kubelet: KubeletView,
-    runtime: RuntimeView,
-    writes: PodWrites,
-    escapes: Escapes,
-    events: EventRecorder,
-    http_dropped: Callable[[], int],
-) -> tuple[Number, ...]:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Those of the agent that keep numbers."""
+
+    finder: Finder
+    pairing: Pairing
+    kubelet: KubeletView
+    runtime: RuntimeView
+    registrar: Registrar
+    pods: PodView
+    writes: PodWrites
+    records: Records
+    recovery: Recovery
+    escapes: Escapes
+    activity: ActivitySampler
+    events: EventRecorder
+    http_dropped: Callable[[], int]
+
+
+def counters(parts: Parts) -> tuple[Number, ...]:
     """Return what only grows; `_total` is added to the names in the output."""
     return _numbers(
         {
-            "gpustack_identity_guesses": lambda: finder.guesses,
-            "gpustack_identity_ambiguities": lambda: finder.ambiguities,
-            "gpustack_pairing_mismatches": lambda: pairing.mismatches,
-            "gpustack_kubelet_failures": lambda: kubelet.failures,
-            "gpustack_runtime_failures": lambda: runtime.failures,
-            "gpustack_pod_writes_dropped": lambda: writes.dropped,
-            "gpustack_unhooked_containers": lambda: escapes.unhooked,
-            "gpustack_foreign_limits": lambda: escapes.foreign,
-            "gpustack_damaged_ledgers": lambda: escapes.damaged,
-            "gpustack_events_dropped": lambda: events.dropped,
-            "gpustack_http_dropped": http_dropped,
+            "gpustack_identity_guesses": lambda: parts.finder.guesses,
+            "gpustack_identity_ambiguities": lambda: parts.finder.ambiguities,
+            "gpustack_pairing_mismatches": lambda: parts.pairing.mismatches,
+            "gpustack_kubelet_failures": lambda: parts.kubelet.failures,
+            "gpustack_runtime_failures": lambda: parts.runtime.failures,
+            "gpustack_pod_writes_dropped": lambda: parts.writes.dropped,
+            "gpustack_unhooked_containers": lambda: parts.escapes.unhooked,
+            "gpustack_foreign_limits": lambda: parts.escapes.foreign,
+            "gpustack_damaged_ledgers": lambda: parts.escapes.damaged,
+            "gpustack_cleanup_failures": lambda: parts.recovery.failures,
+            "gpustack_events_dropped": lambda: parts.events.dropped,
+            "gpustack_http_dropped": parts.http_dropped,
         }
     )
 
 
-def gauges(
-    *, registrar: Registrar, writes: PodWrites, records: Records, activity: ActivitySampler
-) -> tuple[Number, ...]:
+def gauges(parts: Parts) -> tuple[Number, ...]:
     """Return what goes up and down."""
     return _numbers(
         {
-            "gpustack_registered": lambda: float(registrar.ready),
-            "gpustack_pod_writes_pending": lambda: writes.pending,
-            "gpustack_pods_holding_cards": lambda: float(len(records.all())),
-            "gpustack_unaccounted_memory_bytes": lambda: activity.unaccounted_bytes,
+            "gpustack_registered": lambda: float(parts.registrar.ready),
+            "gpustack_pods_watched": lambda: float(not parts.pods.problem),
+            "gpustack_pod_writes_pending": lambda: parts.writes.pending,
+            "gpustack_pods_holding_cards": lambda: float(len(parts.records.all())),
+            "gpustack_pods_not_cleaned_up": lambda: parts.recovery.stuck,
+            "gpustack_unaccounted_memory_bytes": lambda: parts.activity.unaccounted_bytes,
         }
     )
 

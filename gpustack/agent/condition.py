@@ -1,0 +1,78 @@
+"""Whether the agent can do its work, for `/readyz`, for systemd and for the log.
+
+A node's agent works for the kubelet, so systemd hears READY as soon as the kubelet watches both
+plugins. An API server that is away doesn't keep it from serving what its checkpoint says; that is
+no good state all the same: until the node's pods are known, nobody else's decision is.
+"""
+
+import logging
+from typing import Final
+
+from gpustack.adapters.systemd import Notifier, watchdog_seconds
+from gpustack.agent.cluster.pods import PodView
+from gpustack.agent.kubelet.registrar import Registrar
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.tasks import Tasks
+
+logger = logging.getLogger(__name__)
+
+_BEAT_SECONDS: Final = 1.0
+
+
+class Condition:
+    """What is wrong, and telling it.
+
+    Args:
+        asked_as: with which identity the API server is asked for which node, for people.
+    """
+
+    def __init__(
+        self,
+        *,
+        tasks: Tasks,
+        pods: PodView,
+        registrar: Registrar,
+        inventory: CardInventory,
+        asked_as: str,
+    ) -> None:
+        self._tasks = tasks
+        self._pods = pods
+        self._registrar = registrar
+        self._inventory = inventory
+        self._asked_as = asked_as
+
+    def unready(self) -> list[str]:
+        """Return what keeps the agent from taking work."""
+        problems = self.unwell()
+        if self._pods.problem:
+            problems.append(f"this node's pods are not known: {self._pods.problem}")
+            problems[-1] += f" (asked as {self._asked_as})"
+        if not self._registrar.ready:
+            problems.append("the kubelet does not watch both device plugins")
+        return problems
+
+    def unwell(self) -> list[str]:
+        """Return what only a restart may cure."""
+        return ["a thread has failed"] if self._tasks.failed else []
+
+    def tell(self, notifier: Notifier) -> int:
+        """Tell systemd how things are until the agent stops; return the exit status."""
+        pause = min(_BEAT_SECONDS, watchdog_seconds() / 3 or _BEAT_SECONDS)
+        started = was_ready = False
+        told = ""
+        while not self._tasks.stop.wait(pause):
+            notifier.watchdog()
+            node, problems = self._inventory.node, self.unready()
+            status = "; ".join(problems) or f"{len(node.cards)} cards, driver {node.driver}"
+            if not started and self._registrar.ready:
+                started = True
+                notifier.ready(status)
+            elif status != told:
+                notifier.status(status)
+            if problems and (was_ready or not told):
+                logger.warning("not ready: %s", status)
+            elif not problems and not was_ready:
+                logger.info("ready: %s", status)
+            told, was_ready = status, not problems
+        notifier.stopping()
+        return 1 if self._tasks.failed else 0

@@ -1,0 +1,98 @@
+"""When the agent is ready, and what an operator reads when it isn't."""
+
+import http.client
+import pathlib
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gpustack.adapters.kube import KubeClient
+from gpustack.adapters.systemd import Notifier
+from gpustack.agent import app
+from gpustack.agent.cluster.pods import PodView
+from tests.agent.host import NODE, Host
+from tests.fakes.kube_api import FakeKubeApi
+
+_SECONDS = 10.0  # how long anything may take before a test counts as hung
+_ALWAYS = 10**6
+
+
+def _ask(host: Host, path: str) -> tuple[int, str]:
+    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.port, timeout=_SECONDS)
+    try:
+        asker.request("GET", path)
+        answer = asker.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        asker.close()
+
+
+def test_an_agent_that_may_not_list_its_pods_is_not_ready(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_SYNC_SECONDS", 0.1)
+    refused = host.api.faults.fail("GET", "/pods", status=403, reason="Forbidden", times=_ALWAYS)
+    host.start_agent()
+    host.wait_until(lambda: host.agent.registrar.ready)
+    status, text = _ask(host, "/readyz")
+    assert status == 503
+    assert "API server answered 403 Forbidden" in text
+    assert f"asked as node {NODE}, with kubeconfig {host.root / 'kubeconfig'}" in text
+    assert "\ngpustack_pods_watched 0.0\n" in _ask(host, "/metrics")[1]
+    assert _ask(host, "/healthz")[0] == 200, "no restart cures it"
+    refused.times = 0
+    host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
+    assert "\ngpustack_pods_watched 1.0\n" in _ask(host, "/metrics")[1]
+
+
+def test_systemd_hears_ready_without_an_api_server_and_why_that_is_bad(
+    host: Host, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_SYNC_SECONDS", 0.1)
+    refused = host.api.faults.fail("GET", "/pods", status=403, reason="Forbidden", times=_ALWAYS)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(_SECONDS)
+        host.start_agent()
+        join = host.serve(Notifier(str(tmp_path / "notify")))
+
+        def hear(start: str) -> str:
+            while not (said := listener.recv(4096).decode()).startswith(start):
+                pass
+            return said
+
+        assert "STATUS=this node's pods are not known: " in hear("READY=1")
+        refused.times = 0
+        host.wait_until(lambda: not host.agent.pods.problem)
+        assert hear("STATUS=2") == "STATUS=2 cards, driver 535.261.03"
+        host.agent.tasks.stop.set()
+        assert join() == 0
+
+
+def test_a_watch_that_is_lost_for_long_is_a_problem(tmp_path: pathlib.Path) -> None:
+    with FakeKubeApi() as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        views = [PodView(client=client, node_name=NODE, late_seconds=late) for late in (0.0, 60.0)]
+        strict, patient = views
+        assert strict.problem == "the API server has not answered yet"
+        for view in views:
+            view.start()
+            assert view.wait_for_sync(_SECONDS)
+        assert [view.problem for view in views] == ["", ""]
+        lost = api.faults.fail("GET", "/pods", status=503, times=_ALWAYS)
+        api.drop_connections()
+        _wait_until(lambda: "503" in strict.problem)
+        assert patient.problem == ""
+        lost.times = 0
+        _wait_until(lambda: not strict.problem)
+        for view in views:
+            view.stop()
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
