@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 from typing import Any
 
@@ -57,9 +58,22 @@ class CheckpointFile:
             raise CheckpointError(f"{self.path}: {error}") from error
 
     def set_aside(self) -> pathlib.Path:
-        """Move a broken document out of the way and return its new path."""
+        """Move a broken document, or what is in its place, out of the way; return its new path.
+
+        What was moved there before is removed.
+
+        Raises:
+            CheckpointError: the disk refused.
+        """
         aside = self.path.with_name(self.path.name + ".broken")
-        self.path.replace(aside)
+        try:
+            if aside.is_dir() and not aside.is_symlink():
+                shutil.rmtree(aside)
+            else:
+                aside.unlink(missing_ok=True)
+            self.path.replace(aside)
+        except OSError as error:
+            raise CheckpointError(f"{self.path}: can't be moved away: {error}") from error
         return aside
 
     def _replace(self, content: bytes) -> None:

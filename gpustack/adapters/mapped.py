@@ -9,6 +9,7 @@ raise SIGBUS in the agent.
 import fcntl
 import os
 import pathlib
+import shutil
 import struct
 from collections.abc import Sequence
 
@@ -122,6 +123,7 @@ def _is_locked(fd: int, offset: int) -> bool:
 
 def _create(path: pathlib.Path, data: bytes, *, size_bytes: int, mode: int) -> None:
     temporary = path.with_name(f".{path.name}.new")
+    _remove_folder(temporary)
     temporary.unlink(missing_ok=True)
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -130,7 +132,14 @@ def _create(path: pathlib.Path, data: bytes, *, size_bytes: int, mode: int) -> N
         _write_all(fd, data, 0)
     finally:
         os.close(fd)
+    _remove_folder(path)
     temporary.rename(path)
+
+
+def _remove_folder(path: pathlib.Path) -> None:
+    """Remove a folder in a file's place: a runtime makes one where it finds nothing to mount."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
 
 
 def _publish(path: pathlib.Path, magic: bytes, body: bytes) -> None:

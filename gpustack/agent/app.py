@@ -104,7 +104,9 @@ class Agent:
         )
         self.runtime = RuntimeView(self.cri)
         self.folders = ContainerFolders(
-            settings.state_dir / "containers", context_bytes=settings.context_bytes
+            settings.state_dir / "containers",
+            context_bytes=settings.context_bytes,
+            may_run=self.runtime.may_run,
         )
         self.recovery = Recovery(
             pods=self.pods,

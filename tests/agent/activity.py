@@ -72,7 +72,9 @@ class Stage:
         self.cri = cri
         self._client = client
         self.records = Records(CheckpointFile(root / "c.json", version=CHECKPOINT_VERSION))
-        self.folders = ContainerFolders(root / "containers", context_bytes=64 << 20)
+        self.folders = ContainerFolders(
+            root / "containers", context_bytes=64 << 20, may_run=RuntimeView(client).may_run
+        )
         self._locks = locks
         self._ledgers: dict[str, int] = {}
         self._names: dict[str, str] = {}  # by the container's ID

@@ -181,7 +181,9 @@ class Host:
         self.card = card
         self.root = root
         self.context_bytes = context_bytes
-        self.folders = ContainerFolders(root / "containers", context_bytes=context_bytes)
+        self.folders = ContainerFolders(
+            root / "containers", context_bytes=context_bytes, may_run=lambda _uid, _name: True
+        )
         self.placements: dict[str, ContainerPlacement] = {}
         self.containers: dict[str, Container] = {}
         self._walls = walls

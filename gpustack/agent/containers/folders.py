@@ -5,10 +5,13 @@ all to write. The files are mounted one by one, so they are made once and from t
 place: a mounted file doesn't follow a rename. What is left of a pod goes when the pod does.
 """
 
+import functools
 import logging
 import pathlib
 import shutil
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from gpustack.adapters import mapped
 from gpustack.model.errors import GpustackError
@@ -22,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 _FULL_PERCENT = 100
 
+_T = TypeVar("_T")
+
 
 class FolderError(GpustackError):
     """A container's files can't be written."""
@@ -33,14 +38,17 @@ class ContainerFolders:
     Args:
         root: where they lie; made when missing.
         context_bytes: what one CUDA context takes on this host's cards, until measured.
+        may_run: says of a pod's UID and a container's name whether it may run at the moment.
     """
 
-    def __init__(self, root: pathlib.Path, *, context_bytes: int) -> None:
+    def __init__(
+        self, root: pathlib.Path, *, context_bytes: int, may_run: Callable[[str, str], bool]
+    ) -> None:
         self._root = root
         self._context_bytes = context_bytes
+        self._may_run = may_run
         self._lock = threading.Lock()  # a limits file has one writer at a time
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        root.chmod(0o700)  # an earlier version let everybody in
+        self._make_root()
 
     def path(self, pod_uid: str, container: str) -> pathlib.Path:
         """Return a container's folder, whether it exists or not."""
@@ -51,17 +59,31 @@ class ContainerFolders:
     ) -> pathlib.Path:
         """Make or refresh a share's three files and return their folder.
 
-        A ledger that exists is kept: processes of this container may be alive and charged in it.
+        What exists and can be read is kept: processes of this container may be alive and charged in
+        its ledger. What can't be read, after a power cut for instance, is made anew while nothing
+        of the container runs; what runs goes on with the file that it has mapped.
 
         Raises:
-            FolderError: the disk refused, or a file there isn't ours.
+            FolderError: the disk refused, or the limits of a container that runs can't be read.
         """
         folder = self.path(pod_uid, placement.name)
+        limits = self._limits(placement, burst_percent)
+        cards = tuple(CardActivity(uuid=uuid) for uuid in placement.uuids)
+        activity = Activity(sampled_ns=0, cards=cards)
         try:
             with self._lock:
+                self._make_root()
                 folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-                self._write_limits(folder / "limits", self._limits(placement, burst_percent))
-                _write_once(folder, placement)
+                idle = functools.cache(lambda: not self._may_run(pod_uid, placement.name))
+                before = _read(mapped.read_limits, folder / "limits", idle)
+                if before is None:
+                    mapped.create_limits(folder / "limits", limits)
+                elif before != limits:
+                    mapped.publish_limits(folder / "limits", limits)
+                if _is_missing(mapped.read_activity, folder / "activity", idle):
+                    mapped.create_activity(folder / "activity", activity)
+                if _is_missing(mapped.read_ledger, folder / "ledger", idle):
+                    mapped.create_ledger(folder / "ledger", placement.uuids)
         except (OSError, LayoutError) as error:
             raise FolderError(f"{folder}: {error}") from error
         return folder
@@ -90,7 +112,12 @@ class ContainerFolders:
 
     def pods(self) -> frozenset[str]:
         """Return the UIDs of the pods that have a folder."""
+        self._make_root()
         return frozenset(entry.name for entry in self._root.iterdir() if entry.is_dir())
+
+    def _make_root(self) -> None:
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._root.chmod(0o700)  # an earlier version let everybody in
 
     def _limits(self, placement: ContainerPlacement, burst_percent: int | None) -> Limits:
         burst = min(_FULL_PERCENT, max(placement.cores, burst_percent or 0))
@@ -107,17 +134,33 @@ class ContainerFolders:
             )
         )
 
-    def _write_limits(self, path: pathlib.Path, limits: Limits) -> None:
-        try:
-            if mapped.read_limits(path) != limits:
-                mapped.publish_limits(path, limits)
-        except FileNotFoundError:
-            mapped.create_limits(path, limits)
+
+def _read(
+    read: Callable[[pathlib.Path], _T], path: pathlib.Path, idle: Callable[[], bool]
+) -> _T | None:
+    """Return what a file says; None for one that has to be made, as nobody uses it.
+
+    Raises:
+        FolderError: it can't be read, and its container may run.
+    """
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, LayoutError) as error:
+        if not idle():
+            text = f"{path}: {error}; it is made anew once nothing of the container runs"
+            raise FolderError(text) from error
+        logger.warning("made anew, as it can't be read path=%s: %s", path, error)
+        return None
 
 
-def _write_once(folder: pathlib.Path, placement: ContainerPlacement) -> None:
-    if not (folder / "activity").exists():
-        cards = tuple(CardActivity(uuid=uuid) for uuid in placement.uuids)
-        mapped.create_activity(folder / "activity", Activity(sampled_ns=0, cards=cards))
-    if not (folder / "ledger").exists():
-        mapped.create_ledger(folder / "ledger", placement.uuids)
+def _is_missing(
+    read: Callable[[pathlib.Path], object], path: pathlib.Path, idle: Callable[[], bool]
+) -> bool:
+    """Say whether a file has to be made; one that a running container has damaged is left to it."""
+    try:
+        return _read(read, path, idle) is None
+    except FolderError as error:
+        logger.debug("left as it is: %s", error)  # the one who wrote over it is told in an Event
+        return False

@@ -122,6 +122,13 @@ class RuntimeView:
             return None
         return tuple(each for each in found if each.running or each.created)
 
+    def may_run(self, pod_uid: str, container: str) -> bool:
+        """Say whether a container runs, or may for all we know."""
+        living = self.containers()
+        return living is None or any(
+            each.running and (each.pod_uid, each.name) == (pod_uid, container) for each in living
+        )
+
 
 def running_names(pod: Pod, living: tuple[RuntimeContainer, ...] | None) -> frozenset[str]:
     """Return the names of a pod's living containers; without the runtime, as its status says.
