@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 
 import pytest
 
@@ -114,3 +115,41 @@ def test_what_a_killed_builder_left_is_cleared_away(tmp_path: pathlib.Path) -> N
     libraries = find_libraries(VERSION, _plain(tmp_path / "lib", "libcuda", "libnvidia-ml"))
     driver_volume.build(root=tmp_path / "driver", version=VERSION, libraries=libraries, binaries=[])
     assert [entry.name for entry in (tmp_path / "driver").iterdir()] == [VERSION]
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100_000)], ids=["empty", "zeroed"])
+def test_a_volume_that_a_power_cut_emptied_is_built_again(
+    tmp_path: pathlib.Path, content: bytes
+) -> None:
+    (tmp_path / "lib").mkdir()
+    libraries = find_libraries(VERSION, _plain(tmp_path / "lib", "libcuda", "libnvidia-ml"))
+    root = tmp_path / "driver"
+    volume = driver_volume.build(root=root, version=VERSION, libraries=libraries, binaries=[])
+    for _ in range(2):
+        file = volume / "lib64" / f"libcuda.so.{VERSION}"
+        file.unlink()
+        file.write_bytes(content)
+        with file.open("rb") as mapped:
+            driver_volume.build(root=root, version=VERSION, libraries=libraries, binaries=[])
+            assert mapped.read() == content, "who has it open goes on with it"
+        assert file.read_text() == f"libcuda {VERSION}"
+    names = {entry.name for entry in root.iterdir()}
+    assert names == {VERSION, f".{VERSION}.damaged"}
+
+
+@pytest.mark.parametrize("lost", ["bin", "lib64", f"lib64/libcuda.so.{VERSION}", ""])
+def test_a_volume_of_which_something_is_lost_is_built_again(
+    tmp_path: pathlib.Path, lost: str
+) -> None:
+    (tmp_path / "lib").mkdir()
+    libraries = find_libraries(VERSION, _plain(tmp_path / "lib", "libcuda", "libnvidia-ml"))
+    root = tmp_path / "driver"
+    volume = driver_volume.build(root=root, version=VERSION, libraries=libraries, binaries=[])
+    for _ in range(2):
+        shutil.move(volume / lost, tmp_path / "lost")
+        if not lost:
+            volume.touch()  # a file in the folder's place
+        driver_volume.build(root=root, version=VERSION, libraries=libraries, binaries=[])
+        assert (volume / "lib64" / "libcuda.so.1").read_text() == f"libcuda {VERSION}"
+        assert (volume / "bin").is_dir()
+        shutil.rmtree(tmp_path / "lost", ignore_errors=True)

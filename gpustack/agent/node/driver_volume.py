@@ -2,7 +2,7 @@
 
 One folder a driver version, built aside and renamed into place, and never touched again: running
 containers keep the files they have mapped, whatever is installed meanwhile. Files are hard links
-where the file system allows it, else copies.
+where the file system allows it, else copies. One that a power cut has emptied is built again.
 """
 
 import logging
@@ -11,10 +11,13 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Sequence
+from typing import Final
 
 from gpustack.agent.node.driver_files import DriverFilesError, Library
 
 logger = logging.getLogger(__name__)
+
+_HEADER_BYTES: Final = 4096  # a block of most file systems; what libraries begin with is in it
 
 
 def build(
@@ -24,26 +27,47 @@ def build(
     libraries: Sequence[Library],
     binaries: Sequence[pathlib.Path],
 ) -> pathlib.Path:
-    """Return the volume of one driver version, built now unless it is there already.
+    """Return the volume of one driver version, built now unless it is there and whole.
 
     Raises:
         DriverFilesError: the files can't be linked or copied.
     """
     volume = root / version
-    if volume.is_dir():
-        return volume
     try:
+        if volume.exists() and _is_whole(volume):
+            return volume
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         for left in root.glob(f".{version}.*"):
-            shutil.rmtree(left)  # a builder that was killed
+            _remove(left)  # a builder that was killed
         building = pathlib.Path(tempfile.mkdtemp(dir=root, prefix=f".{version}."))
         building.chmod(0o755)
         _fill(building, libraries, binaries)
+        for folder in (building / "bin", building / "lib64", building):
+            _sync(folder)
+        if volume.exists():
+            # Moved, not removed: somebody may have its other files mapped.
+            volume.rename(root / f".{version}.damaged")
         building.rename(volume)
+        _sync(root)
     except OSError as error:
         raise DriverFilesError(f"{volume}: {error}") from error
     logger.info("driver volume built path=%s libraries=%d", volume, len(libraries))
     return volume
+
+
+def _is_whole(volume: pathlib.Path) -> bool:
+    """Look for what a power cut leaves of files that had not reached the disk: zeros or nothing."""
+    try:
+        for folder in (volume / "bin", volume / "lib64"):
+            for file in folder.iterdir():
+                with file.open("rb") as source:
+                    if not any(source.read(_HEADER_BYTES)):
+                        logger.error("driver volume is damaged file=%s: no content", file)
+                        return False
+    except OSError as error:
+        logger.error("driver volume is damaged: %s", error)
+        return False
+    return True
 
 
 def _fill(
@@ -72,3 +96,20 @@ def _take(source: pathlib.Path, target: pathlib.Path) -> None:
     except OSError:
         # Another file system, or one without hard links.
         shutil.copy2(source, target)
+        _sync(target)
+
+
+def _remove(path: pathlib.Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _sync(path: pathlib.Path) -> None:
+    """Have a file or a folder survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
