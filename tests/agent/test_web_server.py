@@ -92,14 +92,36 @@ def test_the_slowest_client_makes_room_for_a_new_one() -> None:
         assert b"0.1" in _read(younger)
 
 
-def test_whoever_comes_beyond_is_told_so_at_once() -> None:
+def test_whoever_comes_while_all_are_busy_waits_for_the_next_place() -> None:
     gate = threading.Event()
-    pages: dict[str, Page] = {"/slow": lambda _: Answer(body=str(gate.wait(_SECONDS)).encode())}
-    with _serving(pages, bounds=Bounds(connections=2)) as server:
+    pages = {
+        "/slow": lambda _: Answer(body=str(gate.wait(_SECONDS)).encode()),
+        "/version": _text(b"0.1"),
+    }
+    with _serving(pages, bounds=Bounds(connections=2, patience_seconds=60)) as server:
         asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(2)]
-        _wait_until(lambda: _status(server) == http.HTTPStatus.SERVICE_UNAVAILABLE)
+        beyond = _connect(server, _HEAD)
+        beyond.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            beyond.recv(1)
         gate.set()
+        assert b"0.1" in _read(beyond)
         assert all(b"True" in _read(client) for client in asked)
+        assert server.dropped == 0
+
+
+def test_who_waits_for_a_page_that_hangs_makes_room() -> None:
+    gate = threading.Event()
+    pages = {
+        "/slow": lambda _: Answer(body=str(gate.wait(_SECONDS)).encode()),
+        "/version": _text(b"0.1"),
+    }
+    with _serving(pages, bounds=Bounds(connections=2, patience_seconds=0.1)) as server:
+        asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(2)]
+        assert _status(server) == http.HTTPStatus.OK
+        gate.set()
+        assert _read(asked[0]) == b""
+        assert b"True" in _read(asked[1])
 
 
 def test_a_page_that_hangs_keeps_no_other_waiting() -> None:

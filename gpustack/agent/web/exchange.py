@@ -63,11 +63,6 @@ class Exchange(http.server.BaseHTTPRequestHandler):
             self.send_error(http.HTTPStatus.BAD_REQUEST)
         self._is_over = bool(self._written.getvalue())
 
-    @classmethod
-    def unread(cls, answer: Answer) -> bytes:
-        """Return a response for a client whose request nobody reads."""
-        return cls(b"GET / HTTP/1.0" + cls.END).reply(answer)
-
     def reply(self, answer: Answer | None) -> bytes:
         """Return the response as bytes; to what is no request at all, the parser's own."""
         if not self._is_over and answer is not None:

@@ -3,8 +3,8 @@
 Everybody on the host reaches it, and it is part of a daemon that runs as root. So a client costs
 one of few descriptors, for seconds, and no thread: one loop gathers the heads of requests and sends
 the answers. Each page has one thread, and is made once for all who ask for it meanwhile. Where
-connections run out, the client that has let us wait longest makes room: who asks without delay is
-answered, however many others don't.
+connections run out, the client that has let us wait longest makes room, so that who asks without
+delay is answered, however many others don't; and while all are busy with us, the next one waits.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import http
 import logging
 import socket
@@ -30,8 +31,6 @@ _HEAD_BYTES: Final = 8192  # Prometheus sends 500, a browser with many cookies 4
 _LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
 _BACKLOG: Final = 128  # connections that the kernel keeps for us
 
-_BUSY: Final = refused(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many clients at once; ask again")
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
@@ -41,12 +40,15 @@ class Bounds:
         connections: at once. Two Prometheus servers, probes and a few people take less than ten.
         head_seconds: from the connection to the end of the request's head, in total.
         page_seconds: how long a client waits for its page: Prometheus's own default (10 s).
+        patience_seconds: a client that waits longer for its page makes room, too: one page that
+            hangs must not keep the others, and one that takes its time must be answered.
         send_seconds: how long a client may take to accept the answer, in total.
     """
 
     connections: int = 32
     head_seconds: float = 5.0
     page_seconds: float = 10.0
+    patience_seconds: float = 1.0
     send_seconds: float = 5.0
 
 
@@ -123,23 +125,28 @@ class WebServer:
                 self._make_room()
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
-            self._take(client)
+            try:
+                await self._wait_for_room()
+            except asyncio.CancelledError:
+                client.close()
+                raise
+            client.setblocking(False)
+            task = loop.create_task(self._converse(client))
+            self._clients[client] = task
+            task.add_done_callback(functools.partial(self._leave, client))
             # What the client has sent with its connection is read before the next one may push it
             # out.
             await asyncio.sleep(0)
 
-    def _take(self, client: socket.socket) -> None:
-        client.setblocking(False)
-        if len(self._clients) >= self._bounds.connections and not self._make_room():
-            self.dropped += 1
-            with client, contextlib.suppress(OSError):
-                client.send(Exchange.unread(_BUSY))
-            return
-        task = asyncio.get_running_loop().create_task(self._converse(client))
-        self._clients[client] = task
-        task.add_done_callback(lambda _: self._leave(client))
+    async def _wait_for_room(self) -> None:
+        while len(self._clients) >= self._bounds.connections and not self._make_room():
+            await asyncio.wait(
+                self._clients.values(),
+                timeout=_LOOK_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
 
-    def _leave(self, client: socket.socket) -> None:
+    def _leave(self, client: socket.socket, _: asyncio.Task[None]) -> None:
         self._clients.pop(client, None)
         client.close()  # here, because a task that is cancelled before it begins runs nothing
 
@@ -157,7 +164,8 @@ class WebServer:
         try:
             async with self._wait_for(client, self._bounds.head_seconds):
                 head = await _head(client)
-            answer = await self._answer(Exchange(head))
+            async with self._wait_for(client, None, self._bounds.patience_seconds):
+                answer = await self._answer(Exchange(head))
             async with self._wait_for(client, self._bounds.send_seconds):
                 await loop.sock_sendall(client, answer)
         except TimeoutError:
@@ -167,17 +175,21 @@ class WebServer:
             logger.debug("client is gone: %s", error)
 
     @contextlib.asynccontextmanager
-    async def _wait_for(self, client: socket.socket, seconds: float) -> AsyncIterator[None]:
-        """Do what takes as long as the client likes; it may have to make room for another one.
+    async def _wait_for(
+        self, client: socket.socket, seconds: float | None, patience_seconds: float = 0.0
+    ) -> AsyncIterator[None]:
+        """Do a step that takes its time; after `patience_seconds` the client may make room.
 
         Raises:
             TimeoutError: it took longer than `seconds`.
         """
-        self._slow[client] = None
+        loop = asyncio.get_running_loop()
+        slow = loop.call_later(patience_seconds, self._slow.setdefault, client, None)
         try:
             async with asyncio.timeout(seconds):
                 yield
         finally:
+            slow.cancel()
             self._slow.pop(client, None)
 
     async def _answer(self, exchange: Exchange) -> bytes:
