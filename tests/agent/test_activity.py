@@ -1,13 +1,15 @@
 """What the agent tells hooks about their cards, and what it reports."""
 
 import pathlib
+import shutil
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.agent.activity import bursts
+from gpustack.agent.activity import bursts, shares
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
 from gpustack.wire.ledger import CardUse, LedgerReading
@@ -224,6 +226,34 @@ def test_no_file_name_makes_up_a_line_of_maps(stage: Stage, end: str) -> None:
     maps.write_text(forged, newline="")
     stage.sampler.look()
     assert [each.reason for each in stage.events] == ["UnhookedProcess"]
+
+
+def test_long_maps_take_no_memory_and_are_read_so_far(stage: Stage) -> None:
+    container = stage.share("one")
+    pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
+    maps = stage.proc / str(pid) / "maps"
+    ours = maps.read_bytes()
+    line = b"400000-401000 r-xp 0 00:00 3 /tmp/" + b"x" * 4000 + b"\n"
+    maps.write_bytes(line * 4000 + ours)  # 16 MB
+    tracemalloc.start()
+    stage.sampler.look()
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 4 * MIB
+    assert not stage.events
+    maps.write_bytes(line * 5000 + ours)
+    stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
+
+
+def test_a_folder_that_is_lost_within_a_look_does_not_end_it(stage: Stage) -> None:
+    pid = stage.process(stage.share("one"), memory_bytes=MIB)
+    (share,) = shares.read(stage.records, stage.folders)
+    shutil.rmtree(share.folder)
+    share.folder.touch()
+    for _ in range(2):
+        stage.escapes.look_at(share, (pid,))
+    assert not stage.events, "what there is none of, nobody can map"
 
 
 def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:

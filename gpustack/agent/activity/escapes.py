@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 _HOOK: Final = "libvcuda.so"
 _LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), each of which may be escaped
 _OWN_FILES: Final = ("limits", "ledger")
+_ENDINGS: Final = tuple(f"/{name}".encode() for name in (_HOOK, *_OWN_FILES))
+# The kernel lets a process have 65 530 mappings (vm.max_map_count), of 75 bytes without a name.
+_MAPS_BYTES: Final = 16 << 20
 
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
@@ -76,8 +79,7 @@ class Escapes:
         before = self._seen.pop(share.owner, _NOTHING)
         reported = before.reported.intersection(pids)
         fresh = {pid: self._mapped(pid) for pid in pids if pid not in reported}
-        # A process that has ended or is just ending has no maps.
-        maps = {pid: files for pid, files in fresh.items() if files}
+        maps = {pid: files for pid, files in fresh.items() if files is not None}
         if not maps and not reported:
             return
         hooks = _files(self._hooks.glob(f"*/{_HOOK}"))
@@ -148,19 +150,27 @@ class Escapes:
             )
         )
 
-    def _mapped(self, pid: int) -> frozenset[tuple[int, str]]:
-        """Return what a process maps, by inode and name: a name alone proves nothing."""
+    def _mapped(self, pid: int) -> frozenset[tuple[int, str]] | None:
+        """Return which of our names a process maps, with the inode: a name alone proves nothing.
+
+        None for a process that has ended. A tenant chooses how long the list is: it is read line
+        by line, and no further than `_MAPS_BYTES`.
+        """
+        found: set[tuple[int, str]] = set()
+        size_bytes = 0
         try:
-            maps = (self._proc / str(pid) / "maps").read_bytes()
+            with (self._proc / str(pid) / "maps").open("rb") as maps:
+                # The kernel escapes line feeds in names, and nothing else that may end a line.
+                for line in maps:
+                    size_bytes += len(line)
+                    if size_bytes > _MAPS_BYTES:
+                        break
+                    if line.rstrip(b"\n").endswith(_ENDINGS):
+                        field = line.split(maxsplit=5)
+                        found.add((int(field[4]), os.fsdecode(field[5]).rpartition("/")[2].strip()))
         except OSError:
-            return frozenset()  # it has ended
-        # The kernel escapes line feeds in names; whatever else ends a line of text, it does not.
-        lines = (line.split(maxsplit=5) for line in maps.split(b"\n"))
-        return frozenset(
-            (int(line[4]), os.fsdecode(line[5].rpartition(b"/")[2]))
-            for line in lines
-            if len(line) == 6
-        )
+            return None
+        return frozenset(found) if size_bytes else None
 
     def _names(self, pids: Iterable[int]) -> str:
         return ", ".join(f"{self._name(pid)} (host PID {pid})" for pid in sorted(pids))
@@ -174,9 +184,9 @@ class Escapes:
 
 
 def _files(paths: Iterable[pathlib.Path]) -> frozenset[tuple[int, str]]:
-    """Return files as maps name them, without those that are gone."""
+    """Return files as maps name them, without those that aren't there."""
     found = set()
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             found.add((path.stat().st_ino, path.name))
     return frozenset(found)
