@@ -16,14 +16,13 @@ from typing import Any
 import grpc
 
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
-from gpustack.adapters.podresources import podresources_pb2 as resources_pb
 from tests.fakes.kubelet_plugin import AdmissionError, Plugin
+from tests.fakes.kubelet_resources import PodResourcesService
 from tests.fakes.kubelet_state import (
     Known,
     Pod,
     checkpoint,
     containers_in_order,
-    pod_resources,
     reusable_devices,
 )
 from tests.fakes.sockets import serve
@@ -31,22 +30,18 @@ from tests.fakes.sockets import serve
 _SECONDS = 15.0  # how long anything may take before a test counts as hung
 
 
-class FakeKubelet:
+class FakeKubelet(PodResourcesService):
     """One node's kubelet; `root` stands for /var/lib/kubelet."""
 
     def __init__(self, root: pathlib.Path) -> None:
+        super().__init__()
         self.root = root
         self.changed = threading.Condition()
         self.plugins: dict[str, Plugin] = {}
         self.registrations = 0
-        self.lists = 0  # answers of PodResources List
         self.allocations = 0  # calls of Allocate
-        self.has_get = True
-        self.lists_active = True  # as since 1.34: List leaves out the pods that were rejected
-        self.answers = True
-        self.limited = 0  # so many calls of PodResources are still refused by its rate limit
-        self._known: dict[str, Known] = {}
         self._written: dict[str, Known] = {}  # what stands in the checkpoint
+        self._removed: set[str] = set()
         self._servers: list[grpc.Server] = []
         for folder in ("device-plugins", "pod-resources"):
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -80,22 +75,7 @@ class FakeKubelet:
                     )
                 },
             ),
-            serve(
-                self.root / "pod-resources" / "kubelet.sock",
-                "v1.PodResourcesLister",
-                {
-                    "List": grpc.unary_unary_rpc_method_handler(
-                        self._list,
-                        request_deserializer=resources_pb.ListPodResourcesRequest.FromString,
-                        response_serializer=resources_pb.ListPodResourcesResponse.SerializeToString,
-                    ),
-                    "Get": grpc.unary_unary_rpc_method_handler(
-                        self._get,
-                        request_deserializer=resources_pb.GetPodResourcesRequest.FromString,
-                        response_serializer=resources_pb.GetPodResourcesResponse.SerializeToString,
-                    ),
-                },
-            ),
+            self.serve_resources(self.root / "pod-resources" / "kubelet.sock"),
         ]
 
     def stop(self) -> None:
@@ -113,16 +93,24 @@ class FakeKubelet:
     def crash(self) -> None:
         """Die: no pod is known any more, and what isn't in the checkpoint is lost. See `start`."""
         self.stop()
-        self._known.clear()
+        self.known.clear()
 
     def forget(self, pod: Pod) -> None:
         """Lose what a pod was given: the kubelet died before it could write it down."""
-        self._known.pop(pod["metadata"]["uid"], None)
+        self.known.pop(pod["metadata"]["uid"], None)
         self._written.pop(pod["metadata"]["uid"], None)
+
+    def remove(self, pod: Pod) -> None:
+        """Take note that the API server has deleted a pod; its devices are free from then on.
+
+        What was written down of it goes with the next allocation.
+        """
+        self.known.pop(pod["metadata"]["uid"])
+        self._removed.add(pod["metadata"]["uid"])
 
     def reject(self, pod: Pod) -> None:
         """Fail a pod at its admission; the API server isn't told here."""
-        self._known[pod["metadata"]["uid"]] = Known(pod=pod, rejected=True)
+        self.known[pod["metadata"]["uid"]] = Known(pod=pod, rejected=True)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         with self.changed:
@@ -137,13 +125,13 @@ class FakeKubelet:
     def know(self, pod: Pod) -> None:
         """Take note of a pod, before anything is allocated for it."""
         uid = pod["metadata"]["uid"]
-        if uid not in self._known:
-            self._known[uid] = copy.deepcopy(self._written.get(uid) or Known(pod=pod))
+        if uid not in self.known:
+            self.known[uid] = copy.deepcopy(self._written.get(uid) or Known(pod=pod))
 
     def give(self, pod: Pod, container: str, resource: str, ids: list[str]) -> None:
         """Let a container hold devices without asking any plugin."""
         self.know(pod)
-        known = self._known[pod["metadata"]["uid"]]
+        known = self.known[pod["metadata"]["uid"]]
         known.devices.setdefault(container, {})[resource] = ids
 
     def admit(self, pod: Pod, *, memory_first: bool = False) -> dict[str, Any]:
@@ -163,7 +151,7 @@ class FakeKubelet:
     ) -> plugin_pb.ContainerAllocateResponse:
         """Allocate what one container lacks, and write it down; return all its answers merged."""
         self.know(pod)
-        known = self._known[pod["metadata"]["uid"]]
+        known = self.known[pod["metadata"]["uid"]]
         limits = container.get("resources", {}).get("limits", {})
         for resource in sorted(limits, reverse=memory_first):
             held = known.devices.get(container["name"], {})
@@ -175,16 +163,20 @@ class FakeKubelet:
     def write_checkpoint(self, pod: Pod) -> None:
         """Write down what a pod holds, and all that was written before."""
         uid = pod["metadata"]["uid"]
-        self._written[uid] = copy.deepcopy(self._known[uid])
+        self._written[uid] = copy.deepcopy(self.known[uid])
+        for gone in self._removed:
+            self._written.pop(gone, None)
         file = self.root / "device-plugins" / "kubelet_internal_checkpoint"
-        file.write_text(checkpoint(self._written))
+        beside = file.with_suffix(".new")  # as the kubelet: nobody ever reads half of it
+        beside.write_text(checkpoint(self._written))
+        beside.replace(file)
 
     def allocate_resource(
         self, pod: Pod, container: str, resource: str
     ) -> plugin_pb.ContainerAllocateResponse:
         """Make one Allocate call and remember the devices once the plugin has agreed."""
         self.know(pod)
-        known = self._known[pod["metadata"]["uid"]]
+        known = self.known[pod["metadata"]["uid"]]
         ids = self._choose(known, container, resource)
         request = plugin_pb.AllocateRequest()
         request.container_requests.add(devices_ids=ids)
@@ -208,14 +200,14 @@ class FakeKubelet:
         ids = self.ids(pod, container, resource)
         request = plugin_pb.PreStartContainerRequest(devices_ids=ids)
         plugin.call("PreStartContainer", request, plugin_pb.PreStartContainerResponse)
-        return self._known[pod["metadata"]["uid"]].answers[container]
+        return self.known[pod["metadata"]["uid"]].answers[container]
 
     def ids(self, pod: Pod, container: str, resource: str) -> list[str]:
-        return self._known[pod["metadata"]["uid"]].devices[container][resource]
+        return self.known[pod["metadata"]["uid"]].devices[container][resource]
 
     def swap(self, one: Pod, other: Pod) -> None:
         """Exchange what two pods were given: an inference of the plugin was wrong."""
-        first, second = (self._known[pod["metadata"]["uid"]] for pod in (one, other))
+        first, second = (self.known[pod["metadata"]["uid"]] for pod in (one, other))
         first.devices, second.devices = second.devices, first.devices
         first.answers, second.answers = second.answers, first.answers
         for pod in (one, other):
@@ -227,7 +219,7 @@ class FakeKubelet:
         reusable = reusable_devices(known, container, resource)
         taken = {
             device
-            for each in self._known.values()
+            for each in self.known.values()
             for held in each.devices.values()
             for device in held.get(resource, ())
         }
@@ -261,39 +253,6 @@ class FakeKubelet:
             self.registrations += 1
             self.changed.notify_all()
         return plugin_pb.Empty()
-
-    def _list(
-        self, _: resources_pb.ListPodResourcesRequest, context: grpc.ServicerContext
-    ) -> resources_pb.ListPodResourcesResponse:
-        self._check_answers(context)
-        self.lists += 1
-        pods = [
-            pod_resources(known)
-            for known in self._known.values()
-            if not (known.rejected and self.lists_active)
-        ]
-        return resources_pb.ListPodResourcesResponse(pod_resources=pods)
-
-    def _get(
-        self, request: resources_pb.GetPodResourcesRequest, context: grpc.ServicerContext
-    ) -> resources_pb.GetPodResourcesResponse:
-        self._check_answers(context)
-        if not self.has_get:
-            context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
-        for known in self._known.values():
-            metadata = known.pod["metadata"]
-            wanted = (request.pod_namespace, request.pod_name)
-            if (metadata["namespace"], metadata["name"]) == wanted:
-                return resources_pb.GetPodResourcesResponse(pod_resources=pod_resources(known))
-        message = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
-        context.abort(grpc.StatusCode.UNKNOWN, message)
-
-    def _check_answers(self, context: grpc.ServicerContext) -> None:
-        if not self.answers:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "the kubelet is busy")
-        if self.limited:
-            self.limited -= 1
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
 
 
 __all__ = ["AdmissionError", "FakeKubelet", "Plugin", "containers_in_order"]

@@ -1,0 +1,209 @@
+"""A pod that has the name of one before it, as a StatefulSet's has, is told from it by its UID.
+
+The kubelet's PodResources and its Allocate name no UID. Our watch may lag behind the kubelet's, or
+run ahead of it, and then a name means one pod to us and another one to the kubelet.
+"""
+
+import json
+import pathlib
+
+import pytest
+
+from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
+from tests.fakes.kubelet import AdmissionError
+
+_DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:01Z"}}
+
+
+def _uid(pod: Pod) -> str:
+    return str(pod["metadata"]["uid"])
+
+
+def _run(host: Host, pod: Pod) -> str:
+    """Admit and start a pod of one container; return the container's ID."""
+    host.kubelet.admit(pod)
+    answer = host.kubelet.start_container(pod, "c0", CORE)
+    return host.cri.run(_uid(pod), "c0", annotations=answer.annotations)
+
+
+def _restart(host: Host, what: str) -> None:
+    if what == "agent":
+        host.stop_agent()
+        host.start_agent()
+    else:
+        host.kubelet.restart()
+        host.kubelet.wait_for_plugins(CORE, MEMORY)
+
+
+def _is_leaving(host: Host, pod: Pod) -> bool:
+    seen = host.agent.pods.get(_uid(pod))
+    return seen is not None and "deletionTimestamp" in seen["metadata"]
+
+
+def _replace(host: Host, old: Pod, new: Pod, *, by_force: bool = False) -> Pod:
+    """Delete a pod and make the next one of its name; our watch shows at most that the old goes."""
+    name = old["metadata"]["name"]
+    if not by_force:
+        host.api.edit("pods", name, _DELETED)
+        host.wait_until(lambda: _is_leaving(host, old))
+    host.api.hold_watches()
+    host.api.delete("pods", name)
+    return host.create(new)
+
+
+def _next(name: str, *minors: int) -> Pod:
+    """Return another pod of this name, with a container for each card."""
+    written = decision(*((minor,) for minor in minors), cores=50, memory=32)
+    containers = (container(f"c{index}", 50, 32) for index in range(len(minors)))
+    pod = make_pod(name, *containers, annotations=written)
+    pod["metadata"]["uid"] = f"uid-next-{name}"
+    return pod
+
+
+@pytest.mark.parametrize("by_force", [False, True])
+@pytest.mark.parametrize("what", ["agent", "kubelet"])
+def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
+    host: Host, what: str, by_force: bool
+) -> None:
+    host.start_agent()
+    old = host.share("web-0", 1)
+    running = _run(host, old)
+    _restart(host, what)
+    host.cri.exit(running)
+    new = _replace(host, old, _next("web-0", 0), by_force=by_force)
+    host.kubelet.remove(old)
+    answer = host.kubelet.admit(new)["c0"]
+    host.kubelet.start_container(new, "c0", CORE)
+    host.cri.run(_uid(new), "c0", annotations=answer.annotations)
+    host.api.release_watches()
+    whole = card_of(host.kubelet.admit(host.whole_card("big", 1))["c0"])
+    assert card_of(answer) != whole
+    assert host.agent.records.get(_uid(new)) is not None
+
+
+def test_a_pod_that_really_goes_may_still_be_admitted(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("web-0", 1)
+    host.api.edit("pods", "web-0", _DELETED)
+    host.wait_until(lambda: _is_leaving(host, pod))
+    assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
+
+
+def test_a_pod_that_goes_is_not_taken_while_the_api_server_is_away(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("web-0", 1)
+    host.api.edit("pods", "web-0", _DELETED)
+    host.wait_until(lambda: _is_leaving(host, pod))
+    host.api.faults.fail("GET", "/api/v1/pods", status=503, times=10)
+    with pytest.raises(AdmissionError, match=r"ApiServerAway: .*default/web-0"):
+        host.kubelet.admit(pod)
+
+
+def _given_the_old_ones_answer(host: Host) -> tuple[Pod, Pod]:
+    """A pod that was admitted as the one before it: the API server couldn't tell them apart."""
+    host.start_agent()
+    old = host.share("web-0", 1)
+    running = _run(host, old)
+    _restart(host, "agent")
+    host.cri.exit(running)
+    new = _replace(host, old, _next("web-0", 0), by_force=True)
+    host.kubelet.remove(old)
+    away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
+    assert card_of(host.kubelet.admit(new)["c0"]) == "/dev/nvidia1"
+    away.times = 0
+    return old, new
+
+
+def test_a_container_whose_pod_has_no_record_does_not_start(host: Host) -> None:
+    old, new = _given_the_old_ones_answer(host)
+    with pytest.raises(AdmissionError, match=r"PairingMismatch: .*default/web-0"):
+        host.kubelet.start_container(new, "c0", CORE)
+    assert host.agent.pairing.mismatches == 1
+    host.api.release_watches()
+    host.wait_until(lambda: host.agent.pods.get(_uid(new)) is not None)
+    with pytest.raises(AdmissionError, match="PairingMismatch"):  # the kubelet tries again
+        host.kubelet.start_container(new, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(new))
+    host.wait_until(lambda: host.agent.records.get(_uid(old)) is None)
+
+
+@pytest.mark.parametrize("written", [None, "", "{", '{"Data": {}}', " " * (17 << 20)])
+def test_without_the_kubelets_word_the_api_server_says_whose_name_it_is(
+    host: Host, written: str | None
+) -> None:
+    _, new = _given_the_old_ones_answer(host)
+    file = _checkpoint(host)
+    file.unlink()
+    if written is not None:
+        file.write_text(written)
+    with pytest.raises(AdmissionError, match="PairingMismatch"):
+        host.kubelet.start_container(new, "c0", CORE)
+
+
+def test_where_nobody_says_whose_name_it_is_nothing_starts(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    _checkpoint(host).unlink()
+    away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
+    with pytest.raises(AdmissionError, match=r"PairingUnproven: .*kubelet_internal_checkpoint"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    away.times = 0
+    host.kubelet.start_container(pod, "c0", CORE)
+    assert not host.is_failed(pod)
+
+
+def test_a_start_is_proven_without_a_word_from_any_socket(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    host.kubelet.answers = False
+    host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
+    asked = host.kubelet.calls
+    host.kubelet.start_container(pod, "c0", CORE)
+    assert host.kubelet.calls == asked
+
+
+def test_what_other_plugins_wrote_down_is_nothing_to_us(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    file = _checkpoint(host)
+    content = json.loads(file.read_text())
+    foreign = {"PodUID": "x", "ContainerName": "c", "ResourceName": "example.com/x"}
+    content["Data"]["PodDeviceEntries"].append({**foreign, "DeviceIDs": None, "AllocResp": "%"})
+    file.write_text(json.dumps(content))
+    host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
+    host.kubelet.start_container(pod, "c0", CORE)
+
+
+def test_what_the_kubelet_holds_for_the_pod_before_is_not_the_next_ones(host: Host) -> None:
+    host.start_agent()
+    old = host.share("web-0", 1)
+    _run(host, old)
+    # The kubelet is busy with another pod and hasn't heard yet that this one was replaced.
+    host.api.delete("pods", "web-0")
+    new = host.create(_next("web-0", 0, 0))
+    host.wait_until(lambda: host.agent.pods.get(_uid(new)) is not None)
+    other = host.share("other", 1, now_ns=2)
+    assert card_of(host.kubelet.admit(other)["c0"]) == "/dev/nvidia1"
+    assert host.agent.records.get(_uid(new)) is None
+
+
+def test_an_agent_that_starts_adopts_no_devices_of_the_pod_before(host: Host) -> None:
+    host.start_agent()
+    old = host.share("web-0", 1)
+    _run(host, old)
+    host.stop_agent()
+    host.api.delete("pods", "web-0")
+    new = host.create(_next("web-0", 0))
+    host.start_agent()
+    assert host.agent.pods.get(_uid(new)) is not None
+    assert host.agent.records.get(_uid(new)) is None
+    host.kubelet.remove(old)
+    assert card_of(host.kubelet.admit(new)["c0"]) == "/dev/nvidia0"
+    host.kubelet.start_container(new, "c0", CORE)
+
+
+def _checkpoint(host: Host) -> pathlib.Path:
+    return host.kubelet.root / "device-plugins" / "kubelet_internal_checkpoint"
