@@ -27,6 +27,18 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def names(text: str) -> list[str]:
+    """Read the names of a list, `a,b`.
+
+    Raises:
+        argparse.ArgumentTypeError: a name is empty.
+    """
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME or NAME,NAME")
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPod:
     """The pod of a file.

@@ -10,10 +10,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 import gpustack
 from gpustack.cli import completion, explain, replay, snapshot, topo, usage, what_if
+from gpustack.cli.parser import Parser
 from gpustack.model.errors import GpustackError
 
 COMMANDS: Final = (topo, usage, explain, what_if, replay, snapshot, completion)
@@ -26,20 +27,6 @@ exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
 `gpustack COMMAND --help` says more about each."""
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and takes no abbreviations.
-
-    An abbreviation that works today is ambiguous with the next release's option.
-    """
-
-    def __init__(self, **settings: object) -> None:
-        super().__init__(**{"allow_abbrev": False, **settings})  # type: ignore[arg-type]
-
-    def error(self, message: str) -> NoReturn:
-        """End with status 2."""
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
     top = Parser(
@@ -49,10 +36,18 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"gpustack {gpustack.__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    top.set_defaults(run=_help, parser=top)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
-        command.add(commands).set_defaults(run=command.run)
+        below = command.add(commands)
+        below.set_defaults(run=command.run, parser=below)
     return top
+
+
+def _help(chosen: argparse.Namespace) -> int:
+    """Print what there is, as kubectl does when it is given no command."""
+    chosen.parser.print_help()
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

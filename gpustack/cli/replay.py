@@ -59,7 +59,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
         help="how many moments to print, evenly spaced; default: %(default)s",
     )
     options.add_reading(parser)
-    parser.set_defaults(parser=parser)
     return parser
 
 

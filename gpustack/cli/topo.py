@@ -52,6 +52,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the cards; 1 when this host has none."""
+    if chosen.output == "json" and (chosen.annotation or chosen.format is not None):
+        other = "--annotation" if chosen.annotation else "--format"
+        chosen.parser.error(f"argument {other}: not allowed with argument -o json")
     node = _read(chosen)
     if not node.cards:
         print("gpustack: this host has no card", file=sys.stderr)

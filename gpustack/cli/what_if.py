@@ -1,28 +1,16 @@
-"""``gpustack what-if``: more pods, more nodes, one node less, on a copy of the cluster."""
+"""``gpustack what-if``: more pods, more nodes, fewer nodes, on a copy of the cluster."""
 
 import argparse
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from gpustack.cli import clusters, inputs, options, printing, what_if_views
-from gpustack.cli.what_if_views import Asked, Staying
+from gpustack.cli import clusters, drains, inputs, options, printing, what_if_views
+from gpustack.cli.drains import Asked, Drain
 from gpustack.model import whatif
 from gpustack.model.cluster import Cluster
 from gpustack.model.fragmentation import Workload, workload_of
 from gpustack.model.policies import EXACT, NAMES, Policy, named
-from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
-from gpustack.wire.eligibility import parse_demands
-from gpustack.wire.pods import (
-    container_names,
-    finished,
-    holding,
-    leaving,
-    parse_readable,
-    stays_on_drain,
-)
-from gpustack.wire.snapshots import Snapshot
 
 _LONG: Final = 1000  # pods; fewer are placed before anybody wonders
 _MORE: Final = """\
@@ -35,14 +23,13 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     """Add the command line."""
     parser = commands.add_parser(
         "what-if",
-        help="more pods, more nodes, or one less: what then",
+        help="more pods, more nodes, or fewer: what then",
         description=_MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_pods(parser)
     _add_nodes(parser)
     options.add_reading(parser)
-    parser.set_defaults(parser=parser)
     return parser
 
 
@@ -68,9 +55,11 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
 def _add_nodes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drain",
-        metavar="NODE",
-        help="take the node away and place its GPU pods elsewhere, before the copies; those of "
-        "DaemonSets, and those that end anyway, stay",
+        metavar="NODE[,NODE]",
+        action="extend",
+        type=inputs.names,
+        help="take the nodes away and place their GPU pods elsewhere, before the copies; those of "
+        "DaemonSets, and those that end anyway, stay. Several --drain are one drain of all",
     )
     parser.add_argument(
         "--add-nodes", type=inputs.positive, metavar="N", help="so many new nodes, before all else"
@@ -94,7 +83,7 @@ def run(chosen: argparse.Namespace) -> int:
     told = printing.progress(chosen.policy) if len(pods) > _LONG else None
     plan = whatif.plan(question.cluster, pods, question.policy, told)
     names = {each.pod: each.containers for each in question.pods}
-    tables = what_if_views.plan_tables(plan, question.staying)
+    tables = what_if_views.plan_tables(plan, question.drain)
     printing.show_all(chosen.output, tables, what_if_views.plan_json(plan, names))
     return 1 if plan.unplaced else 0
 
@@ -104,7 +93,7 @@ class _Question:
     cluster: Cluster
     pods: tuple[Asked, ...]
     policy: Policy
-    staying: tuple[Staying, ...]
+    drain: Drain
 
 
 def _check(chosen: argparse.Namespace) -> None:
@@ -137,23 +126,20 @@ def _ask(chosen: argparse.Namespace) -> _Question:
     keys = Keys(chosen.domain)
     snapshot = options.read(chosen)
     cluster = clusters.read(keys, snapshot)
-    drained: tuple[Asked, ...] = ()
-    staying: tuple[Staying, ...] = ()
     workload = _workload(chosen, cluster)
     if chosen.add_nodes is not None:
         cluster = whatif.with_more(cluster, chosen.like, chosen.add_nodes)
-    if chosen.drain is not None:
-        cluster = whatif.without_node(cluster, chosen.drain)
-        drained = tuple(_drained(keys, snapshot, chosen.drain))
-        staying = tuple(_staying(keys, snapshot, chosen.drain))
+    names = tuple(dict.fromkeys(chosen.drain or ()))
+    cluster = whatif.without_nodes(cluster, names)
+    drain = drains.read(keys, snapshot, names)
     copies = _copies(keys, chosen)
     if chosen.policy == "fgd" and chosen.workload is None:
         tenants = ((tenant.placement, 1) for tenant in cluster.tenants)
-        asked = ((each.pod.request, 1) for each in (*drained, *copies))
+        asked = ((each.pod.request, 1) for each in (*drain.moving, *copies))
         workload = workload_of((*tenants, *asked))
     policy = named(chosen.policy, workload)
-    pods = (*drained, *copies)
-    return _Question(cluster=cluster, pods=pods, policy=policy, staying=staying)
+    pods = (*drain.moving, *copies)
+    return _Question(cluster=cluster, pods=pods, policy=policy, drain=drain)
 
 
 def _workload(chosen: argparse.Namespace, cluster: Cluster) -> Workload:
@@ -161,65 +147,6 @@ def _workload(chosen: argparse.Namespace, cluster: Cluster) -> Workload:
         return workload_of(())
     trace = inputs.trace(chosen.workload, cluster.nodes.values())
     return workload_of((each.request, each.count) for each in trace)
-
-
-def _drained(keys: Keys, snapshot: Snapshot, node: str) -> list[Asked]:
-    """Return the pods to place elsewhere, the most demanding first."""
-    found = {}
-    for item, request in _here(keys, snapshot, node):
-        if _why_it_stays(item):
-            continue
-        try:
-            demands = parse_demands(item)
-        except BadRequest as error:
-            raise snapshot.error(item, error) from error
-        namespace, name = _names(item)
-        pod = whatif.Pod(namespace=namespace, name=name, request=request, demands=demands)
-        found[pod.title] = Asked(pod=pod, containers=container_names(item))
-    order = whatif.in_order_of_demand(each.pod for each in found.values())
-    return [found[pod.title] for pod in order]
-
-
-def _staying(keys: Keys, snapshot: Snapshot, node: str) -> Iterator[Staying]:
-    for item, _ in _here(keys, snapshot, node):
-        if why := _why_it_stays(item):
-            yield Staying(title="/".join(_names(item)), why=why)
-
-
-def _why_it_stays(pod: Mapping[str, Any]) -> str:
-    """Return why a drain need not place a pod; empty when it must."""
-    if stays_on_drain(pod):
-        return "of a DaemonSet or static: it goes with its node"
-    return "deleted already" if leaving(pod) else ""
-
-
-def _here(
-    keys: Keys, snapshot: Snapshot, node: str
-) -> Iterator[tuple[Mapping[str, Any], PodRequest]]:
-    """Yield the GPU pods that are bound to a node, or hold cards of it by a reservation."""
-    for item in snapshot.pods:
-        if finished(item) or _where(keys, item) != node:
-            continue
-        try:
-            request, _ = parse_readable(keys, item)
-        except BadRequest:
-            continue  # it holds no card, and never will
-        if request is not None:
-            yield item, request
-
-
-def _where(keys: Keys, pod: Mapping[str, Any]) -> str | None:
-    """Return the node that a pod is bound to, or else reserved on."""
-    bound: str | None = (pod.get("spec") or {}).get("nodeName")
-    if bound:
-        return bound
-    held = holding(keys, pod)
-    return None if held is None else held.decision.node
-
-
-def _names(pod: Mapping[str, Any]) -> tuple[str, str]:
-    metadata = pod["metadata"]
-    return metadata.get("namespace") or "default", metadata["name"]
 
 
 def _copies(keys: Keys, chosen: argparse.Namespace) -> list[Asked]:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from gpustack.cli import drains
+from gpustack.cli.drains import Drain
 from gpustack.cli.placements import cards_cell
 from gpustack.cli.printing import Alarm
 from gpustack.model.explanation import Refusal
@@ -17,24 +18,11 @@ from gpustack.wire import explanations
 Table = list[Sequence[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A pod to place, and the names of all its containers, also those that hold no card."""
+def plan_tables(plan: Plan, drain: Drain) -> list[Table]:
+    """Return a line a placed pod, one for each run of pods with the same reasons, and the rest.
 
-    pod: Pod
-    containers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staying:
-    """A pod of a drained node that needs no other place, and why."""
-
-    title: str
-    why: str
-
-
-def plan_tables(plan: Plan, staying: Sequence[Staying] = ()) -> list[Table]:
-    """Return a line a placed pod, one for each run of pods with the same reasons, and who stays."""
+    The rest is what a drain leaves where it is.
+    """
     placed: Table = [("POD", "NODE", "CARDS")]
     for each in plan.placed:
         placed.append((each.pod.title, each.placement.node, cards_cell(each.placement)))
@@ -44,9 +32,7 @@ def plan_tables(plan: Plan, staying: Sequence[Staying] = ()) -> list[Table]:
         for _, run in groupby(plan.unplaced, key=lambda each: id(each.refusals)):
             table.append(_together(list(run)))
         tables.append(table)
-    if staying:
-        tables.append([("STAYS", "WHY"), *((each.title, each.why) for each in staying)])
-    return tables or [[("NOTHING TO PLACE",)]]
+    return [*tables, *drains.rows(drain)]
 
 
 def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, Any]:
@@ -121,4 +107,4 @@ def _together(run: list[Unplaced]) -> tuple[str, int, str]:
     most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     why = ", ".join(f"{code} on {count} node{'s' * (count > 1)}" for code, count in most)
     title = first if first == last else f"{first} .. {last}"
-    return Alarm(title), len(run), why or "there is no node"
+    return Alarm(title), len(run), why or "no node is left"

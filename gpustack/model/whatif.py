@@ -1,7 +1,7 @@
-"""What if: more pods, more nodes, one node less. Pure questions about a copy of the cluster."""
+"""What if: more pods, more nodes, fewer nodes. Pure questions about a copy of the cluster."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -172,16 +172,16 @@ def capacity(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Mapping[str,
     return dict(counts)
 
 
-def without_node(cluster: Cluster, name: str) -> Cluster:
-    """Return the cluster after a node and all pods on it are gone: the beginning of a drain.
+def without_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
+    """Return the cluster after nodes and all pods on them are gone: the beginning of a drain.
 
     Raises:
-        NoSuchNode: there is none of that name.
+        NoSuchNode: there is none of such a name.
     """
-    _find(cluster, name)
-    nodes = {each: node for each, node in cluster.nodes.items() if each != name}
-    hosts = {each: host for each, host in cluster.hosts.items() if each != name}
-    staying = tuple(each for each in cluster.tenants if each.placement.node != name)
+    _check(cluster, names)
+    nodes = {each: node for each, node in cluster.nodes.items() if each not in names}
+    hosts = {each: host for each, host in cluster.hosts.items() if each not in names}
+    staying = tuple(each for each in cluster.tenants if each.placement.node not in names)
     return replace(cluster, nodes=nodes, tenants=staying, hosts=hosts)
 
 
@@ -216,7 +216,8 @@ def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
     """
     if count < 0:
         raise ValueError(f"can't add {count} nodes")
-    pattern = _find(cluster, like)
+    _check(cluster, [like])
+    pattern = cluster.nodes[like]
     cards = tuple(
         replace(card, uuid="", bus="", healthy=True, since="", reason="") for card in pattern.cards
     )
@@ -232,7 +233,8 @@ def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
     return replace(cluster, nodes=nodes, hosts=hosts)
 
 
-def _find(cluster: Cluster, name: str) -> Node:
-    if name not in cluster.nodes:
-        raise NoSuchNode(f"no node is named {name!r}")
-    return cluster.nodes[name]
+def _check(cluster: Cluster, names: Iterable[str]) -> None:
+    """Raise `NoSuchNode` with those of the names that no node has."""
+    missing = [repr(name) for name in names if name not in cluster.nodes]
+    if missing:
+        raise NoSuchNode(f"no node is named {' or '.join(missing)}")

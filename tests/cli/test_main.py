@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 
 import gpustack
-from gpustack.cli.main import COMMANDS, main
+from gpustack.cli.main import COMMANDS, main, parser
 from tests.cli.snapshots import node, pod, write
 
 _NOBODY = 65534
@@ -41,7 +42,6 @@ def test_every_option_of_every_command_is_explained(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ((), "the following arguments are required: COMMAND"),
         (("whatif",), "invalid choice: 'whatif' (choose from 'topo'"),
         (("what-if", "--snap", "f", "--pod", "f"), "unrecognized arguments: --snap f"),
         (("usage", "-o", "xml"), "argument -o/--output: invalid choice: 'xml'"),
@@ -56,6 +56,48 @@ def test_wrong_use_is_one_line_and_names_the_help(
     [line] = told.splitlines()
     assert named in line
     assert line.endswith(" --help")
+
+
+def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out.startswith("usage: gpustack")
+    assert all(name in shown.out for name in ("topo", "usage", "explain", "what-if"))
+
+
+VALUES = {
+    "quota": "a/b",
+    "count": "1",
+    "add_nodes": "1",
+    "seed": "1",
+    "points": "1",
+    "policies": "exact",
+    "memory_mib": "1",
+}
+COUNTED = {("what-if", "--drain")}  # all of them count
+
+
+def options_with_a_value() -> list[tuple[str, str, str]]:
+    """Return every name of every option that takes a value, with its command and such a value."""
+    [commands] = [each for each in parser()._actions if each.dest == "command"]
+    assert isinstance(commands.choices, dict)
+    return [
+        (command, text, str(next(iter(action.choices or [VALUES.get(action.dest, "x")]))))
+        for command, below in commands.choices.items()
+        for action in below._actions
+        for text in action.option_strings
+        if action.nargs != 0 and (command, text) not in COUNTED
+    ]
+
+
+@pytest.mark.parametrize(("command", "option", "value"), options_with_a_value())
+def test_an_option_that_is_given_twice_is_refused_by_name(
+    command: str, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, shown, told = ended(capsys, command, option, value, option, value)
+    assert (status, shown) == (2, "")
+    assert re.search(rf"argument (\S+/)?{option}(/\S+)?: given twice; give it once", told), told
 
 
 @pytest.fixture

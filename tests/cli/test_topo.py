@@ -133,7 +133,13 @@ def test_what_describes_a_text_needs_a_text(capsys: Output) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--annotation", "--format", "tree"), ("--memory-mib", "-1"), ("--memory-mib", "8589934592")],
+    [
+        ("--annotation", "--format", "tree"),
+        ("--annotation", "-o", "json"),
+        ("--format", "cost", "-o", "json"),
+        ("--memory-mib", "-1"),
+        ("--memory-mib", "8589934592"),
+    ],
 )
 def test_wrong_use_is_status_two(capsys: Output, arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit, match="2"):

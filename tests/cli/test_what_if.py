@@ -108,11 +108,56 @@ def test_a_drained_nodes_pods_go_elsewhere(
     assert (moved["pod"], moved["node"]) == ("default/holder", "gpu2")
 
 
-def test_a_drain_of_an_idle_node_says_that_there_is_nothing_to_place(
-    snapshot: str, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def three(tmp_path: pathlib.Path) -> str:
+    """Two nodes that hold a pod each, and an idle one."""
+    third = replace(OTHER, name="gpu3")
+    moved = pod("moved", 30, 8, held=True)
+    moved["spec"]["nodeName"] = "gpu2"
+    moved["metadata"]["annotations"][KEYS.predicate_node] = "gpu2"
+    holder = pod("holder", 60, 8, held=True)
+    return write(tmp_path, node(), node(OTHER), node(third), holder, moved)
+
+
+@pytest.mark.parametrize(
+    "drain",
+    [
+        ["--drain", "gpu1", "--drain", "gpu2"],
+        ["--drain", "gpu1,gpu2"],
+        ["--drain", "gpu2", "--drain", "gpu1,gpu2"],
+    ],
+)
+def test_several_drained_nodes_are_one_drain(
+    three: str, drain: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["what-if", "--snapshot", snapshot, "--drain", "gpu2"]) == 0
-    assert capsys.readouterr().out == "NOTHING TO PLACE\n"
+    status, value = answer(capsys, "--snapshot", three, *drain)
+    assert status == 0
+    placed = [(each["pod"], each["node"]) for each in value["placements"]]
+    assert placed == [("default/holder", "gpu3"), ("default/moved", "gpu3")]
+
+
+def test_a_pod_of_the_last_drained_node_has_no_place(
+    three: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", "--snapshot", three, "--drain", "gpu1,gpu2,gpu3"]) == 1
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[1].split() == ["default/holder", "1", "no", "node", "is", "left"]
+
+
+def test_a_drain_that_leaves_nothing_to_place_names_nodes_and_why(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon = pod("daemon", 60, 8, held=True)
+    daemon["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
+    path = write(tmp_path, node(), node(OTHER), daemon)
+    assert main(["what-if", "--snapshot", path, "--drain", "gpu1,gpu2"]) == 0
+    _, nothing = capsys.readouterr().out.split("\n\n")
+    lines = [line.split(maxsplit=1) for line in nothing.splitlines()[1:]]
+    assert nothing.startswith("NOTHING TO PLACE FROM")
+    assert lines == [
+        ["gpu1", "all GPU pods on it stay"],
+        ["gpu2", "no pod on it asks for a GPU"],
+    ]
 
 
 def test_the_pod_of_a_file_is_the_one_that_asks_for_a_gpu(
@@ -211,6 +256,7 @@ def test_a_pod_may_come_from_a_pipe(
         (["--pod", "f", "--add-nodes", "3"], "go together"),
         (["--pod", "f", "--like", "n"], "go together"),
         (["--pod", "f", "--workload", "t"], "--policy fgd"),
+        (["--drain", "n,"], "'n,' is not NAME or NAME,NAME"),
         (["--pod", "f", "--count", "0"], "'0' is not a whole number from 1"),
         (["--pod", "f", "--policy", "luck"], "invalid choice"),
     ],
@@ -255,6 +301,8 @@ def test_a_file_or_node_that_is_not_there_is_named(
     assert "/nowhere/pod: No such file" in capsys.readouterr().err
     assert main(["what-if", "--snapshot", snapshot, "--drain", "gpu9"]) == 2
     assert "no node is named 'gpu9'" in capsys.readouterr().err
+    assert main(["what-if", "--snapshot", snapshot, "--drain", "gpu9,gpu1", "--drain", "gpu8"]) == 2
+    assert capsys.readouterr().err == "gpustack: no node is named 'gpu9' or 'gpu8'\n"
     more = ["--add-nodes", "2", "--like", "gpu9"]
     assert main(["what-if", "--snapshot", snapshot, "--pod", half, *more]) == 2
     assert "no node is named 'gpu9'" in capsys.readouterr().err

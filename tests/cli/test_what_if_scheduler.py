@@ -95,6 +95,9 @@ def test_a_drain_leaves_what_kubectl_drain_leaves_and_says_so(
         "STAYS             WHY",
         "default/exporter  of a DaemonSet or static: it goes with its node",
         "default/ending    deleted already",
+        "",
+        "NOTHING TO PLACE FROM  WHY",
+        "gpu1                   all GPU pods on it stay",
     ]
 
 

@@ -27,7 +27,7 @@ VALUES = [
     CLUSTER,
     settle([NODE], [], QUOTA),
     whatif.with_more(CLUSTER, "n", 2),
-    whatif.without_node(CLUSTER, "n"),
+    whatif.without_nodes(CLUSTER, ["n"]),
     whatif.plan(CLUSTER, [BIG]),
     advice.explain(CLUSTER, PENDING),
 ]

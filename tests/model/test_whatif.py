@@ -23,7 +23,7 @@ from gpustack.model.whatif import (
     in_order_of_demand,
     plan,
     with_more,
-    without_node,
+    without_nodes,
 )
 from tests.model.machines import node, pod, pods
 from tests.model.test_fleet import clusters, every_policy
@@ -79,7 +79,7 @@ def test_the_pods_of_a_drained_node_go_elsewhere_and_what_they_held_is_given_bac
         Tenant(uid=each.pod.name, namespace="default", name=each.pod.name, placement=each.placement)
         for each in before.placed
     ]
-    cluster = without_node(settle(TWO, tenants), "a")
+    cluster = without_nodes(settle(TWO, tenants), ["a"])
     assert [each.name for each in cluster.tenants] == ["p-2"]
     after = plan(cluster, copies(request, 2))
     assert [each.placement.node for each in after.placed] == ["b"]
@@ -102,7 +102,7 @@ def test_demanding_pods_come_first() -> None:
 
 def test_a_node_that_is_not_there_is_named() -> None:
     with pytest.raises(NoSuchNode, match="no node is named 'c'"):
-        without_node(settle(TWO, ()), "c")
+        without_nodes(settle(TWO, ()), ["c"])
     with pytest.raises(NoSuchNode, match="no node is named 'c'"):
         with_more(settle(TWO, ()), "c", 1)
     with pytest.raises(ValueError, match="can't add -1 nodes"):
@@ -158,7 +158,7 @@ def test_draining_an_added_node_is_as_if_it_had_never_been_there(
     cluster = settle(several, ())
     more = with_more(cluster, several[0].name, 1)
     [name] = more.nodes.keys() - cluster.nodes.keys()
-    again = without_node(more, name)
+    again = without_nodes(more, [name])
     assert again == cluster
     assert capacity(again, asks(request), policy) == capacity(cluster, asks(request), policy)
 
@@ -173,7 +173,7 @@ def test_a_drain_loses_no_pod_it_is_placed_or_named(
     name = first.placed[0].placement.node
     tenants = [tenant(each.pod, each.placement) for each in first.placed]
     leaving = [each.pod for each in first.placed if each.placement.node == name]
-    rest = without_node(settle(several, tenants), name)
+    rest = without_nodes(settle(several, tenants), [name])
     after = plan(rest, in_order_of_demand(leaving))
     named = [each.pod.name for each in after.placed] + [each.pod.name for each in after.unplaced]
     assert sorted(named) == sorted(each.name for each in leaving)

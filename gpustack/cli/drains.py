@@ -1,0 +1,132 @@
+"""The GPU pods of nodes that are drained: which need another place, which don't, and why."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpustack.model import whatif
+from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire.annotations import Keys
+from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.pods import (
+    container_names,
+    finished,
+    holding,
+    leaving,
+    parse_readable,
+    stays_on_drain,
+)
+from gpustack.wire.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A pod to place, and the names of all its containers, also those that hold no card."""
+
+    pod: whatif.Pod
+    containers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staying:
+    """A pod of a drained node that needs no other place, and why."""
+
+    title: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """What becomes of drained nodes.
+
+    Attributes:
+        moving: the pods to place elsewhere, the most demanding first.
+        staying: those that need no other place.
+        nothing: why there is nothing to place, by node; only nodes of which that is so.
+    """
+
+    moving: tuple[Asked, ...] = ()
+    staying: tuple[Staying, ...] = ()
+    nothing: tuple[tuple[str, str], ...] = ()
+
+
+def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str]) -> Drain:
+    """Return what becomes of the GPU pods of these nodes.
+
+    Raises:
+        SourceError: a pod says of nodes what the API server would refuse; names the place.
+    """
+    moving: dict[str, Asked] = {}
+    staying: dict[str, list[Staying]] = {node: [] for node in nodes}
+    emptied = set(nodes)
+    for item, request, node in _here(keys, snapshot, nodes):
+        if why := _why_it_stays(item):
+            staying[node].append(Staying(title="/".join(_names(item)), why=why))
+            continue
+        asked = _asked(snapshot, item, request)
+        moving[asked.pod.title] = asked
+        emptied.discard(node)
+    order = whatif.in_order_of_demand(each.pod for each in moving.values())
+    return Drain(
+        moving=tuple(moving[pod.title] for pod in order),
+        staying=tuple(each for several in staying.values() for each in several),
+        nothing=tuple(
+            (node, "all GPU pods on it stay" if staying[node] else "no pod on it asks for a GPU")
+            for node in nodes
+            if node in emptied
+        ),
+    )
+
+
+def _asked(snapshot: Snapshot, item: Mapping[str, Any], request: PodRequest) -> Asked:
+    try:
+        demands = parse_demands(item)
+    except BadRequest as error:
+        raise snapshot.error(item, error) from error
+    namespace, name = _names(item)
+    pod = whatif.Pod(namespace=namespace, name=name, request=request, demands=demands)
+    return Asked(pod=pod, containers=container_names(item))
+
+
+def _why_it_stays(pod: Mapping[str, Any]) -> str:
+    """Return why a drain need not place a pod; empty when it must."""
+    if stays_on_drain(pod):
+        return "of a DaemonSet or static: it goes with its node"
+    return "deleted already" if leaving(pod) else ""
+
+
+def _here(
+    keys: Keys, snapshot: Snapshot, nodes: Collection[str]
+) -> Iterator[tuple[Mapping[str, Any], PodRequest, str]]:
+    """Yield the GPU pods that are bound to the nodes, or hold cards of them by a reservation."""
+    for item in snapshot.pods if nodes else ():
+        if finished(item) or (node := _where(keys, item)) not in nodes:
+            continue
+        try:
+            request, _ = parse_readable(keys, item)
+        except BadRequest:
+            continue  # it holds no card, and never will
+        if request is not None:
+            yield item, request, node
+
+
+def _where(keys: Keys, pod: Mapping[str, Any]) -> str:
+    """Return the node that a pod is bound to, or else reserved on; empty where there is none."""
+    bound: str | None = (pod.get("spec") or {}).get("nodeName")
+    if bound:
+        return bound
+    held = holding(keys, pod)
+    return "" if held is None else held.decision.node
+
+
+def _names(pod: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("namespace") or "default", metadata["name"]
+
+
+def rows(drain: Drain) -> Iterator[list[Sequence[object]]]:
+    """Yield the table of the pods that stay, and that of the nodes with nothing to place."""
+    if drain.staying:
+        yield [("STAYS", "WHY"), *((each.title, each.why) for each in drain.staying)]
+    if drain.nothing:
+        yield [("NOTHING TO PLACE FROM", "WHY"), *drain.nothing]
