@@ -8,7 +8,7 @@ alternative may be better by now, and is then named so.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpustack.model import eligibility
@@ -23,6 +23,7 @@ from gpustack.model.policies import EXACT, Policy, free_totals
 from gpustack.model.quota import Placer, within
 from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.topology import Level
+from gpustack.model.units import size_text
 from gpustack.model.verification import verify
 
 
@@ -199,7 +200,7 @@ class _Scale:
         return [
             *measures,
             _amount("free cores left on its cards", cores, spread=spread),
-            _amount("free memory units left on its cards", memory, spread=spread),
+            _memory("free memory left on its cards", memory, spread=spread),
             _Measure(criterion="lowest minors", order=minors, shown=shown),
         ]
 
@@ -211,7 +212,7 @@ class _Scale:
         return [
             *self._growth(node, placement),
             _amount("free cores of the node", cores, spread=spread),
-            _amount("free memory units of the node", memory, spread=spread),
+            _memory("free memory of the node", memory, spread=spread),
             _Measure(criterion="name of the node", order=name, shown=node.name),
         ]
 
@@ -233,6 +234,10 @@ def _left_joined(node: Node, placement: Placement, *, spread: bool) -> Iterator[
 
 def _amount(criterion: str, value: int, *, spread: bool) -> _Measure:
     return _Measure(criterion=criterion, order=(-value if spread else value,), shown=str(value))
+
+
+def _memory(criterion: str, units: int, *, spread: bool) -> _Measure:
+    return replace(_amount(criterion, units, spread=spread), shown=size_text(units))
 
 
 def _indexes(node: Node, minors: tuple[int, ...]) -> list[int]:

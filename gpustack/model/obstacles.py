@@ -7,6 +7,7 @@ whoever removes that obstacle is the closest to running the pod.
 
 from collections import Counter
 
+from gpustack.model import units
 from gpustack.model.device import Node
 from gpustack.model.explanation import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Topology
@@ -85,6 +86,14 @@ def _detail(node: Node, request: PodRequest, container: ContainerRequest, fittin
     cores = max((node.free_cores(index) for index in usable), default=0)
     memory = max((node.free_memory_units(index) for index in usable), default=0)
     return (
-        f"{who}: {container.cores} cores and {container.memory_units} memory units of one card "
-        f"wanted; the most that any acceptable card has free is {cores} cores, {memory} units"
+        f"{who}: {container.cores} cores and {units.memory_text(container.memory_units)} of one "
+        f"card wanted; the most that any acceptable card has free is {cores} cores, "
+        f"{memory} units ({units.size_text(memory)}){_larger_than_any(node, container)}"
     )
+
+
+def _larger_than_any(node: Node, container: ContainerRequest) -> str:
+    """Say what was probably meant by an amount that no card of the node has."""
+    most = max((card.memory_units for card in node.cards), default=0)
+    meant = units.meant_text(container.memory_units)
+    return f"; {meant}" if meant and container.memory_units > most else ""

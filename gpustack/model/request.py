@@ -147,7 +147,7 @@ def check_container(
 
     Raises:
         BadRequest: a negative amount, cores between whole cards, a share without memory, memory
-            without cores.
+            without cores, more memory than any cards could have.
     """
     if cores == 0 and memory_units == 0:
         return None
@@ -163,15 +163,22 @@ def _check(cores: int, memory_units: int, core_field: str, memory_field: str) ->
     if memory_units < 0:
         raise BadRequest(memory_field, f"{memory_units} is negative; count units of 256 MiB")
     if cores == 0:
-        raise BadRequest(
-            memory_field, f"{memory_units} units of memory without compute; set {core_field} too"
-        )
+        amount = f"{memory_units} units of memory ({units.size_text(memory_units)})"
+        raise BadRequest(memory_field, f"{amount} without compute; set {core_field} too")
     if cores < units.CORES_PER_CARD and memory_units == 0:
         raise BadRequest(
             core_field,
             f"a share of {cores} needs memory; set {memory_field} to a number of 256 MiB units",
         )
     _check_whole(cores, core_field)
+    _check_size(memory_units, max(1, cores // units.CORES_PER_CARD), memory_field)
+
+
+def _check_size(memory_units: int, cards: int, memory_field: str) -> None:
+    """Refuse what is no size of cards: whoever means bytes would wait for ever."""
+    if memory_units > cards * units.LARGEST_CARD_UNITS:
+        amount = f"{memory_units} units of 256 MiB ({units.size_text(memory_units)})"
+        raise BadRequest(memory_field, f"asks {amount}; {units.meant_text(memory_units)}")
 
 
 def _check_whole(cores: int, core_field: str) -> None:

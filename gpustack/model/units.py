@@ -35,3 +35,43 @@ def memory_units(size_bytes: int) -> int:
     if size_bytes < 0:
         raise ValueError(f"a memory size is not negative: {size_bytes}")
     return size_bytes // MEMORY_UNIT_BYTES
+
+
+LARGEST_CARD_UNITS: Final = 1 << 16
+"""16 TiB, sixty times the largest card that is sold (288 GB): more is a number of bytes or MiB."""
+
+_UNLIKELY_UNITS: Final = 1 << 11  # 512 GiB, which no card that is sold has
+_MIB_A_UNIT: Final = MEMORY_UNIT_BYTES >> 20
+
+
+def size_text(units: int) -> str:
+    """Return an amount of memory as people say it: `8 GiB`, `1.75 GiB`, `2 EiB`."""
+    size, names = units * _MIB_A_UNIT, ["MiB", "GiB", "TiB", "PiB", "EiB"]
+    power = min(max(0, (size.bit_length() - 1) // 10), len(names) - 1)
+    return f"{_decimals(size / 1024**power)} {names[power]}"
+
+
+def gib_text(units: int) -> str:
+    """Return an amount of memory as a number of GiB."""
+    return _decimals(units * MEMORY_UNIT_BYTES / (1 << 30))
+
+
+def memory_text(units: int) -> str:
+    """Return an amount of memory in both units: `32 memory units (8 GiB)`."""
+    return f"{units} memory units ({size_text(units)})"
+
+
+def _decimals(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def meant_text(units: int) -> str:
+    """Return `for 8 GiB write 32` where so many units look like bytes or MiB; else an empty text.
+
+    What is too small to be a number of bytes is read as MiB.
+    """
+    if units < _UNLIKELY_UNITS:
+        return ""
+    as_mib = units <= LARGEST_CARD_UNITS * _MIB_A_UNIT
+    wanted = -(-units // (_MIB_A_UNIT if as_mib else MEMORY_UNIT_BYTES))
+    return f"for {size_text(wanted)} write {wanted}"

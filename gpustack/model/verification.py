@@ -9,7 +9,7 @@ from gpustack.model.device import Node, Use
 from gpustack.model.explanation import CardRefusal, Reason, Refusal
 from gpustack.model.holding import ContainerPlacement, Placement, holds
 from gpustack.model.request import ContainerRequest, PodRequest
-from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 
 
 def verify(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
@@ -44,8 +44,9 @@ def mismatch(asked: ContainerRequest, given: ContainerPlacement) -> str:
     """Say how what a container is given differs from what it asks; empty when it doesn't."""
     if (asked.cores, asked.memory_units) != (given.cores, given.memory_units):
         return (
-            f"container {asked.name!r} asks {asked.cores} cores and {asked.memory_units} units, "
-            f"and is given {given.cores} and {given.memory_units}"
+            f"container {asked.name!r} asks {asked.cores} cores and "
+            f"{memory_text(asked.memory_units)}, and is given {given.cores} and "
+            f"{given.memory_units} ({size_text(given.memory_units)})"
         )
     count = len(given.minors)
     if count != asked.card_count or len(set(given.minors)) != count or len(given.uuids) != count:
@@ -100,8 +101,8 @@ def _taken_cards(node: Node, placement: Placement) -> Refusal | None:
         total = use + hold
         text = (
             f"card {card.minor} has {node.free_cores(index)} cores and "
-            f"{node.free_memory_units(index)} units free; {hold.cores} and {hold.memory_units} "
-            "are decided"
+            f"{memory_text(node.free_memory_units(index))} free; {hold.cores} and "
+            f"{hold.memory_units} ({size_text(hold.memory_units)}) are decided"
         )
         if hold.cores == CORES_PER_CARD and _is_whole(placement, card.minor) and not use.idle:
             return _no(Reason.NO_WHOLE_CARD, text, card.minor)

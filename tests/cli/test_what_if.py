@@ -34,6 +34,11 @@ def written(folder: pathlib.Path, value: object) -> str:
     return str(path)
 
 
+def container(memory: str) -> dict[str, Any]:
+    limits = {KEYS.vcuda_core: "50", KEYS.vcuda_memory: memory}
+    return {"name": "main", "resources": {"limits": limits}}
+
+
 def answer(
     capsys: pytest.CaptureFixture[str], *arguments: str, schema: str = "what-if"
 ) -> tuple[int, dict[str, Any]]:
@@ -275,6 +280,11 @@ def test_options_that_make_no_question_end_with_status_two(
     [
         (pod("p", "abc", 8), f":1: spec.containers[0].resources.limits[{KEYS.vcuda_core}]: "),
         (pod("p", 150, 8), "150 is neither a share"),
+        (
+            {**pod("p", 50, 8), "spec": {"containers": [container("8Gi")]}},
+            f":1: spec.containers[0].resources.limits[{KEYS.vcuda_memory}]: "
+            "asks 8589934592 units of 256 MiB (2 EiB); for 8 GiB write 32",
+        ),
         (
             {"kind": "Job", "spec": {"template": pod("p", 50, 0)}},
             f":1: spec.template.spec.containers[0].resources.limits[{KEYS.vcuda_core}]: a share",

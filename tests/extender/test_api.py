@@ -87,6 +87,14 @@ def test_a_bad_request_says_what_is_wrong_with_it(bench: Bench) -> None:
     assert "spec.containers[0]" in found["notes"][0]
 
 
+def test_a_byte_quantity_is_told_before_the_scheduler_asks(bench: Bench) -> None:
+    bench.create(pod("bytes", 50, "8Gi"))
+    eventually(lambda: len(cluster(bench)["waiting"]) == 1)
+    told = "asks 8589934592 units of 256 MiB (2 EiB); for 8 GiB write 32"
+    assert told in cluster(bench)["waiting"][0]["problem"]
+    assert told in explained(bench, "bytes")["notes"][0]
+
+
 def test_quotas_stand_with_what_is_used(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     text = json.dumps({"default": {"quota": {"A100": 1.5}}})

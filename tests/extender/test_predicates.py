@@ -93,6 +93,7 @@ def test_a_refusal_stands_with_its_numbers_in_an_event(bench: Bench) -> None:
         (None, 32, "vcuda-core"),
         (-1, 32, "vcuda-core"),
         ("half", 32, "vcuda-core"),
+        (50, "8Gi", "vcuda-memory"),
     ],
 )
 def test_a_bad_request_fails_every_node_and_an_event_names_the_field(

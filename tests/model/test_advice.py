@@ -132,7 +132,7 @@ def test_on_a_node_with_two_models_the_cheaper_increase_of_the_quota_is_named() 
 def test_a_share_of_what_was_a_whole_card_says_how_much_memory_it_would_have() -> None:
     found = changes(alone(node(1, taken={0: Use(cores=30)})), pod((100, 8)))
     assert found[Kind.FEWER_CORES].text == (
-        "container 'c0' asks 70 instead of 100 cores, a share of a card with 8 memory units"
+        "container 'c0' asks 70 instead of 100 cores, a share of a card with 8 memory units (2 GiB)"
     )
 
 

@@ -10,6 +10,7 @@ from gpustack.model.device import Node, Use
 from gpustack.model.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.explanation import REASON_WORDS, Reason, Refusal
 from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.placement import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Selector, Topology
 from gpustack.model.verification import verify
@@ -49,6 +50,22 @@ OF_CARDS = [
     (Node(name="node", cards=(card(0), card(1, model="Tesla T4")), uses=(HALF_TAKEN, Use())),
      replace(SHARE, models=only("P40")), Reason.INSUFFICIENT_CORE),
 ]  # fmt: skip
+
+
+def refused(container: tuple[int, int]) -> Refusal:
+    answer = place(node(1), pod(container))
+    assert isinstance(answer, Refusal)
+    return answer
+
+
+def test_a_refusal_tells_memory_in_units_and_in_gib() -> None:
+    assert "50 cores and 65 memory units (16.25 GiB) of one card wanted" in refused((50, 65)).detail
+    assert refused((50, 65)).detail.endswith("free is 100 cores, 64 units (16 GiB)")
+
+
+def test_an_amount_above_every_card_of_a_node_is_told_in_mib() -> None:
+    assert refused((50, 8192)).detail.endswith("64 units (16 GiB); for 8 GiB write 32")
+
 
 OF_QUOTA = [
     (NamespaceQuota(cards={"P40": 49}), Reason.QUOTA_EXCEEDED),

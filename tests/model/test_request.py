@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.request import BadRequest, ContainerRequest, check_container
+from gpustack.model.units import LARGEST_CARD_UNITS, MEMORY_UNIT_BYTES, size_text
 
 CORE = "spec.containers[0].resources.limits[tencent.com/vcuda-core]"
 MEMORY = "spec.containers[0].resources.limits[tencent.com/vcuda-memory]"
@@ -36,6 +37,33 @@ def test_a_request_that_does_not_exist_is_refused_with_the_field_and_what_to_do(
     assert caught.value.field == field
     assert caught.value.message.startswith(f"{field}: ")
     assert advice in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("cores", "units", "told"),
+    [
+        (50, 8 << 30, "asks 8589934592 units of 256 MiB (2 EiB); for 8 GiB write 32"),
+        (50, 8 * 10**9, "(1.86 EiB); for 7.5 GiB write 30"),
+        (50, 512 << 20, "(128 PiB); for 512 MiB write 2"),
+        (50, 81920, "asks 81920 units of 256 MiB (20 TiB); for 80 GiB write 320"),
+        (200, 80 << 30, "(20 EiB); for 80 GiB write 320"),
+    ],
+)
+def test_memory_that_is_no_size_of_a_card_is_told_in_units(
+    cores: int, units: int, told: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        check_container(name="c", index=0, cores=cores, memory_units=units, memory_field=MEMORY)
+    assert caught.value.message.startswith(f"{MEMORY}: asks {units} units of 256 MiB (")
+    assert caught.value.message.endswith(told)
+
+
+@given(st.integers(1, LARGEST_CARD_UNITS))
+def test_what_is_advised_for_bytes_is_a_request_of_that_size(units: int) -> None:
+    with pytest.raises(BadRequest) as caught:
+        ContainerRequest(name="c", index=0, cores=50, memory_units=units * MEMORY_UNIT_BYTES)
+    assert caught.value.message.endswith(f"; for {size_text(units)} write {units}")
+    ContainerRequest(name="c", index=0, cores=50, memory_units=units)
 
 
 @given(st.integers(-300, 900), st.integers(-5, 300))

@@ -35,8 +35,8 @@ def test_a_decision_without_uuids_passes() -> None:
 @pytest.mark.parametrize(
     ("wrong", "request_", "text"),
     [
-        (replace(SHARE, cores=90), pod((50, 8)), "asks 50 cores and 8 units"),
-        (replace(SHARE, memory_units=64), pod((50, 8)), "and is given 50 and 64"),
+        (replace(SHARE, cores=90), pod((50, 8)), "asks 50 cores and 8 memory units (2 GiB)"),
+        (replace(SHARE, memory_units=64), pod((50, 8)), "and is given 50 and 64 (16 GiB)"),
         (replace(PAIR, minors=(0,), uuids=("GPU-0",)), pod((200, 0)), "2 different cards"),
         (replace(PAIR, minors=(1, 1)), pod((200, 0)), "2 different cards"),
         (replace(SHARE, index=1), pod((50, 8)), "other containers"),

@@ -64,6 +64,8 @@ def test_a_pod_without_gpu_may_have_any_annotation() -> None:
         ("99999999999999999999", "10", CORE),
         ("0.5", "10", CORE),
         ("50", "500m", MEMORY),
+        ("50", "8Gi", MEMORY),
+        ("100", "80Gi", MEMORY),
     ],
 )
 def test_a_bad_request_is_still_a_gpu_pod_and_names_its_field(
@@ -73,6 +75,13 @@ def test_a_bad_request_is_still_a_gpu_pod_and_names_its_field(
         parse_request(KEYS, pod(container(cores, memory)))
     assert caught.value.field == field
     assert field in caught.value.message
+
+
+def test_a_byte_quantity_is_refused_with_the_number_to_write() -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_request(KEYS, pod(container("50", "8Gi")))
+    told = "asks 8589934592 units of 256 MiB (2 EiB); for 8 GiB write 32"
+    assert caught.value.message == f"{MEMORY}: {told}"
 
 
 def test_two_shares_without_memory_are_refused_though_they_add_up_to_more_than_a_card() -> None:

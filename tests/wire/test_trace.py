@@ -67,7 +67,7 @@ def test_the_papers_columns_are_read_and_pods_without_gpu_passed_over() -> None:
         (HEAD + "1,2,abc,8,1\n", "t.csv:2: cores: 'abc' is not a whole number"),
         (HEAD + "1,2,150,8,1\n", "t.csv:2: cores: 150 is neither a share"),
         (HEAD + "1,2,50,0,1\n", "t.csv:2: cores: a share of 50 needs memory; set memory"),
-        (HEAD + "1,2,0,8,1\n", "t.csv:2: memory: 8 units of memory without compute"),
+        (HEAD + "1,2,0,8,1\n", "t.csv:2: memory: 8 units of memory (2 GiB) without compute"),
         (HEAD + "1,2,0,0,1\n", "t.csv:2: cores: 0 cores are no GPU pod"),
         (HEAD + "1,2,50,8,600000\n2,2,50,8,600000\n", "t.csv:3: count: the trace has more than"),
         (HEAD + f"1,2,50,8,{'9' * 200_000}\n", "t.csv:2: field larger than field limit"),

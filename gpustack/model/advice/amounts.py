@@ -13,7 +13,7 @@ from gpustack.model.device import Node
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
-from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float
     cores = found.container.cores
     what = f"{cores} instead of {container.cores} cores"
     if found.container.is_share and not container.is_share:
-        what += f", a share of a card with {container.memory_units} memory units"
+        what += f", a share of a card with {memory_text(container.memory_units)}"
     return cores / container.cores, _change(Kind.FEWER_CORES, found, what)
 
 
@@ -86,7 +86,7 @@ def _less_memory(question: Question, container: ContainerRequest) -> tuple[float
     if found is None:
         return None
     units = found.container.memory_units
-    what = f"{units} instead of {asked} memory units"
+    what = _less(units, asked)
     return units / asked, _change(Kind.LESS_MEMORY, found, what)
 
 
@@ -115,12 +115,14 @@ def _smaller_share(question: Question, container: ContainerRequest) -> tuple[flo
         or found
     )
     now = found.container
-    what = (
-        f"{now.cores} instead of {cores} cores and {now.memory_units} instead of {memory} "
-        "memory units"
-    )
+    what = f"{now.cores} instead of {cores} cores and {_less(now.memory_units, memory)}"
     left = min(now.cores / cores, now.memory_units / memory)
     return left, _change(Kind.SMALLER_SHARE, found, what)
+
+
+def _less(units: int, asked: int) -> str:
+    sizes = f"{size_text(units)} instead of {size_text(asked)}"
+    return f"{units} instead of {asked} memory units ({sizes})"
 
 
 def _most(
