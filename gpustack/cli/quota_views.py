@@ -1,9 +1,14 @@
-"""The quota of namespaces, and what they use of it, for people."""
+"""The quota of namespaces, and what is allocated of it, for people."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from gpustack.model.cluster import Cluster
 from gpustack.model.quota import cards_text
+
+_HEAD: Final = (
+    "NAMESPACE", "MODEL", "ALLOCATED(cards)", "QUOTA(cards)", "POOLS", "LARGEST(cards)",
+)  # fmt: skip
 
 
 def rows(cluster: Cluster, namespaces: Iterable[str]) -> list[Sequence[object]]:
@@ -28,8 +33,7 @@ def rows(cluster: Cluster, namespaces: Iterable[str]) -> list[Sequence[object]]:
         )
         if not limit.cards:
             table.append((namespace, "none", "-", "-", pools, "-"))
-    head = ("NAMESPACE", "MODEL", "CARDS-USED", "OF", "POOLS", "LARGEST")
-    return [head, *table] if table else []
+    return [_HEAD, *table] if table else []
 
 
 def _largest(holders: Sequence[tuple[str, str, int]]) -> str:

@@ -22,7 +22,7 @@ Plays arrivals and departures on the nodes of the snapshot beside the pods that 
 under one policy after another. Pods that don't fit wait. Nodes that are cordoned or not ready play
 no part; other taints, and quotas, aren't looked at, for a trace says nothing of either.
 
-USED: part of the compute of all cards that is in use; FRAG: part of the free compute that can't
+ALLOC: part of the compute of all cards that is allocated; FRAG: part of the free compute that can't
 serve what the trace asks (FGD's measure); WAIT: pods that wait."""
 
 

@@ -38,11 +38,11 @@ class Played:
         return [begin + (self.end - begin) * step / steps for step in range(points)]
 
     def utilisation(self, moment: Moment) -> float:
-        """Return the part of all compute that is in use."""
+        """Return the part of all compute that is allocated."""
         return moment.load.cores / self.cores if self.cores else 0.0
 
     def memory_utilisation(self, moment: Moment) -> float:
-        """Return the part of all memory that is in use."""
+        """Return the part of all memory that is allocated."""
         return moment.load.memory_units / self.memory_units if self.memory_units else 0.0
 
     def fragmented_cards(self, moment: Moment) -> float:
@@ -60,7 +60,7 @@ def tables(played: Played, points: int) -> list[Table]:
     series = {
         name: replay.sample(run.moments, played.times(points)) for name, run in played.runs.items()
     }
-    columns = [f"{name}:{what}" for name in series for what in ("USED", "FRAG", "WAIT")]
+    columns = [f"{name}:{what}" for name in series for what in ("ALLOC", "FRAG", "WAIT(pods)")]
     over_time: Table = [("SECONDS", *columns)]
     for index, time in enumerate(played.times(points)):
         cells: list[object] = [f"{time:.0f}"]
@@ -70,12 +70,20 @@ def tables(played: Played, points: int) -> list[Table]:
             cells += [f"{used:.1%}", f"{fragmented:.1%}", moment.waiting]
         over_time.append(cells)
     means: Table = [
-        ("POLICY", "PLACED", "UNPLACED", "MEAN-WAIT", "MEAN-USED", "MEAN-FRAG", "MEAN-FRAG-CARDS")
+        (
+            "POLICY",
+            "PLACED(pods)",
+            "UNPLACED(pods)",
+            "MEAN-WAIT(s)",
+            "MEAN-ALLOC",
+            "MEAN-FRAG",
+            "MEAN-FRAG(cards)",
+        )
     ]
     for name, run in played.runs.items():
         mean = _means(played, run)
         shares = (f"{mean[what]:.1%}" for what in ("utilisation", "fragmentation"))
-        wait, cards = f"{mean['wait_seconds']:.0f}s", f"{mean['fragmented_cards']:.2f}"
+        wait, cards = f"{mean['wait_seconds']:.0f}", f"{mean['fragmented_cards']:.2f}"
         means.append((name, run.placed, run.unplaced, wait, *shares, cards))
     return [over_time, means]
 

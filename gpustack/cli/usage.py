@@ -6,14 +6,22 @@ The JSON follows the schema `usage.json` beside the other schemas.
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from gpustack.cli import clusters, options, printing, quota_views
 from gpustack.model import cluster as model
 from gpustack.model.cluster import Cluster
 from gpustack.model.device import Node
+from gpustack.model.eligibility import NOT_READY, OPEN, states
+from gpustack.model.holding import takes
+from gpustack.model.units import gib_text
 from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys
+
+_HEAD: Final = (
+    "NODE", "NODE-STATE", "CARD", "MODEL", "HEALTHY", "FREE-CORE(%)", "FREE-MEMORY(GiB)",
+    "TENANT", "CORE(%)", "MEMORY(GiB)",
+)  # fmt: skip
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -40,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One container's part of one card."""
+    """What one container has of one card: of whole cards, all compute and memory of each."""
 
     namespace: str
     pod: str
@@ -51,9 +59,13 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardUsage:
-    """One card, with what is left of it and who has the rest."""
+    """One card, with what is left of it and who has the rest.
+
+    `node_states` is what keeps new pods from its node.
+    """
 
     node: str
+    node_states: tuple[str, ...]
     minor: int
     uuid: str
     model: str
@@ -71,49 +83,60 @@ def measure(cluster: Cluster) -> list[CardUsage]:
     return [
         card
         for name in sorted(cluster.nodes)
-        for card in _cards(cluster.nodes[name], here.get(name, []))
+        for card in _cards(
+            cluster.nodes[name], states(cluster.hosts.get(name, OPEN)), here.get(name, [])
+        )
     ]
 
 
-def _cards(node: Node, here: Sequence[model.Tenant]) -> Iterable[CardUsage]:
+def _cards(
+    node: Node, keeping: tuple[str, ...], here: Sequence[model.Tenant]
+) -> Iterable[CardUsage]:
     for index, card in enumerate(node.cards):
         yield CardUsage(
             node=node.name,
+            node_states=keeping,
             minor=card.minor,
             uuid=card.uuid,
             model=card.model,
             healthy=card.healthy,
             free_cores=node.free_cores(index),
             free_memory_units=node.free_memory_units(index),
-            tenants=tuple(_tenants(here, card.minor)),
+            tenants=tuple(_tenants(node, here, index)),
         )
 
 
-def _tenants(here: Iterable[model.Tenant], minor: int) -> Iterable[Tenant]:
+def _tenants(node: Node, here: Iterable[model.Tenant], index: int) -> Iterable[Tenant]:
     for each in here:
         for container in each.placement.containers:
-            if minor in container.minors:
+            use = takes(node, container).get(index)
+            if use is not None:
                 yield Tenant(
                     namespace=each.namespace,
                     pod=each.name,
                     container=container.name,
-                    cores=container.cores,
-                    memory_units=container.memory_units,
+                    cores=use.cores,
+                    memory_units=use.memory_units,
                 )
 
 
 def rows(cards: Iterable[CardUsage]) -> list[Sequence[object]]:
     """Return the table: a line a tenant, and a line for a card that nobody holds."""
-    table: list[Sequence[object]] = [
-        ("NODE", "CARD", "MODEL", "HEALTHY", "FREE-CORE", "FREE-MEMORY", "TENANT", "CORE", "MEMORY")
-    ]
+    table: list[Sequence[object]] = [_HEAD]
     for card in cards:
+        state = ", ".join(card.node_states) or "Ready"
         head = (
-            card.node, card.minor, card.model or "-", "yes" if card.healthy else "no",
-            card.free_cores, card.free_memory_units,
+            card.node, printing.Alarm(state) if NOT_READY in card.node_states else state,
+            card.minor, card.model or "-", "yes" if card.healthy else printing.Alarm("no"),
+            card.free_cores, gib_text(card.free_memory_units),
         )  # fmt: skip
         table.extend(
-            (*head, f"{each.namespace}/{each.pod}/{each.container}", each.cores, each.memory_units)
+            (
+                *head,
+                f"{each.namespace}/{each.pod}/{each.container}",
+                each.cores,
+                gib_text(each.memory_units),
+            )
             for each in card.tenants
         )
         if not card.tenants:

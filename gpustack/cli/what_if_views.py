@@ -66,7 +66,7 @@ def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, 
 
 def room_rows(rooms: Mapping[str, int]) -> Table:
     """Return a line a node, and the sum."""
-    table: Table = [("NODE", "MORE")]
+    table: Table = [("NODE", "MORE(pods)")]
     table.extend(rooms.items())
     return [*table, ("TOTAL", sum(rooms.values()))]
 

@@ -25,6 +25,8 @@ UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 OWN_TAINTS: Final = "node.kubernetes.io/"
 """How the keys of the taints begin that Kubernetes itself gives and takes (not-ready, ...)."""
 
+_NOT_READY: Final = frozenset({f"{OWN_TAINTS}not-ready", f"{OWN_TAINTS}unreachable"})
+
 NO_SCHEDULE: Final = "NoSchedule"
 _BARRING: Final = frozenset({NO_SCHEDULE, "NoExecute"})  # PreferNoSchedule is a wish
 _NAME_FIELD: Final = "metadata.name"
@@ -209,6 +211,24 @@ def refusals(
     """Return why each of these nodes refuses, by name; nodes that take the pod are left out."""
     answers = ((name, refusal(demands, name, hosts.get(name, OPEN))) for name in sorted(names))
     return {name: answer for name, answer in answers if answer is not None}
+
+
+NOT_READY: Final = "NotReady"
+"""The state of a node whose kubelet says that it isn't ready, or says nothing."""
+
+
+def states(host: Host) -> tuple[str, ...]:
+    """Return what keeps new pods from a node: `NotReady`, `cordoned`, `tainted KEY`; or nothing.
+
+    Taints that are only a wish (PreferNoSchedule) keep nobody.
+    """
+    keys = dict.fromkeys(each.key for each in host.taints if each.effect in _BARRING)
+    cordoned = host.cordoned or UNSCHEDULABLE in keys
+    return (
+        *((NOT_READY,) if not _NOT_READY.isdisjoint(keys) else ()),
+        *(("cordoned",) if cordoned else ()),
+        *(f"tainted {key}" for key in keys if key not in {*_NOT_READY, UNSCHEDULABLE}),
+    )
 
 
 def out_of_service(host: Host) -> bool:

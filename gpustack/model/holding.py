@@ -83,13 +83,13 @@ def holds(node: Node, placement: Placement) -> Mapping[int, Use]:
     running: dict[int, Use] = {}
     for container in placement.containers:
         if container.kind is not ContainerKind.INIT:
-            _add(running, _takes(node, container))
+            _add(running, takes(node, container))
     peak = dict(running)
     for container in placement.containers:
         if container.kind is ContainerKind.INIT:
-            moment = dict(_takes(node, container))
+            moment = dict(takes(node, container))
             for beside in sidecars_before(placement.containers, container.index):
-                _add(moment, _takes(node, beside))
+                _add(moment, takes(node, beside))
             for index, use in moment.items():
                 peak[index] = peak.get(index, IDLE) | use
     return peak
@@ -147,7 +147,8 @@ def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
     return Use(cores=container.cores, memory_units=container.memory_units)
 
 
-def _takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
+def takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
+    """Return what one container takes of each of its cards, by position in `node.cards`."""
     found: dict[int, Use] = {}
     for minor, uuid in zip(container.minors, container.uuids, strict=True):
         index = _position(node, minor, uuid)

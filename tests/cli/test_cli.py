@@ -31,9 +31,61 @@ def test_usage_names_the_tenant_and_what_is_free(
 def test_usage_prints_a_line_a_tenant(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["usage", "--snapshot", snapshot]) == 0
     heading, first, second = capsys.readouterr().out.splitlines()
-    assert heading.split()[:3] == ["NODE", "CARD", "MODEL"]
+    assert heading.split()[:4] == ["NODE", "NODE-STATE", "CARD", "MODEL"]
     assert "default/holder/main" in first
     assert second.split()[-3:] == ["-", "0", "0"]
+
+
+def test_every_amount_of_usage_has_its_unit(
+    snapshot: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["usage", "--snapshot", snapshot]) == 0
+    heading, first, _ = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = {name: cell for name, cell in zip(heading, first[:3] + first[4:], strict=False)}
+    amounts = {name: cell for name, cell in shown.items() if "(" in name}
+    assert amounts == {
+        "FREE-CORE(%)": "40",
+        "FREE-MEMORY(GiB)": "14",
+        "CORE(%)": "60",
+        "MEMORY(GiB)": "2",
+    }
+
+
+def test_a_pod_of_two_cards_has_each_of_them_once(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), pod("pair", 200, 0, held=True))
+    assert main(["usage", "--snapshot", path, "-o", "json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert schemas.problems(schemas.load("usage"), value) == []
+    parts = [(each["cores"], each["memory_units"]) for c in value["cards"] for each in c["tenants"]]
+    assert parts == [(100, 64), (100, 64)]
+    assert main(["usage", "--snapshot", path]) == 0
+    _, *lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[-2:] for line in lines] == [["100", "16"], ["100", "16"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({}, "Ready"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, "NotReady"),
+        ({"spec": {"unschedulable": True}}, "cordoned"),
+        ({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}, "tainted gpu"),
+    ],
+)
+def test_usage_tells_the_state_of_each_node(
+    fields: dict[str, object],
+    state: str,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write(tmp_path, {**node(), **fields})
+    assert main(["usage", "--snapshot", path]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"gpu1  {state}  ")
+    assert main(["usage", "--snapshot", path, "-o", "json"]) == 0
+    [first, _] = json.loads(capsys.readouterr().out)["cards"]
+    assert first["node_states"] == ([] if state == "Ready" else [state])
 
 
 def test_explain_says_yes_with_the_cards(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,6 +100,7 @@ def test_usage_shows_every_namespace_with_a_quota(
     assert models["T4"]["pods"] == [{"name": "holder", "cards": 0.6}]
     assert main(["usage", "--snapshot", path]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[-4][2:4] == ["ALLOCATED(cards)", "QUOTA(cards)"]
     assert ["default", "T4", "0.6", "2", "all", "holder=0.6"] in lines
     assert ["idle", "none", "-", "-", "red", "-"] in lines
 

@@ -81,9 +81,9 @@ def test_people_read_a_table_over_time_and_one_of_means(
     assert main(["replay", "--snapshot", snapshot, "--trace", trace, "--policies", "fgd"]) == 0
     shown, told = capsys.readouterr()
     over_time, means = (part.splitlines() for part in shown.split("\n\n"))
-    assert over_time[0].split() == ["SECONDS", "fgd:USED", "fgd:FRAG", "fgd:WAIT"]
+    assert over_time[0].split() == ["SECONDS", "fgd:ALLOC", "fgd:FRAG", "fgd:WAIT(pods)"]
     assert over_time[1].split()[:2] == ["0", "75.0%"]
-    assert means[1].split()[:4] == ["fgd", "4", "0", "1s"]
+    assert means[1].split()[:4] == ["fgd", "4", "0", "1"]
     assert told == ""
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gpustack.model.eligibility import (
     NO_DEMANDS,
     OPEN,
+    OWN_TAINTS,
     UNSCHEDULABLE,
     Demands,
     Host,
@@ -19,6 +20,7 @@ from gpustack.model.eligibility import (
     out_of_service,
     refusal,
     refusals,
+    states,
 )
 from gpustack.model.explanation import Reason
 
@@ -210,3 +212,25 @@ def test_refusals_are_each_nodes_own(demands: Demands, several: dict[str, Host])
     alone = {name: refusal(demands, name, host) for name, host in several.items()}
     expected = {name: each for name, each in alone.items() if each is not None}
     assert refusals(demands, several, several) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (OPEN, ()),
+        (Host(taints=(Taint(key=f"{OWN_TAINTS}not-ready"),)), ("NotReady",)),
+        (Host(taints=(Taint(key=f"{OWN_TAINTS}unreachable", effect="NoExecute"),)), ("NotReady",)),
+        (Host(cordoned=True), ("cordoned",)),
+        (Host(cordoned=True, taints=(Taint(key=UNSCHEDULABLE),)), ("cordoned",)),
+        (Host(taints=(Taint(key="gpu"), Taint(key="gpu", effect="NoExecute"))), ("tainted gpu",)),
+        (Host(taints=(Taint(key="soft", effect="PreferNoSchedule"),)), ()),
+        (
+            Host(cordoned=True, taints=(Taint(key="a"), Taint(key=f"{OWN_TAINTS}not-ready"))),
+            ("NotReady", "cordoned", "tainted a"),
+        ),
+    ],
+)
+def test_what_keeps_pods_from_a_node_is_told_in_words(
+    host: Host, expected: tuple[str, ...]
+) -> None:
+    assert states(host) == expected
