@@ -4,11 +4,11 @@ Who asks about a cluster at night must not be blinded by one node: then a node t
 machine counts as one without cards, as the extender takes it. Who plans with a file wants it whole.
 """
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpustack.cli import printing
 from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.device import Node
 from gpustack.model.holding import lost
@@ -113,7 +113,7 @@ def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
     """Print to stderr what of the cluster could not be counted; return whether there was any."""
     problems = [*unread(keys, snapshot), *uncounted(keys, snapshot)]
     for problem in problems:
-        print(f"gpustack: {problem}", file=sys.stderr)
+        printing.tell(problem)
     return bool(problems)
 
 

@@ -33,7 +33,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     )
     parser.add_argument("pod", metavar="[NAMESPACE/]POD")
     parser.add_argument(
-        "-n", "--namespace", metavar="NAMESPACE", help=f"default: {_DEFAULT_NAMESPACE}"
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help=f"default: the context's, or else {_DEFAULT_NAMESPACE}",
     )
     parser.add_argument(
         "--policy",
@@ -130,7 +133,7 @@ def _find(snapshot: Snapshot, name: str, namespace: str | None) -> Mapping[str, 
     before, slash, short = name.rpartition("/")
     if slash and namespace not in {None, before}:
         raise SourceError(f"{name} is in namespace {before}, but -n says {namespace}")
-    wanted = before if slash else namespace or _DEFAULT_NAMESPACE
+    wanted = before if slash else namespace or snapshot.namespace
     alike = [pod for pod in snapshot.pods if pod["metadata"]["name"] == short]
     for pod in alike:
         if _namespace(pod) == wanted:

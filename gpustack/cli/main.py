@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import gpustack
-from gpustack.cli import completion, explain, replay, snapshot, topo, usage, what_if
+from gpustack.cli import completion, explain, printing, replay, snapshot, topo, usage, what_if
 from gpustack.cli.parser import Parser
 from gpustack.model.errors import GpustackError
 
@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _close_stdout()
         return _INTERRUPTED
     except GpustackError as error:
-        print(f"gpustack: {error}", file=sys.stderr)
+        printing.tell(error)
         return 2
     except OSError as error:  # inputs translate theirs; this is the answer that has no place
         _close_stdout()
-        print(f"gpustack: can't write the answer: {error.strerror}", file=sys.stderr)
+        printing.tell(f"can't write the answer: {error.strerror}")
         return 2
     return status
 

@@ -1,6 +1,7 @@
 """Options that several commands share, and what they mean."""
 
 import argparse
+from dataclasses import replace
 
 from gpustack.cli import source
 from gpustack.wire import snapshots
@@ -9,14 +10,9 @@ from gpustack.wire.files import title
 from gpustack.wire.nodes import NodeLabels
 
 
-def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
-    """Add the cluster to ask."""
-    parser.add_argument("--kubeconfig", help=f"default: $KUBECONFIG, {source.DEFAULT_KUBECONFIG}")
-
-
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add where to read from and how to print the answer."""
-    add_kubeconfig(parser)
+    source.add_options(parser)
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
@@ -92,6 +88,11 @@ def read(chosen: argparse.Namespace) -> snapshots.Snapshot:
     labels = NodeLabels(model=chosen.model_label, pool=chosen.pool_label)
     names = snapshots.Names(quota=chosen.quota, labels=labels)
     if chosen.snapshot is not None:
+        for name, value in (("kubeconfig", chosen.kubeconfig), ("context", chosen.context)):
+            if value is not None:
+                chosen.parser.error(f"argument --{name}: not allowed with argument --snapshot")
         return snapshots.parse(title(chosen.snapshot), snapshots.read_file(chosen.snapshot), names)
-    kubeconfig = source.kubeconfig_path(chosen.kubeconfig)
-    return snapshots.parse(kubeconfig, source.read_cluster(kubeconfig, names), names)
+    context = source.find(chosen)
+    value = source.read_cluster(context, names)
+    found = snapshots.parse(f"{context.origin} (context {context.name})", value, names)
+    return replace(found, namespace=context.namespace or found.namespace)

@@ -36,6 +36,12 @@ def show_all(
         _table(rows, coloured=coloured)
 
 
+def tell(text: object) -> None:
+    """Print to stderr what went wrong or was left out: one line, whatever the text holds."""
+    line = " ".join(str(text).splitlines())
+    print(f"gpustack: {_printable(line)}", file=sys.stderr)
+
+
 def progress(name: str) -> Callable[[int, int], None] | None:
     """Return what tells a person how many pods of how many are done; programs aren't told."""
     if not sys.stderr.isatty():

@@ -11,14 +11,14 @@ from gpustack.wire import snapshots
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
     parser = commands.add_parser("snapshot", help="write what the others read")
-    options.add_kubeconfig(parser)
+    source.add_options(parser)
     options.add_quota(parser)
     return parser
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Print the cluster's nodes, pods and quota as one List."""
-    kubeconfig = source.kubeconfig_path(chosen.kubeconfig)
-    json.dump(source.read_cluster(kubeconfig, snapshots.Names(quota=chosen.quota)), sys.stdout)
+    names = snapshots.Names(quota=chosen.quota)
+    json.dump(source.read_cluster(source.find(chosen), names), sys.stdout)
     print()
     return 0

@@ -3,33 +3,66 @@
 Both are the same value (``wire.snapshots``), so an answer never depends on where it came from.
 """
 
+import argparse
 import os
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
-from gpustack.adapters.kube import KubeClient, KubeError
+from gpustack.adapters.kube import KubeClient, KubeConfigMissing, KubeError, kubeconfig
+from gpustack.adapters.kube.kubeconfig import Context
+from gpustack.cli import printing
 from gpustack.wire.snapshots import USUAL, Names
 
-DEFAULT_KUBECONFIG: Final = "/etc/kubernetes/admin.conf"
+_HOME: Final = "~/.kube/config"
+_ADMIN: Final = "/etc/kubernetes/admin.conf"  # kubeadm's, on a control-plane host
 _PATHS: Final = {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods"}
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 
 
-def kubeconfig_path(chosen: str | None) -> str:
-    """Return the kubeconfig to use: the one chosen, $KUBECONFIG, or kubeadm's."""
-    return chosen or os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the cluster to ask, as kubectl takes it."""
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help=f"default: the files of $KUBECONFIG, or else {_HOME}, or else {_ADMIN}",
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", help="of the kubeconfig; default: its current-context"
+    )
 
 
-def read_cluster(kubeconfig: str, names: Names = USUAL) -> dict[str, Any]:
+def find(chosen: argparse.Namespace) -> Context:
+    """Return the cluster that the options of ``add_options`` name, and who we are there.
+
+    Raises:
+        KubeConfigError: there is none, or it can't be used.
+    """
+    if chosen.kubeconfig is not None:
+        return kubeconfig.read([Path(chosen.kubeconfig)], chosen.context)
+    named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    if named:
+        return kubeconfig.read(list(dict.fromkeys(named)), chosen.context)
+    for path in (Path(_HOME).expanduser(), Path(_ADMIN)):
+        try:
+            return kubeconfig.read([path], chosen.context)
+        except KubeConfigMissing:
+            continue
+    raise KubeConfigMissing(
+        f"no kubeconfig: there is neither {_HOME} nor {_ADMIN}; name one with --kubeconfig or "
+        "$KUBECONFIG"
+    )
+
+
+def read_cluster(context: Context, names: Names = USUAL) -> dict[str, Any]:
     """Return the cluster's nodes, pods and quota as one List.
 
     Raises:
         KubeConfigError: the kubeconfig can't be used.
         KubeError, KubeUnavailable: the API server refused or didn't answer.
     """
-    client = KubeClient.from_kubeconfig(kubeconfig)
+    client = KubeClient.of_context(context)
     items = [
         {"apiVersion": "v1", "kind": kind, **item}
         for kind, path in _PATHS.items()
@@ -46,7 +79,7 @@ def _read_quota(client: KubeClient, namespace: str, name: str) -> Iterator[dict[
     except KubeError as error:
         if error.status == _FORBIDDEN:
             told = f"may not read the quota, configmap {namespace}/{name}: it is left out"
-            print(f"gpustack: {told}", file=sys.stderr)
+            printing.tell(told)
         elif error.status != _NOT_FOUND:
             raise
         return

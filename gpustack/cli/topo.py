@@ -57,7 +57,7 @@ def run(chosen: argparse.Namespace) -> int:
         chosen.parser.error(f"argument {other}: not allowed with argument -o json")
     node = _read(chosen)
     if not node.cards:
-        print("gpustack: this host has no card", file=sys.stderr)
+        printing.tell("this host has no card")
         return 1
     root = tree.of(node)
     if chosen.annotation:

@@ -38,9 +38,10 @@ class Snapshot:
         nodes: in the order of the List.
         pods: in the order of the List.
         quota: the quota's ConfigMap; None where there is none.
-        origin: the file, or the kubeconfig of the cluster.
+        origin: the file, or the kubeconfig and its context.
         items: all of the List, to tell places by.
         names: what things are called in it.
+        namespace: where a pod is whose namespace nobody says.
     """
 
     nodes: tuple[Mapping[str, Any], ...]
@@ -49,6 +50,7 @@ class Snapshot:
     origin: str = ""
     items: tuple[Mapping[str, Any], ...] = ()
     names: Names = USUAL
+    namespace: str = "default"
 
     def error(self, item: Mapping[str, Any], problem: object) -> SourceError:
         """Return the error of one object, with the file and its place in the List."""

@@ -182,7 +182,7 @@ def test_a_kubeconfig_without_a_servers_url_is_named_before_anything_is_asked(
 ) -> None:
     with FakeKubeApi() as api:
         path = api.write_kubeconfig(tmp_path / "kubeconfig", server=server)
-    with pytest.raises(kube.KubeConfigError, match=r"kubeconfig: .*write it as https://"):
+    with pytest.raises(kube.KubeConfigError, match=r"server: .*write it as https://"):
         kube.KubeClient.from_kubeconfig(path)
 
 

@@ -37,6 +37,8 @@ def test_every_command_is_offered(script: str) -> None:
         (("explain", "-o", ""), ["table", "json"]),
         (("usage", "--output", "j"), ["json"]),
         (("usage", "--snapshot", ""), []),
+        (("usage", "--cont"), ["--context"]),
+        (("snapshot", "--kube"), ["--kubeconfig"]),
         (("completion", "fi"), ["fish"]),
         (("completion", "z"), ["zsh"]),
         (("what-if", "--policy", ""), ["exact", "original", "spread", "fgd"]),

@@ -129,7 +129,7 @@ def asked(folder: pathlib.Path, **files: str) -> list[str]:
         ("binary", ": is not UTF-8 text at byte 4"),
         ("empty", ": "),
         ("cut.json", ":"),
-        ("a\0b", ": embedded null byte"),
+        ("a\0b", ": embedded null byte"),  # told without what could steer a terminal
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line_with_its_name(
@@ -138,7 +138,8 @@ def test_a_file_that_cannot_be_read_is_one_line_with_its_name(
     assert main(asked(folder, **{which: file})) == 2
     said = capsys.readouterr()
     [line] = said.err.splitlines()
-    assert line.startswith(f"gpustack: {folder / file}{named}")
+    shown = str(folder / file).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    assert line.startswith(f"gpustack: {shown}{named}")
     assert said.out == ""
 
 

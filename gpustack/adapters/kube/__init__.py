@@ -1,7 +1,7 @@
 """The Kubernetes API server: requests with raw JSON bodies, list and watch.
 
-The ``kubernetes`` package loads the kubeconfig and builds the TLS connection pool; nothing else of
-it is used, because its object models cost more time than the decisions made on them.
+The ``kubernetes`` package reads credentials and builds the TLS connection pool; nothing else of it
+is used, because its object models cost more time than the decisions made on them.
 """
 
 from gpustack.adapters.kube.client import (
@@ -9,7 +9,12 @@ from gpustack.adapters.kube.client import (
     STRATEGIC_MERGE_PATCH,
     KubeClient,
 )
-from gpustack.adapters.kube.errors import KubeConfigError, KubeError, KubeUnavailable
+from gpustack.adapters.kube.errors import (
+    KubeConfigError,
+    KubeConfigMissing,
+    KubeError,
+    KubeUnavailable,
+)
 from gpustack.adapters.kube.events import EventRecorder, ObjectEvent
 from gpustack.adapters.kube.listing import Page
 from gpustack.adapters.kube.watch import Watcher, as_json
@@ -20,6 +25,7 @@ __all__ = [
     "EventRecorder",
     "KubeClient",
     "KubeConfigError",
+    "KubeConfigMissing",
     "KubeError",
     "KubeUnavailable",
     "ObjectEvent",

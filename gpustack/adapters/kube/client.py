@@ -15,7 +15,7 @@ import msgspec
 import urllib3
 
 import gpustack
-from gpustack.adapters.kube import connect
+from gpustack.adapters.kube import connect, kubeconfig
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
 from gpustack.adapters.kube.exchange import Answer, exchange, request
 from gpustack.adapters.kube.listing import Page, decode_object, decode_page
@@ -53,7 +53,14 @@ class KubeClient:
         Raises:
             KubeConfigError: the file can't be used.
         """
-        return cls(connect.open_kubeconfig(Path(path)), timeout_seconds=timeout_seconds)
+        return cls.of_context(kubeconfig.read([Path(path)]), timeout_seconds=timeout_seconds)
+
+    @classmethod
+    def of_context(
+        cls, context: kubeconfig.Context, *, timeout_seconds: float = 10.0
+    ) -> "KubeClient":
+        """Use a context of a kubeconfig that was read; arguments and errors as above."""
+        return cls(connect.open_context(context), timeout_seconds=timeout_seconds)
 
     def get(
         self,

@@ -1,23 +1,27 @@
-"""From a kubeconfig file to a connection pool.
+"""From a context of a kubeconfig to a connection pool.
 
 Client certificates named by path are read again for every new TLS connection, so a kubelet's
 rotated certificate is picked up without a restart; tokens are asked for before every request.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final
+import logging
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import urllib3
-import yaml
 from kubernetes import client as kube_client
 from kubernetes import config as kube_config
 
 from gpustack.adapters.kube.errors import KubeConfigError
+from gpustack.adapters.kube.kubeconfig import Context
 
 # The loader looks at few of its values' types.
 _BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeError)
+_ONLY: Final = "only"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +56,25 @@ class Connection:
     direct: Direct | None = None
 
 
-def open_kubeconfig(path: Path) -> Connection:
-    """Read a kubeconfig and prepare its current context; no request is made.
+def open_context(context: Context) -> Connection:
+    """Prepare a context of a kubeconfig; no request is made.
 
     Raises:
-        KubeConfigError: the file is missing, unreadable or not a usable kubeconfig.
+        KubeConfigError: its certificates or its plugin can't be used.
     """
     settings = kube_client.Configuration()
     # Watches and calls share the pool; beyond this, connections are opened and thrown away.
     settings.connection_pool_maxsize = 32
+    place = f"kubeconfig {context.origin}: context {context.name}"
     try:
-        path.open("rb").close()  # the loader calls a missing file an invalid one
-        kube_config.load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=str(path), client_configuration=settings, persist_config=False
-        )
-        _check_server(settings.host)
+        with _logged() as told:
+            kube_config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
+                _alone(context), client_configuration=settings, persist_config=False
+            )
         api = kube_client.ApiClient(configuration=settings)
-    except (*_BROKEN, yaml.YAMLError, OSError) as error:
-        raise KubeConfigError(f"kubeconfig {path}: {error}") from error
+    except (*_BROKEN, OSError) as error:
+        raise KubeConfigError(f"{place}: {error}") from error
+    _check_plugin(place, context, settings, told)
 
     def authorization() -> Mapping[str, str]:
         key = settings.get_api_key_with_prefix("authorization", "BearerToken")
@@ -94,16 +99,49 @@ def _direct(server: str, pool: urllib3.PoolManager) -> Direct:
     )
 
 
-def _check_server(server: str) -> None:
-    """Refuse what no request could be sent to: it would look like a server that is down.
+def _alone(context: Context) -> dict[str, Any]:
+    """Return a kubeconfig of this context alone, which says what the loader takes of several."""
+    names = {"cluster": _ONLY, "user": _ONLY}
+    return {
+        "current-context": _ONLY,
+        "contexts": [{"name": _ONLY, "context": names}],
+        "clusters": [{"name": _ONLY, "cluster": dict(context.cluster)}],
+        "users": [{"name": _ONLY, "user": dict(context.user)}],
+    }
 
-    Raises:
-        ValueError: it is no server's URL.
-    """
+
+@contextlib.contextmanager
+def _logged() -> Iterator[list[str]]:
+    """Collect the errors that the loader logs, and goes on without an identity."""
+    told: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        ours = record.module != "kube_config"
+        if not ours:
+            told.append(" ".join(record.getMessage().split()))
+        return ours
+
+    root = logging.getLogger()
+    root.addFilter(keep)
     try:
-        url = urllib3.util.parse_url(server)
-        usable = url.scheme in (None, "http", "https") and bool(url.host)
-    except urllib3.exceptions.LocationParseError:
-        usable = False
-    if not usable:
-        raise ValueError(f"the cluster's server is {server!r}; write it as https://HOST:6443")
+        yield told
+    finally:
+        root.removeFilter(keep)
+
+
+def _check_plugin(
+    place: str, context: Context, settings: kube_client.Configuration, told: list[str]
+) -> None:
+    """Refuse a plugin that gave no identity: requests would go out as nobody's."""
+    plugin = next((name for name in ("exec", "auth-provider") if name in context.user), None)
+    if plugin is None or settings.api_key or settings.cert_file:
+        return
+    command = str(context.user[plugin].get("command") or context.user[plugin].get("name"))
+    hint = str(context.user[plugin].get("installHint") or "")
+    if plugin == "exec" and shutil.which(command) is None:
+        why = " ".join(["there is no such program;", *hint.split()]).removesuffix(";")
+    elif sys.stdout.isatty():  # a plugin speaks for itself there
+        why = "what it says stands above"
+    else:
+        why = "; ".join(told) or "it says nothing"
+    raise KubeConfigError(f"{place}: {plugin} {command} gives no credentials: {why}")

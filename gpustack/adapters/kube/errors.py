@@ -12,6 +12,10 @@ class KubeConfigError(GpustackError):
     """A kubeconfig file can't be used; the message names the file."""
 
 
+class KubeConfigMissing(KubeConfigError):
+    """There is no kubeconfig file where one was looked for."""
+
+
 class KubeUnavailable(GpustackError):
     """No answer within the time limit: a write may or may not have happened."""
 
