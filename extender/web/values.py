@@ -106,6 +106,7 @@ def _node(
         "pool": node.pool,
         "driver": node.driver,
         "cuda": node.cuda,
+        "states": eligibility.states(host),
         "cordoned": host.cordoned,
         "taints": [str(taint) for taint in host.taints],
         "cards": [_card(card, use) for card, use in zip(node.cards, node.uses, strict=True)],

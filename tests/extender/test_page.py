@@ -5,8 +5,11 @@ Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures are lef
 """
 
 import contextlib
+import datetime
 import json
+import re
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,16 +18,18 @@ import flask
 import pytest
 from selenium.common.exceptions import JavascriptException
 from selenium.webdriver.common.keys import Keys as Press
+from selenium.webdriver.support.select import Select
 
 from extender.settings import load_with
 from extender.snapshot import SnapshotExtender
 from extender.web.app import create_app
 from gpustack.model.device import Card, Node
 from tests.cli import snapshots
-from tests.extender.bench import Bench, listening, pod
+from tests.extender.bench import Bench, listening, pod, serving
 from tests.extender.browser import Browser, chromium
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
+from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long
 
@@ -157,15 +162,105 @@ def test_it_can_be_paused(page: Browser, bench: Bench) -> None:
     page.waits(lambda: page.text("#waiting .count") == "2")
 
 
-def test_an_extender_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
-    path = snapshots.write(tmp_path, snapshots.node())
-    with at(of_file(path)) as url:
+def faint(browser: Browser) -> list[bool]:
+    """Say of the figures and of every section whether they are drawn faintly."""
+    looks = browser.script(
+        "return [...document.querySelectorAll('#totals, section')].map(each => "
+        "[getComputedStyle(each).opacity, getComputedStyle(each).filter])"
+    )
+    return [float(opacity) < 1 and filter_ == "grayscale(1)" for opacity, filter_ in looks]
+
+
+def test_an_extender_that_is_gone_is_told_and_its_figures_are_faint(
+    browser: Browser, tmp_path: Path
+) -> None:
+    app, gone = of_file(snapshots.write(tmp_path, snapshots.node())), threading.Event()
+    app.before_request(lambda: ("gone", 503) if gone.is_set() else None)
+    with at(app) as url:
         browser.open(url)
         browser.waits(lambda: browser.count(".machines > li") == 1)
-    browser.look_again()
-    browser.waits(lambda: "no answer: " in browser.text("#status"))
-    assert "stale" in str(browser.find("#status").get_attribute("class"))
-    assert browser.count(".machines > li") == 1
+        assert not any(faint(browser))
+        before = datetime.datetime.now() - datetime.timedelta(seconds=4)
+        gone.set()
+        browser.look_again()
+        browser.waits(lambda: browser.find("#alarm").is_displayed())
+        since = re.search(r"no answer since (\d\d:\d\d:\d\d)", browser.text("#status"))
+        assert since is not None
+        assert before.strftime("%H:%M:%S") <= since[1] <= f"{datetime.datetime.now():%H:%M:%S}"
+        told = f"not answered since {since[1]}: the figures below are of that time"
+        assert told in browser.text("#alarm")
+        assert all(faint(browser))
+        assert browser.count(".machines > li") == 1
+        browser.picture("gone")
+        gone.clear()
+        browser.look_again()
+        browser.waits(lambda: not any(faint(browser)))
+        assert "updated" in browser.text("#status")
+        assert not browser.find("#alarm").is_displayed()
+
+
+def test_figures_of_an_extender_that_has_lost_the_cluster_are_faint(
+    browser: Browser, api: FakeKubeApi, tmp_path: Path
+) -> None:
+    with serving(api, tmp_path, watch_idle_seconds=0.2, stale_seconds=0.5) as bench:
+        browser.open(f"http://127.0.0.1:{bench.port}/")
+        browser.waits(lambda: "updated" in browser.text("#status"))
+        api.stop()
+        eventually(lambda: bool(bench.service.unready))
+        browser.look_again()
+        browser.waits(lambda: all(faint(browser)))
+        assert "No decision can be made: the API server has said nothing" in browser.text("#alarm")
+
+
+@pytest.fixture
+def kept_away(tmp_path: Path) -> flask.Flask:
+    """Four nodes: one that pods may come to, and three that keep them away."""
+    away: dict[str, dict[str, Any]] = {
+        "gpu1": {},
+        "gpu2": {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+        "gpu3": {"spec": {"unschedulable": True}},
+        "gpu4": {"spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}},
+    }
+    nodes = ({**snapshots.node(machine(name)), **fields} for name, fields in away.items())
+    return of_file(snapshots.write(tmp_path, *nodes))
+
+
+def shown(browser: Browser) -> dict[str, str]:
+    """Return the nodes that are shown, each with the words of its state."""
+    script = """
+    return [...document.querySelectorAll(".machines > li")].map((each) =>
+      [".name", ".states"].map((part) => each.querySelector(part).innerText));
+    """
+    return dict(browser.script(script))
+
+
+def test_what_keeps_pods_from_a_node_stands_on_it(browser: Browser, kept_away: flask.Flask) -> None:
+    states = {"gpu1": "", "gpu2": "NotReady", "gpu3": "cordoned", "gpu4": "tainted nvidia.com/gpu"}
+    with at(kept_away) as url:
+        browser.open(url)
+        browser.waits(lambda: shown(browser) == states)
+        assert browser.text("#totals dd") == "4, 1 NotReady, 1 cordoned"
+        assert "1 GPU not allocated" in browser.text(".machines > li:nth-child(2) .about")
+        show = Select(browser.find("#show"))
+        show.select_by_value("free")
+        browser.waits(lambda: list(shown(browser)) == ["gpu1", "gpu4"])
+        show.select_by_value("trouble")
+        browser.waits(lambda: list(shown(browser)) == ["gpu2"])
+        show.select_by_value("all")
+        browser.find("#find").send_keys("cordoned")
+        browser.waits(lambda: list(shown(browser)) == ["gpu3"])
+        assert browser.problems() == []
+
+
+def test_what_pods_were_given_is_called_allocated(page: Browser) -> None:
+    body = str(page.script("return document.body.innerText"))
+    assert "Compute allocated" in body
+    assert "Memory allocated" in body
+    assert not re.search(r"\bused\b", body, re.IGNORECASE)
+    labels = page.script("return [...document.querySelectorAll('[title], [aria-label]')]"
+                         ".map(each => each.title + ' ' + each.ariaLabel)")  # fmt: skip
+    assert any("40 % allocated" in label for label in labels)
+    assert not any(re.search(r"\bused\b", label) for label in labels)
 
 
 def test_names_are_text_whatever_they_say(browser: Browser, tmp_path: Path) -> None:

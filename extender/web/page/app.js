@@ -44,24 +44,33 @@ async function refresh() {
   next = setTimeout(refresh, Math.max(EVERY_MS, 5 * (performance.now() - began)));
 }
 
+/** Say how old the figures are; those that may be wrong by now are drawn faintly. */
 function age() {
-  const status = find("#status");
+  const late = state.fresh && !state.paused && Date.now() - state.fresh > STALE_MS;
+  const gone = Boolean(state.problem || late);
   const seconds = Math.round((Date.now() - state.fresh) / 1000);
-  const when = state.fresh ? `updated ${seconds} s ago` : "no answer yet";
-  const how = [state.paused ? "paused" : "", state.problem && `no answer: ${state.problem}`];
-  say(status, [when, ...how.filter(Boolean)].join(" · "));
-  status.classList.toggle("stale", Boolean(state.problem) || (!state.paused && Date.now() - state.fresh > STALE_MS));
+  const when = gone ? `no answer since ${words.clock(state.fresh)}` : `updated ${seconds} s ago`;
+  const said = [state.fresh ? when : "no answer yet", state.paused && "paused", state.problem];
+  say(find("#status"), said.filter(Boolean).join(" · "));
+  find("#status").classList.toggle("stale", gone);
+  document.body.classList.toggle("stale", gone || Boolean(state.cluster?.unready));
+  warn(gone && state.cluster && `The extender has not answered since ${words.clock(state.fresh)}: the figures below are of that time`);
+}
+
+function warn(gone) {
+  const { unready, quota_problem } = state.cluster ?? {};
+  const said = [
+    gone,
+    unready && `No decision can be made: ${unready}`,
+    quota_problem && `The quota can't be used: ${quota_problem}`,
+  ].filter(Boolean).join(". ");
+  find("#alarm").hidden = !said;
+  say(find("#alarm"), said);
 }
 
 function draw() {
   const cluster = state.cluster;
   if (!cluster) return;
-  const said = [
-    cluster.unready && `No decision can be made: ${cluster.unready}`,
-    cluster.quota_problem && `The quota can't be used: ${cluster.quota_problem}`,
-  ].filter(Boolean).join(". ");
-  find("#alarm").hidden = !said;
-  say(find("#alarm"), said);
   totals(cluster);
   section("waiting", cluster.waiting, (list) => queue.draw(find("#waiting .pods"), list));
   const text = find("#find").value.trim().toLowerCase();
@@ -84,11 +93,14 @@ function totals(cluster) {
   const cards = cluster.nodes.flatMap((node) => node.cards);
   const sum = (name) => cards.reduce((total, card) => total + card[name], 0);
   const ill = cards.filter((card) => !card.healthy).length;
+  const nodes = cluster.nodes.filter((node) => node.cards.length);
+  const out = ["NotReady", "cordoned"].map((name) => [nodes.filter((node) => node.states.includes(name)).length, name]);
+  const troubles = out.filter(([number]) => number).map(([number, name]) => `${number} ${name}`);
   const lines = [
-    ["Nodes with GPUs", String(cluster.nodes.filter((node) => node.cards.length).length)],
+    ["Nodes with GPUs", [nodes.length, ...troubles].join(", ")],
     ["GPUs", ill ? `${cards.length}, ${ill} unhealthy` : String(cards.length)],
-    ["Compute used", `${words.cards(sum("cores_used"))} of ${words.cards(sum("cores"))}`],
-    ["Memory used", words.memory(sum("memory_units_used"), sum("memory_units"))],
+    ["Compute allocated", `${words.cards(sum("cores_used"))} of ${words.gpus(sum("cores"))}`],
+    ["Memory allocated", words.memory(sum("memory_units_used"), sum("memory_units"))],
     ["Waiting pods", String(cluster.waiting.length)],
     ["Policy", cluster.policy],
   ];
@@ -107,7 +119,7 @@ function quotas(lines) {
   const key = ({ quota, model }) => `${quota.namespace}/${model.model}`;
   follow(find("#quotas tbody"), lines, key, create, (row, { quota, model }) => {
     const [namespace, name, used, pools, largest] = row.children;
-    const text = `${model.used} of ${model.cards}`;
+    const text = `${model.used} of ${model.cards} GPUs`;
     say(namespace, quota.namespace);
     say(name, model.model);
     say(used.firstChild, text);

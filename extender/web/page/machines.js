@@ -5,20 +5,24 @@ import * as words from "./words.js";
 
 const LEVELS = { NV: "l0", PIX: "l1", PXB: "l1", PHB: "l2", NODE: "l2" };
 const FEW = 4; // so many nodes are shown opened
+const MOST_STATES = 4; // shown of each node
 
 /** Say whether a node is among what is looked for. */
 export function wanted(node, show, text) {
   const shown = {
     all: () => true,
     cards: () => node.cards.length > 0,
-    free: () => node.cards.some((card) => card.healthy && card.cores_used < card.cores),
-    trouble: () => node.cards.some((card) => !card.healthy),
+    free: () => !closed(node) && node.cards.some((card) => card.healthy && card.cores_used < card.cores),
+    trouble: () => node.states.includes("NotReady") || node.cards.some((card) => !card.healthy),
   }[show]();
   if (!shown || !text) return shown;
-  const names = [node.name, node.pool, ...node.cards.map((card) => card.model)];
+  const names = [node.name, node.pool, ...node.states, ...node.cards.map((card) => card.model)];
   names.push(...node.pods.map(words.title));
   return names.some((name) => name.toLowerCase().includes(text));
 }
+
+/** Say whether a node takes no new pods, whatever they tolerate. */
+const closed = (node) => node.states.includes("NotReady") || node.states.includes("cordoned");
 
 /** Draw the nodes of a page. */
 export function draw(list, nodes) {
@@ -33,9 +37,10 @@ export function draw(list, nodes) {
 
 function create(node, open) {
   const name = make("span", { class: "name" });
+  const states = make("span", { class: "states" });
   const about = make("span", { class: "faint about" });
   const minis = make("span", { class: "minis", role: "img" });
-  const head = make("span", { class: "head" }, name, about, minis);
+  const head = make("span", { class: "head" }, name, states, about, minis);
   const links = make("details", { class: "links" }, make("summary", {}, "How its GPUs are joined"));
   links.append(make("div", { class: "scroll" }, make("table", { class: "matrix" })));
   const inside = make("div", {}, make("ul", { class: "cards" }), links);
@@ -48,6 +53,11 @@ function create(node, open) {
 function update(item, node) {
   item.node = node;
   say(item.querySelector(".name"), node.name);
+  const states = node.states.length > MOST_STATES ? [...node.states.slice(0, MOST_STATES), "and more"] : node.states;
+  follow(item.querySelector(".states"), states, (state) => state, () => make("span"), (element, state) => {
+    mark(element, "class", state === "NotReady" ? "node-state bad" : "node-state");
+    say(element, state);
+  });
   say(item.querySelector(".about"), about(node));
   const minis = item.querySelector(".minis");
   mark(minis, "aria-label", `${node.cards.length} GPUs: ${node.cards.map(used).join(", ")}`);
@@ -61,17 +71,16 @@ function update(item, node) {
 
 const key = (card) => String(card.minor);
 const share = (part, whole) => (whole ? Math.min(1, part / whole) : 0);
-const used = (card) => (card.healthy ? `${card.cores_used} % used` : "unhealthy");
+const used = (card) => (card.healthy ? `${card.cores_used} % allocated` : "unhealthy");
 
 function about(node) {
   if (!node.cards.length) return "no GPU";
   const free = node.cards.filter((card) => card.healthy);
   const left = free.reduce((sum, card) => sum + Math.max(0, card.cores - card.cores_used), 0);
   const models = [...new Set(node.cards.map((card) => card.model || "GPU"))].join(", ");
-  const said = [`${node.cards.length} × ${models}`, `${words.cards(left)} free`];
+  const said = [`${node.cards.length} × ${models}`, `${words.gpus(left)} ${closed(node) ? "not allocated" : "free"}`];
   if (node.pool) said.push(`pool ${node.pool}`);
   if (node.driver) said.push(`driver ${node.driver}`);
-  if (node.cordoned) said.push("cordoned");
   if (free.length < node.cards.length) said.push(`${node.cards.length - free.length} unhealthy`);
   return said.join(" · ");
 }

@@ -6,17 +6,25 @@ const TONES = 6;
 /** Hundredths of a card as cards. */
 export const cards = (cores) => String(Math.round(cores) / 100);
 
+/** Hundredths of a card as cards, with the word. */
+export const gpus = (cores) => `${cards(cores)} GPU${cores === 100 ? "" : "s"}`;
+
 const tenths = (number) => Math.round(number * 10) / 10;
 
 /** Units of 256 MiB as GiB. */
 export const gib = (units) => `${tenths(units / UNITS_PER_GIB)} GiB`;
 
-/** A part of an amount of memory: `32 of 80 GiB`. */
+/** A part of an amount of memory: `32 of 80 GiB`, `2 GiB of 1.6 TiB`. */
 export function memory(part, whole) {
-  const scale = whole / UNITS_PER_GIB < 1024 ? UNITS_PER_GIB : UNITS_PER_GIB * 1024;
-  const unit = scale === UNITS_PER_GIB ? "GiB" : "TiB";
-  return `${tenths(part / scale)} of ${tenths(whole / scale)} ${unit}`;
+  const [first, unit] = size(part);
+  const [all, largest] = size(whole);
+  return `${first}${unit === largest || !part ? "" : ` ${unit}`} of ${all} ${largest}`;
 }
+
+const size = (units) => {
+  const amount = units / UNITS_PER_GIB;
+  return amount < 1024 ? [tenths(amount), "GiB"] : [tenths(amount / 1024), "TiB"];
+};
 
 export const title = (pod) => `${pod.namespace}/${pod.name}`;
 
@@ -40,7 +48,7 @@ export function reasons(counts) {
   return pairs.map(([code, count]) => `${count} ${code}`).join(", ");
 }
 
-export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
+export const clock = (time) => new Date(time).toLocaleTimeString([], { hourCycle: "h23" });
 
 /** Which cards of which node. */
 export function place(placement) {
