@@ -17,6 +17,7 @@ from extender.tls import Contexts, TlsError
 from extender.web.served import Served
 from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
+from gpustack.command_line import Parser
 from gpustack.wire.config import ConfigError
 from gpustack.wire.files import SourceError
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gpustack-extender", description="Decides which GPUs a pod gets, for kube-scheduler."
     )
     parser.add_argument(

@@ -14,6 +14,7 @@ from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.systemd import Notifier, set_up_log
 from gpustack.agent import settings
 from gpustack.agent.app import Agent
+from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
 
@@ -61,7 +62,7 @@ def _run(agent: Agent) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpustack-agent", description="GPU agent of one host")
+    parser = Parser(prog="gpustack-agent", description="GPU agent of one host")
     parser.add_argument(
         "--config",
         type=pathlib.Path,

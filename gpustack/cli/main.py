@@ -14,7 +14,7 @@ from typing import Final
 
 import gpustack
 from gpustack.cli import completion, explain, printing, replay, snapshot, topo, usage, what_if
-from gpustack.cli.parser import Parser
+from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 
 COMMANDS: Final = (topo, usage, explain, what_if, replay, snapshot, completion)

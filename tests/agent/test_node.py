@@ -181,6 +181,14 @@ def test_a_second_agent_on_the_same_host_does_not_start(host: Host) -> None:
         Agent(host.settings(), nvml=host.nvml)
 
 
+def test_a_configuration_that_is_named_twice_is_refused(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--config", str(tmp_path), "--config", str(tmp_path), "--check-config"])
+    assert "argument --config: given twice; give it once" in capsys.readouterr().err
+
+
 def test_the_program_checks_its_configuration_and_tells_its_version(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

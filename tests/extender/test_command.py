@@ -119,6 +119,15 @@ def test_loopback_is_known_in_both_families(host: str, ours: bool) -> None:
     assert settings.is_loopback(host) is ours
 
 
+@pytest.mark.parametrize("option", ["--config", "--snapshot", "--listen"])
+def test_an_option_that_is_given_twice_is_refused_by_name(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main.main([option, "a", option, "b"])
+    assert f"argument {option}: given twice; give it once" in capsys.readouterr().err
+
+
 def test_a_missing_configuration_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

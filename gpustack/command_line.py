@@ -1,4 +1,4 @@
-"""How the ``gpustack`` command reads its words: nothing is guessed, and nothing is passed over."""
+"""How our three commands read their words: nothing is guessed, and nothing is passed over."""
 
 import argparse
 from collections.abc import Sequence
