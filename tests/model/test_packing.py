@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.packing import Room, demands, hopeless
+from gpustack.model.units import LARGEST_CARD_UNITS
 from tests.model.machines import pod
 
 rooms = st.lists(
@@ -83,7 +84,8 @@ def test_a_demand_beyond_one_of_the_bounds_is_hopeless(
 
 
 def test_memory_of_any_size_is_summed_in_bounded_work() -> None:
-    enormous = Room(cores=100, memory_units=1 << 40, idle=True)
-    asked = demands(pod((10, 1 << 39), (10, 1 << 39), (10, 3)).containers)
+    half = LARGEST_CARD_UNITS
+    enormous = Room(cores=100, memory_units=2 * half, idle=True)
+    asked = demands(pod((10, half), (10, half), (10, 3)).containers)
     assert hopeless([enormous], asked)
     assert not hopeless([enormous, *idle(3)], asked)
