@@ -39,7 +39,7 @@ def find(chosen: argparse.Namespace) -> Context:
     Raises:
         KubeConfigError: there is none, or it can't be used.
     """
-    if chosen.kubeconfig is not None:
+    if chosen.kubeconfig:
         return kubeconfig.read([Path(chosen.kubeconfig)], chosen.context)
     named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     if named:

@@ -52,6 +52,7 @@ def test_kubectls_own_file_is_read(
 ) -> None:
     api.write_kubeconfig(home / ".kube" / "config")
     assert asked(capsys) == ["gpu1", "gpu1"]
+    assert asked(capsys, "--kubeconfig", "", "--context", "") == ["gpu1", "gpu1"]  # a variable's
 
 
 def test_on_a_control_plane_host_the_last_resort_is_kubeadms_file(
