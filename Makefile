@@ -12,7 +12,7 @@ STEP := python3 tests/step.py
 # A short folder, because the path of a unix socket has at most 107 characters.
 run_tests = @folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) $(1) -- \
   pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" -m $(2) tests
-COMPILE := uv pip compile -q pyproject.toml --generate-hashes --no-annotate --python-version 3.11 \
+COMPILE := uv pip compile -q --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
 # ansible refuses to start under LC_ALL=C
@@ -35,9 +35,10 @@ setup: $(VENV)/.complete ## Install the tools that the other targets use
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml again
-	$(COMPILE) --all-extras --group ansible --group lint --group test --group hosts --group bench \
+	$(COMPILE) pyproject.toml --all-extras --group ansible --group lint --group test --group hosts --group bench \
 	  -o requirements.lock
-	$(COMPILE) --extra agent --extra extender --extra cli --group hosts -o requirements-hosts.lock
+	$(COMPILE) --group setup -o requirements-setup.lock
+	$(COMPILE) pyproject.toml --extra agent --extra extender --extra cli --group hosts -o requirements-hosts.lock
 
 .PHONY: native
 native: setup ## Build the hook and the simulated driver

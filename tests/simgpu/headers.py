@@ -18,13 +18,11 @@ import zipfile
 from collections import defaultdict
 from pathlib import Path
 
-# The newest release of each generation's package when this was written; any other will do.
-PACKAGES = {
-    "11.8": "nvidia-cuda-runtime-cu11==11.8.89",
-    "12.2": "nvidia-cuda-runtime-cu12==12.2.140",
-    "12.9": "nvidia-cuda-runtime-cu12==12.9.79",
-    "13": "nvidia-cuda-runtime==13.*",
-}
+# Of each generation, the newest release when this was written; any other will do.
+LOCKS = Path(__file__).resolve().parents[1] / "hook" / "locks"
+GENERATIONS = tuple(
+    sorted(path.stem.removeprefix("cudart-") for path in LOCKS.glob("cudart-*.txt"))
+)
 HEADERS = ("cuda.h", "cudaTypedefs.h")
 DECLARATION = re.compile(r"\bCUresult\s+(?:\w+\s+)*?(cu[A-Z]\w*)\s*\(")
 VARIANT = re.compile(r"\*\s*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\s*\)")
@@ -38,8 +36,9 @@ def fetch(generation: str, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as wheels:
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", wheels]
-        subprocess.run([*pip, PACKAGES[generation]], check=True)
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes"]
+        lock = LOCKS / f"cudart-{generation}.txt"
+        subprocess.run([*pip, "-d", wheels, "-r", str(lock)], check=True)
         (wheel,) = Path(wheels).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             for name in archive.namelist():
@@ -99,7 +98,7 @@ def main() -> None:
     """Gets headers or prints names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=("fetch", "names"))
-    parser.add_argument("generation", choices=sorted(PACKAGES))
+    parser.add_argument("generation", choices=GENERATIONS)
     parser.add_argument("folder", type=Path)
     args = parser.parse_args()
     if args.action == "fetch":
