@@ -1,0 +1,137 @@
+"""The daemons' environment: one for each Python and bundle, from an archive that is compared."""
+
+import hashlib
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import zipfile
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible.conftest import ansible
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.getuid() != 0, reason="gives files to root, as on a host: run as root"),
+]
+
+PIP = "pip-0-py3-none-any.whl"
+# Stands in for pip, whose packages would need an index: what it "installs" is the daemon's program.
+FAKE_PIP = """
+import pathlib, sys
+(pathlib.Path(sys.executable).parent / "gpustack").write_text("installed")
+"""
+# A Python of another version, as far as the role asks.
+OTHER_PYTHON = """#!/bin/sh
+case "$*" in
+*cache_tag*) echo cpython-312 ;;
+*) exec {real} "$@" ;;
+esac
+"""
+
+
+class Stage:
+    """A bundle and a host, which is this machine with a folder of its own."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self.bundle, self.opt = folder / "bundle", folder / "opt"
+        self.bundle.mkdir()
+        self.archive = self.bundle / "wheels.tar"
+        zipped = io.BytesIO()
+        with zipfile.ZipFile(zipped, "w") as wheel:
+            wheel.writestr("pip/__init__.py", "")
+            wheel.writestr("pip/__main__.py", FAKE_PIP)
+        with tarfile.open(self.archive, "w") as tar:
+            for name, content in ((PIP, zipped.getvalue()), ("requirements.txt", b"")):
+                information = tarfile.TarInfo(name)
+                information.size = len(content)
+                tar.addfile(information, io.BytesIO(content))
+        wheels = {"archive": self.archive.name, "sha256": self.sum, "pip": PIP}
+        (self.bundle / "manifest.json").write_text(json.dumps({"wheels": wheels}))
+
+    @property
+    def sum(self) -> str:
+        return hashlib.sha256(self.archive.read_bytes()).hexdigest()
+
+    def run(self, python: str = sys.executable, *extra: str) -> subprocess.CompletedProcess[str]:
+        """Run the role with the host's Python."""
+        variables = {
+            "ansible_python_interpreter": sys.executable,
+            "python_service_bundle": str(self.bundle),
+            "python_service_path": str(self.opt),
+            "python_service_interpreter": python,
+        }
+        tasks: list[dict[str, Any]] = [
+            {"import_role": {"name": "python_service"}},
+            {"debug": {"msg": "the unit names {{ python_service_environment }}"}},
+        ]
+        play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": tasks}
+        file = self._folder / "play.yml"
+        file.write_text(yaml.safe_dump([play]))
+        return ansible(
+            "ansible-playbook", "--inventory=h,", "--connection=local", *extra, str(file)
+        )
+
+    def other_python(self) -> str:
+        """Return a Python that says it is 3.12."""
+        file = self._folder / "python3.12"
+        file.write_text(OTHER_PYTHON.format(real=sys.executable))
+        file.chmod(0o755)
+        return str(file)
+
+    def environments(self) -> list[str]:
+        return sorted(path.name for path in (self.opt / "venvs").iterdir())
+
+    def current(self) -> str:
+        return (self.opt / "venv").resolve().name
+
+
+@pytest.fixture
+def stage(tmp_path: pathlib.Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def test_another_python_gets_an_environment_of_its_own(stage: Stage) -> None:
+    done = stage.run()
+    assert done.returncode == 0, done.stdout
+    first = f"{sys.implementation.cache_tag}-{stage.sum[:16]}"
+    assert (stage.environments(), stage.current()) == ([first], first)
+    assert f"the unit names {first}" in done.stdout
+    done = stage.run(stage.other_python())
+    assert done.returncode == 0, done.stdout
+    second = f"cpython-312-{stage.sum[:16]}"
+    assert (stage.environments(), stage.current()) == (sorted([first, second]), second)
+    assert f"the unit names {second}" in done.stdout
+
+
+def test_a_second_run_changes_nothing_and_leaves_no_wheels(stage: Stage) -> None:
+    assert stage.run().returncode == 0
+    venv = stage.opt / "venv"
+    assert (venv / "bin" / "gpustack").read_text() == "installed"
+    assert not list(venv.glob("wheels*"))
+    assert "changed=0" in stage.run().stdout
+
+
+def test_check_mode_passes_on_a_fresh_host(stage: Stage) -> None:
+    done = stage.run(sys.executable, "--check")
+    assert done.returncode == 0, done.stdout
+    assert not stage.opt.exists()
+
+
+def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Stage) -> None:
+    with stage.archive.open("ab") as tar:
+        tar.write(b"\0" * 512)  # what it unpacks to is still the same
+    done = stage.run()
+    assert done.returncode != 0
+    assert "wheels.tar is not the file that manifest.json describes" in " ".join(
+        done.stdout.split()
+    )
+    assert not list(stage.opt.glob(f"venvs/*/wheels/{PIP}"))
+    assert not (stage.opt / "venv").exists()
