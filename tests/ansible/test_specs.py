@@ -5,8 +5,11 @@ import re
 import pytest
 
 from tests.ansible import layout, readmes
+from tests.bench import root
 
-ENTRY_POINTS = ("main", "preflight", "uninstall", "verify", "clean")
+ENTRY_POINTS = (
+    "main", "preflight", "running_pods", "remove_unused", "uninstall", "verify", "clean",
+)  # fmt: skip
 # A role of checks installs nothing.
 INSTALLS_NOTHING = {"preflight"}
 
@@ -66,6 +69,12 @@ def test_no_role_reads_a_variable_of_its_own_that_nobody_defines(role: str) -> N
         used = set(re.findall(rf"(?<![\w.'/-])({role}_\w+)\b(?!\()", text))
         filters = {name for name in used if re.search(rf"\| {name}\b", text)}
         assert used - filters <= known, used - filters - known
+
+
+@pytest.mark.parametrize("role", layout.ROLES)
+def test_a_role_claims_the_platforms_that_tests_run_on(role: str) -> None:
+    about = layout.load(layout.ROOT / "roles" / role / "meta" / "main.yml")["galaxy_info"]
+    assert about["platforms"] == [{"name": "Debian", "versions": [root.SUITE]}]
 
 
 @pytest.mark.parametrize("role", layout.ROLES)
