@@ -21,11 +21,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements-hosts.lock"
-FORMAT = 1
+# 2: `hook` names each architecture's build
+FORMAT = 2
 HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest")
 # Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload.
 PRELOAD = "/usr/local/vcuda/libvcuda.so\n"
@@ -176,20 +177,33 @@ def copy_hook(bundle: pathlib.Path, architectures: Sequence[str]) -> dict[str, d
     return sums
 
 
+def hook_build(version: str, sums: Mapping[str, str]) -> str:
+    """Return the name of a build of the hook, which is the name of its folder on hosts.
+
+    The agent finds the same sum in the folder itself (gpustack/agent/node/hook_build.py), or gives
+    the folder to nobody.
+    """
+    lines = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+    return f"{version}-{hashlib.sha256(lines.encode()).hexdigest()[:8]}"
+
+
 def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]) -> None:
     """Build the bundle beside its place and move it there when it is whole."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as scratch:
         bundle = pathlib.Path(scratch, "bundle")
         bundle.mkdir()
-        hook = copy_hook(bundle, architectures)
+        sums = copy_hook(bundle, architectures)
         version, wheels = pack_wheels(bundle, pythons, architectures)
         manifest = {
             "format": FORMAT,
             "version": version,
             "pythons": sorted(pythons),
             "architectures": sorted(architectures),
-            "hook": hook,
+            "hook": {
+                architecture: {"build": hook_build(version, files), "files": files}
+                for architecture, files in sums.items()
+            },
             "wheels": wheels,
         }
         (bundle / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")

@@ -10,6 +10,7 @@ from typing import Any
 from gpustack.adapters.systemd import Notifier
 from gpustack.agent import settings
 from gpustack.agent.app import Agent
+from gpustack.agent.node.hook_build import content_sum
 from gpustack.model.holding import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import Keys, encode_decision
@@ -163,6 +164,7 @@ class Host:
             state_dir: {self.state}
             run_dir: {self.root / "run"}
             http: {self.http}
+            hook: {{version: {self.hook.name}}}
             health: {{poll_seconds: 0.1}}
             place_undecided: {json.dumps(self.place_undecided)}
         """)
@@ -212,15 +214,20 @@ class Host:
     def folder(self, pod: Pod, name: str) -> pathlib.Path:
         return self.state / "containers" / str(pod["metadata"]["uid"]) / name
 
+    def install_hook(self, version: str) -> pathlib.Path:
+        """Lay a build of the hook out as the role does; return its folder."""
+        folder = self.state / "hooks" / version
+        folder.mkdir(parents=True)
+        for name in ("libvcuda.so", "ld.so.preload", "gpustack-hook-selftest"):
+            (folder / name).write_text(f"{name} {version}")
+        return folder.rename(f"{folder}-{content_sum(folder)}")
+
     def _install_files(self) -> None:
         devices = self.root / "dev"
         devices.mkdir()
         for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
             (devices / name).touch()
-        hook = self.state / "hooks" / "0.1.0"
-        hook.mkdir(parents=True)
-        for name in ("libvcuda.so", "ld.so.preload", "gpustack-hook-selftest"):
-            (hook / name).touch()
+        self.hook = self.install_hook("0.1.0")
         libraries = self.root / "lib"
         libraries.mkdir()
         lines = []

@@ -28,7 +28,7 @@ def test_a_share_gets_its_card_the_driver_and_its_limits(host: Host, memory_firs
         "NVIDIA_VISIBLE_DEVICES": card(1).uuid,
     }
     mounts = {mount.container_path: (mount.host_path, mount.read_only) for mount in response.mounts}
-    folder, hook = host.folder(pod, "c0"), host.state / "hooks" / "0.1.0"
+    folder, hook = host.folder(pod, "c0"), host.hook
     assert mounts == {
         "/usr/local/nvidia": (str(host.state / "driver" / "535.261.03"), True),
         "/etc/ld.so.preload": (str(hook / "ld.so.preload"), True),
@@ -184,7 +184,7 @@ def test_a_mount_that_would_hide_ours_is_refused(host: Host, path: str) -> None:
 
 def test_a_share_without_an_installed_hook_is_refused(host: Host) -> None:
     host.start_agent()
-    (host.state / "hooks" / "0.1.0" / "libvcuda.so").unlink()
+    (host.hook / "libvcuda.so").unlink()
     pod = host.create(make_pod("p", container("c0", 50, 32)))
     with pytest.raises(AdmissionError, match="HostIncomplete: no hook"):
         host.kubelet.admit(pod)

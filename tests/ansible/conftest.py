@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -40,12 +41,12 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return a folder with every unit and configuration, rendered with the roles' defaults."""
     output = tmp_path_factory.mktemp("rendered")
     bundle = tmp_path_factory.mktemp("bundle")
-    (bundle / "manifest.json").write_text(json.dumps({"wheels": {"sha256": "0" * 64}}))
+    hook = {"build": "0.1.0-01234567", "files": {}}
+    (bundle / "manifest.json").write_text(json.dumps({"hook": {platform.machine(): hook}}))
     extra = {
         "output": str(output),
         "roles": str(layout.ROOT / "roles"),
         "gpustack_agent_bundle": str(bundle),
-        "gpustack_extender_bundle": str(bundle),
     }
     done = ansible(
         "ansible-playbook",

@@ -4,12 +4,14 @@ import importlib.util
 import os
 import pathlib
 import re
+import subprocess
 import tarfile
 import types
 import zipfile
 
 import pytest
 
+from gpustack.agent.node.hook_build import content_sum
 from tests.ansible import layout
 
 
@@ -77,6 +79,18 @@ def test_a_hook_that_was_not_built_is_named_with_the_command_that_builds_it(
         bundle.copy_hook(tmp_path, ["mips"])
 
 
+def test_a_build_of_the_hook_is_named_by_version_and_content(
+    bundle: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    for name in ("ld.so.preload", "libvcuda.so", "gpustack-hook-selftest"):
+        (tmp_path / name).write_text(name)
+    sums = {path.name: bundle.sha256(path) for path in tmp_path.iterdir()}
+    build = bundle.hook_build("0.2.0rc1", sums)
+    # the agent takes a folder of this name only when its files give the same sum
+    assert build == f"0.2.0rc1-{content_sum(tmp_path)}"
+    assert bundle.hook_build("0.2.0rc1", {**sums, "libvcuda.so": "0" * 64}) != build
+
+
 def test_a_failing_pip_is_quoted(bundle: types.ModuleType) -> None:
     with pytest.raises(bundle.BundleError, match="no such option: --nonsense"):
         bundle.pip("download", "--nonsense")
@@ -89,8 +103,25 @@ def test_hosts_get_the_versions_that_were_tested() -> None:
         assert name == "pip" or tested[name] == version, name
 
 
-def test_every_package_for_hosts_has_a_checksum() -> None:
-    text = (layout.ROOT / "requirements-hosts.lock").read_text("utf-8")
+@pytest.mark.parametrize("lock", sorted(layout.ROOT.glob("requirements*.lock")), ids=str)
+def test_every_locked_package_has_a_checksum(lock: pathlib.Path) -> None:
+    text = lock.read_text("utf-8")
+    assert "==" in text
     for entry in re.split(r"\n(?=[a-z0-9])", text):
         if "==" in entry:
             assert "--hash=sha256:" in entry, entry
+
+
+def test_every_download_is_compared_with_a_checksum() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.sh", "Makefile"],
+        cwd=layout.ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    found = 0
+    for name in set(listed.stdout.split()) - {"tests/ansible/test_bundle.py"}:
+        text = (layout.ROOT / name).read_text("utf-8")
+        for call in re.finditer(r'pip"(, "| )(install|download)\b', text):
+            found += 1
+            around = text[max(0, call.start() - 600) : call.end() + 200]
+            assert "--require-hashes" in around, f"{name}: {call[0]!r}"
+    assert found >= 5

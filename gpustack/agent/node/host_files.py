@@ -1,23 +1,20 @@
 """What of the host a container is given: driver volume, hook, device nodes. Looked up at each call.
 
-So a hook that was installed a moment ago is used by the next container, without a restart; running
-containers keep the one they were given.
+The hook is the one build that the configuration names; running containers keep the one they were
+given.
 """
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Sequence
 
 from gpustack.agent.node import driver_files, driver_volume
+from gpustack.agent.node.hook_build import HookBuild, HookError
 from gpustack.agent.settings import Settings
 from gpustack.model.errors import GpustackError
 
-AUTO = "auto"
-
 _REQUIRED_NODES = ("nvidiactl", "nvidia-uvm")
 _OPTIONAL_NODES = ("nvidia-uvm-tools",)  # for profilers; made on demand by nvidia-modprobe
-_HOOK_FILES = ("libvcuda.so", "ld.so.preload")
 
 
 class HostFilesError(GpustackError):
@@ -44,8 +41,7 @@ class HostFiles:
 
     Args:
         driver_volume: of the running driver.
-        hooks: folder with one folder for each installed hook version.
-        hook_version: which one to use; `auto` for the highest.
+        hook: the build that shares get.
         extra_devices: absolute paths of nodes that every GPU container gets too.
         device_dir: where device nodes stand.
     """
@@ -54,14 +50,12 @@ class HostFiles:
         self,
         *,
         driver_volume: pathlib.Path,
-        hooks: pathlib.Path,
-        hook_version: str = AUTO,
+        hook: HookBuild,
         extra_devices: Sequence[str] = (),
         device_dir: pathlib.Path = pathlib.Path("/dev"),
     ) -> None:
         self._driver_volume = driver_volume
-        self._hooks = hooks
-        self._hook_version = hook_version
+        self._hook = hook
         self._extra_devices = tuple(extra_devices)
         self._device_dir = device_dir
 
@@ -69,7 +63,7 @@ class HostFiles:
         """Return what a container with these cards gets.
 
         Raises:
-            HostFilesError: a device node or the hook is missing.
+            HostFilesError: a device node is missing, or the hook is or was changed.
         """
         needed = (*(f"nvidia{minor}" for minor in minors), *_REQUIRED_NODES)
         missing = [name for name in needed if not (self._device_dir / name).exists()]
@@ -80,33 +74,15 @@ class HostFiles:
         nodes = tuple(f"/dev/{name}" for name in (*_REQUIRED_NODES, *optional))
         return HostPaths(
             driver_volume=self._driver_volume,
-            hook=self._hook() if with_hook else None,
+            hook=self._hook_folder() if with_hook else None,
             device_nodes=(*nodes, *self._extra_devices),
         )
 
-    def hook_version(self) -> str:
-        """Return the version that the next share gets, empty where none is installed."""
+    def _hook_folder(self) -> pathlib.Path:
         try:
-            return self._hook().name
-        except HostFilesError:
-            return ""
-
-    def _hook(self) -> pathlib.Path:
-        installed = [folder for folder in self._hooks.glob("*") if _is_hook(folder)]
-        if self._hook_version != AUTO:
-            installed = [folder for folder in installed if folder.name == self._hook_version]
-        if not installed:
-            wanted = "" if self._hook_version == AUTO else f" {self._hook_version}"
-            raise HostFilesError(f"no hook{wanted} below {self._hooks}; run the hook role")
-        return max(installed, key=lambda folder: _version_key(folder.name))
-
-
-def _is_hook(folder: pathlib.Path) -> bool:
-    return all((folder / name).is_file() for name in _HOOK_FILES)
-
-
-def _version_key(name: str) -> tuple[tuple[int, ...], str]:
-    return tuple(int(number) for number in re.findall(r"\d+", name)), name
+            return self._hook.folder()
+        except HookError as error:
+            raise HostFilesError(str(error)) from error
 
 
 def find(
@@ -132,8 +108,7 @@ def find(
     )
     return HostFiles(
         driver_volume=volume,
-        hooks=settings.state_dir / "hooks",
-        hook_version=settings.hook_version,
+        hook=HookBuild(settings.state_dir / "hooks" / settings.hook_version),
         extra_devices=settings.extra_devices,
         device_dir=device_dir,
     )

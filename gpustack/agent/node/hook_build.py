@@ -1,0 +1,79 @@
+"""The build of the hook that shares get: a folder that is named after its own content.
+
+`VERSION-SUM`, where SUM is the first eight hexadecimal digits of the SHA-256 over what
+`sha256sum *` prints in it (names in the C locale's order). Containers have the folder mounted, so
+its files never change; a folder whose bytes don't give its name was copied by half or written to,
+and no container gets it.
+"""
+
+import hashlib
+import logging
+import pathlib
+
+from gpustack.model.errors import GpustackError
+
+logger = logging.getLogger(__name__)
+
+_SUM_DIGITS = 8
+_FILES = ("libvcuda.so", "ld.so.preload")
+
+# (name, inode, bytes, modification time in ns) of each file
+_State = tuple[tuple[str, int, int, int], ...]
+
+
+class HookError(GpustackError):
+    """The build can't be used; the text says why and what to do."""
+
+
+def content_sum(folder: pathlib.Path) -> str:
+    """Return the sum that a folder's name ends with.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    lines = (
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(folder.iterdir())
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:_SUM_DIGITS]
+
+
+class HookBuild:
+    """One build on the host, looked at again whenever its files' times or sizes have changed.
+
+    Args:
+        folder: where it lies; its name is the build's.
+    """
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self._sound: _State | None = None
+
+    def folder(self) -> pathlib.Path:
+        """Return the folder, whose bytes are those of its name.
+
+        Raises:
+            HookError: it isn't there, or its bytes are others.
+        """
+        try:
+            state = _state(self._folder)
+            if state == self._sound:
+                return self._folder
+            found = content_sum(self._folder)
+        except OSError as error:
+            raise HookError(f"no hook in {self._folder}: {error}; run site.yml") from error
+        missing = [name for name in _FILES if not (self._folder / name).is_file()]
+        if missing:
+            raise HookError(f"no hook in {self._folder}: {', '.join(missing)} missing")
+        if found != self._folder.name.rpartition("-")[2]:
+            raise HookError(
+                f"the files in {self._folder} are not the build's own (their sum is {found}):"
+                " stop the containers that use it, remove it and run site.yml"
+            )
+        self._sound = state
+        return self._folder
+
+
+def _state(folder: pathlib.Path) -> _State:
+    found = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+    return tuple((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in found)

@@ -1,0 +1,177 @@
+"""Finds who uses what gpustack has laid out on a host, from what the host itself knows."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: gpustack_users
+short_description: Find the pods that hold cards of a host, and the builds of the hook in use
+description:
+  - Needs no API server. C(pods) are those with a process that has files of C(state_path) mounted,
+    and those that the agent's records or the kubelet's checkpoint know and that the kubelet still
+    has a folder for. C(hooks) are the folders below C(state_path)/hooks that a process has mounted,
+    or that the kubelet would mount when it starts a container again.
+  - Changes nothing.
+options:
+  state_path: {type: path, required: true, description: The agent's state folder.}
+  kubelet_path: {type: path, required: true, description: The kubelet's folder.}
+  domain: {type: str, required: true, description: Domain of our resources.}
+  pod_logs_path: {type: path, default: /var/log/pods, description: The kubelet's folders of logs.}
+  proc_path: {type: path, default: /proc, description: The proc file system.}
+"""
+
+# A process that has ended: no such file, no such process, or (of a zombie) no mount namespace.
+_GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
+# A pod's UID as cgroups write it: with `_` by the systemd driver, without either of a static pod.
+_CGROUP_UID = re.compile(r"pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})\b")
+# Of mountinfo's fourth field, the mounted folder within its file system (proc_pid_mountinfo(5)).
+_OUR_ROOT = re.compile(r"(?:^|/)(hooks|driver|containers)/([^/]+)")
+# What a name in our folders is made of; protobuf's tags and lengths of short fields are not.
+_NAME = rb"([A-Za-z0-9][A-Za-z0-9._+-]*)"
+
+
+class Users:
+    """Looks once, when it is made; `pods` and `hooks` say what it has found."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        """Look.
+
+        Raises:
+            OSError: something that root should read can't be read.
+            ValueError: a file isn't laid out as agent or kubelet write it.
+        """
+        self._state: str = params["state_path"]
+        self._kubelet: str = params["kubelet_path"]
+        self._domain: str = params["domain"]
+        self._logs: str = params["pod_logs_path"]
+        self._proc: str = params["proc_path"]
+        self._known: dict[str, str] = {}
+        self._found: set[str] = set()
+        self.hooks: set[str] = set()
+        self._ask_records()
+        self._ask_kubelet()
+        self._ask_processes()
+
+    @property
+    def pods(self) -> list[str]:
+        """Names as NAMESPACE/NAME; what has none is told by its UID or its process."""
+        logged = {folder.rpartition("_")[2]: folder for folder in _entries(self._logs)}
+        return sorted(self._name(uid, logged) for uid in self._found)
+
+    def _name(self, uid: str, logged: dict[str, str]) -> str:
+        if uid in self._known:
+            return self._known[uid]
+        if uid in logged:  # NAMESPACE_NAME_UID
+            return "/".join(logged[uid].split("_")[:2])
+        return uid if uid.startswith("process ") else f"the pod with UID {uid}"
+
+    def _ask_records(self) -> None:
+        path = os.path.join(self._state, "checkpoint.json")
+        document = _json(path)
+        try:
+            records = document["data"]["pods"] if document is not None else []
+            self._known = {each["uid"]: f"{each['namespace']}/{each['name']}" for each in records}
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path}: not the agent's records ({error!r})") from error
+        self._found.update(filter(self._is_kept, self._known))
+
+    def _ask_kubelet(self) -> None:
+        path = os.path.join(self._kubelet, "device-plugins", "kubelet_internal_checkpoint")
+        document = _json(path)
+        try:
+            entries = (document["Data"]["PodDeviceEntries"] or []) if document is not None else []
+            for entry in entries:
+                if entry["ResourceName"].startswith(f"{self._domain}/vcuda-"):
+                    if self._is_kept(entry["PodUID"]):
+                        self._found.add(entry["PodUID"])
+                    self._ask_answer(base64.b64decode(entry["AllocResp"] or ""))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}: not a kubelet's checkpoint ({error!r})") from error
+
+    def _ask_answer(self, answer: bytes) -> None:
+        folder = re.escape(os.path.join(self._state, "hooks", "").encode())
+        self.hooks.update(name.decode() for name in re.findall(folder + _NAME, answer))
+
+    def _ask_processes(self) -> None:
+        seen: set[str] = set()  # processes in one mount namespace read the same text
+        for pid in filter(str.isdigit, os.listdir(self._proc)):
+            try:
+                mounts = self._read(pid, "mountinfo")
+                if mounts not in seen:
+                    seen.add(mounts)
+                    self._ask_process(pid, mounts)
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise
+
+    def _ask_process(self, pid: str, mounts: str) -> None:
+        mounted = set(self._mounted(mounts))
+        self.hooks.update(name for kind, name in mounted if kind == "hooks")
+        if mounted:
+            match = _CGROUP_UID.search(self._read(pid, "cgroup"))
+            name = match.group(1).replace("_", "-") if match else ""
+            self._found.add(name or f"process {pid} ({self._read(pid, 'comm').strip()})")
+
+    def _mounted(self, mounts: str) -> Iterator[tuple[str, str]]:
+        """Yield kind and name of each folder of ours that a mount namespace has."""
+        for line in mounts.splitlines():
+            for kind, name in _OUR_ROOT.findall(line.split(" ", 4)[3]):
+                # others have folders of these names too: docker its containers, for one
+                if os.path.isdir(os.path.join(self._state, kind, name)):
+                    yield kind, name
+
+    def _is_kept(self, uid: str) -> bool:
+        """Tell whether the kubelet still has the pod; it removes a pod's folder last."""
+        return os.path.isdir(os.path.join(self._kubelet, "pods", uid))
+
+    def _read(self, pid: str, name: str) -> str:
+        with open(os.path.join(self._proc, pid, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+
+def _json(path: str) -> Any:
+    """Return a file's document, None where there is no file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def main() -> None:
+    """Run as Ansible's module."""
+    options: dict[str, dict[str, Any]] = {
+        "state_path": {"type": "path", "required": True},
+        "kubelet_path": {"type": "path", "required": True},
+        "domain": {"type": "str", "required": True},
+        "pod_logs_path": {"type": "path", "default": "/var/log/pods"},
+        "proc_path": {"type": "path", "default": "/proc"},
+    }
+    module = AnsibleModule(argument_spec=options, supports_check_mode=True)
+    try:
+        users = Users(module.params)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"who uses {module.params['state_path']} can't be told: {error}")
+    module.exit_json(changed=False, pods=users.pods, hooks=sorted(users.hooks))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Which build of the hook a share gets: the one that the configuration names, and whole."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from gpustack.agent import settings
+from gpustack.agent.node.hook_build import HookBuild, HookError, content_sum
+from gpustack.wire.config import ConfigError
+from tests.agent.host import Host, container, make_pod
+from tests.fakes.kubelet import AdmissionError
+
+
+def hook_of(host: Host, name: str) -> str:
+    """Return the hook's folder that a new share is given."""
+    response = host.kubelet.admit(host.create(make_pod(name, container("c0", 20, 32))))["c0"]
+    mounts: dict[str, str] = {mount.container_path: mount.host_path for mount in response.mounts}
+    return mounts["/usr/local/vcuda"]
+
+
+def test_a_share_gets_the_build_that_the_configuration_names(host: Host) -> None:
+    # Whatever its version, another build on the host is none of ours.
+    for version in ("0.0.9", "0.1.0", "0.2.0", "0.2.0rc1"):
+        host.install_hook(f"{version}+other")
+    host.start_agent()
+    assert hook_of(host, "p") == str(host.hook)
+
+
+def test_going_back_gives_new_shares_the_older_build(host: Host) -> None:
+    older, host.hook = host.hook, host.install_hook("0.2.0")
+    host.start_agent()
+    newer = hook_of(host, "one")
+    host.hook = older
+    host.stop_agent()
+    host.start_agent()
+    assert hook_of(host, "two") == str(older) != newer
+
+
+def test_a_half_copied_build_is_given_to_nobody(host: Host) -> None:
+    host.start_agent()
+    (host.hook / "libvcuda.so").write_text("the first bytes")
+    with pytest.raises(AdmissionError, match=r"HostIncomplete: the files in .* are not"):
+        hook_of(host, "p")
+
+
+def test_a_build_that_was_mended_is_given_again(tmp_path: pathlib.Path) -> None:
+    folder = build(tmp_path)
+    library = folder / "libvcuda.so"
+    sound = library.read_bytes()
+    hook = HookBuild(folder)
+    assert hook.folder() == folder
+    library.write_bytes(b"other")
+    with pytest.raises(HookError, match=r"run site\.yml"):
+        hook.folder()
+    library.write_bytes(sound)
+    assert hook.folder() == folder
+
+
+def test_a_build_without_its_library_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "ld.so.preload").write_text("x")
+    folder = folder.rename(tmp_path / f"1-{content_sum(folder)}")
+    with pytest.raises(HookError, match=r"libvcuda\.so missing"):
+        HookBuild(folder).folder()
+
+
+def test_the_sum_is_what_sha256sum_says(tmp_path: pathlib.Path) -> None:
+    folder = build(tmp_path)
+    command = "LC_ALL=C; cd $1 && sha256sum * | sha256sum | cut -c1-8"
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", folder], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == folder.name.rpartition("-")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("node_name: gpu1", "hook is missing"),
+        ("hook: {context_bytes: 0}", "hook: version is missing"),
+        ("hook: {version: auto}", "hook.version: 'auto' is not allowed"),
+        ("hook: {version: 0.1.0}", "hook.version: '0.1.0' is not allowed"),
+        ("hook: {version: ../x-00000000}", r"hook.version: '\.\./x-00000000' is not allowed"),
+    ],
+)
+def test_a_configuration_without_a_build_is_refused(
+    tmp_path: pathlib.Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "agent.yml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        settings.load(file)
+
+
+def build(root: pathlib.Path) -> pathlib.Path:
+    """Return a sound build below a folder."""
+    folder = root / "new"
+    folder.mkdir()
+    for name in ("libvcuda.so", "ld.so.preload"):
+        (folder / name).write_text(name)
+    return folder.rename(root / f"0.1.0-{content_sum(folder)}")

@@ -1,0 +1,82 @@
+"""What a GPU host's folders look like while pods run: agent, kubelet and proc, below one folder."""
+
+import base64
+import json
+import pathlib
+
+from gpustack.adapters.checkpoint import CheckpointFile
+from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin
+from gpustack.agent.containers.records import CHECKPOINT_VERSION
+
+BUILD = "0.1.0-0123abcd"
+OLDER = "0.0.9-89abcdef"
+
+
+class GpuHost:
+    """The folders; `state`, `kubelet`, `logs` and `proc` are what the module is told."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.state, self.kubelet = root / "gpustack", root / "kubelet"
+        self.logs, self.proc = root / "logs", root / "proc"
+        for folder in (
+            self.state / "hooks" / BUILD,
+            self.state / "hooks" / OLDER,
+            self.state / "driver" / "535.261.03",
+            self.kubelet / "device-plugins",
+            self.logs,
+            self.proc,
+        ):
+            folder.mkdir(parents=True)
+        self._records: list[dict[str, str]] = []
+        self._entries: list[dict[str, object]] = []
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The inventory's variables for such a host."""
+        return {
+            "gpustack_hook_state_path": str(self.state),
+            "gpustack_agent_state_path": str(self.state),
+            "gpustack_agent_kubelet_path": str(self.kubelet),
+        }
+
+    def record(self, uid: str, namespace: str, name: str) -> None:
+        """Add a pod to the agent's records."""
+        self._records.append({"uid": uid, "namespace": namespace, "name": name})
+        file = CheckpointFile(self.state / "checkpoint.json", version=CHECKPOINT_VERSION)
+        file.write({"pods": self._records})
+
+    def keep(self, uid: str, namespace: str = "", name: str = "") -> None:
+        """Let the kubelet have the pod's folder, and its logs where the pod has a name."""
+        (self.kubelet / "pods" / uid).mkdir(parents=True)
+        if name:
+            (self.logs / f"{namespace}_{name}_{uid}").mkdir()
+
+    def give(self, uid: str, build: str, resource: str = "tencent.com/vcuda-core") -> None:
+        """Let the kubelet remember what it was answered for a pod."""
+        hook = str(self.state / "hooks" / build)
+        answer = plugin.ContainerAllocateResponse()
+        answer.mounts.add(container_path="/usr/local/vcuda", host_path=hook, read_only=True)
+        answer.mounts.add(container_path="/etc/ld.so.preload", host_path=f"{hook}/ld.so.preload")
+        self._entries.append(
+            {
+                "PodUID": uid,
+                "ContainerName": "main",
+                "ResourceName": resource,
+                "DeviceIDs": {"0": ["1"]},
+                "AllocResp": base64.b64encode(answer.SerializeToString()).decode(),
+            }
+        )
+        document = {"Data": {"PodDeviceEntries": self._entries, "RegisteredDevices": {}}}
+        file = self.kubelet / "device-plugins" / "kubelet_internal_checkpoint"
+        file.write_text(json.dumps({**document, "Checksum": 1}))
+
+    def run(self, pid: int, mounted: list[str], *, cgroup: str = "0::/\n") -> None:
+        """Start a process that has these folders mounted, as proc shows it."""
+        folder = self.proc / str(pid)
+        folder.mkdir(parents=True)
+        lines = ["21 20 0:5 / / rw,relatime - overlay overlay rw"]
+        lines += [f"{each} 20 8:1 {root} /x ro - ext4 /dev/sda1 rw" for each, root in
+                  enumerate(mounted, 22)]  # fmt: skip
+        (folder / "mountinfo").write_text("\n".join(lines) + "\n")
+        (folder / "cgroup").write_text(cgroup)
+        (folder / "comm").write_text("python3\n")
