@@ -1,0 +1,36 @@
+"""The filter that says which pods of a cluster hold cards."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+_ENDED = ("Succeeded", "Failed")
+
+
+def holders(pods: Iterable[Mapping[str, Any]], domain: str) -> list[str]:
+    """Return the pods that are bound, haven't ended and ask for cards, as "NAMESPACE/NAME on NODE".
+
+    Args:
+        pods: as the API server gives them.
+        domain: of our resources.
+    """
+    return sorted(
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on {pod['spec']['nodeName']}"
+        for pod in pods
+        if pod["spec"].get("nodeName")
+        and (pod.get("status") or {}).get("phase") not in _ENDED
+        and _asks(pod["spec"], f"{domain}/vcuda-core")
+    )
+
+
+def _asks(spec: Mapping[str, Any], resource: str) -> bool:
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    limits = ((each.get("resources") or {}).get("limits") or {} for each in containers)
+    return any(resource in each for each in limits)
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by the names that templates use."""
+        return {"cluster_objects_holders": holders}

@@ -1,0 +1,99 @@
+"""An API server's lists on a real socket, with the discovery that Ansible's modules do."""
+
+import collections.abc
+import contextlib
+import http.server
+import json
+import pathlib
+import threading
+import urllib.parse
+from typing import Any
+
+# API version and resource to kind; all that preflight and uninstall ask for
+KINDS = {
+    ("v1", "pods"): "Pod",
+    ("v1", "nodes"): "Node",
+    ("apps/v1", "daemonsets"): "DaemonSet",
+    ("node.k8s.io/v1", "runtimeclasses"): "RuntimeClass",
+}
+_VERBS = ["get", "list"]
+
+
+def documents(objects: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the answer to each path; `objects` has the items of each resource."""
+    groups = sorted({version for version, _ in KINDS if "/" in version})
+    answers: dict[str, Any] = {
+        "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.4"},
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/apis": {"kind": "APIGroupList", "groups": [_group(version) for version in groups]},
+    }
+    for version in ["v1", *groups]:
+        base = "/api/v1" if version == "v1" else f"/apis/{version}"
+        resources = []
+        for (of, resource), kind in KINDS.items():
+            if of == version:
+                namespaced = resource in ("pods", "daemonsets")
+                resources.append(
+                    {"name": resource, "kind": kind, "namespaced": namespaced, "verbs": _VERBS,
+                     "singularName": kind.lower()}
+                )  # fmt: skip
+                answers[f"{base}/{resource}"] = {
+                    "kind": f"{kind}List",
+                    "apiVersion": version,
+                    "metadata": {"resourceVersion": "1"},
+                    "items": objects.get(resource, []),
+                }
+        answers[base] = {
+            "kind": "APIResourceList", "groupVersion": version, "resources": resources
+        }  # fmt: skip
+    return answers
+
+
+def _group(version: str) -> dict[str, Any]:
+    one = {"groupVersion": version, "version": version.partition("/")[2]}
+    return {"name": version.partition("/")[0], "versions": [one], "preferredVersion": one}
+
+
+@contextlib.contextmanager
+def serving(
+    folder: pathlib.Path, objects: dict[str, list[dict[str, Any]]]
+) -> collections.abc.Iterator[pathlib.Path]:
+    """Serve the objects on loopback; yields the kubeconfig of an administrator."""
+    answers = documents(objects)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = answers.get(urllib.parse.urlsplit(self.path).path.rstrip("/"))
+            body = json.dumps(answer or {"kind": "Status", "code": 404}).encode()
+            self.send_response(200 if answer else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: pytest's output is for failures."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield write_kubeconfig(folder, server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def write_kubeconfig(folder: pathlib.Path, port: int) -> pathlib.Path:
+    """Write the kubeconfig of a server on a port of this machine."""
+    file = folder / "admin.kubeconfig"
+    cluster = {"server": f"http://127.0.0.1:{port}"}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    file.write_text(json.dumps(document))
+    return file
