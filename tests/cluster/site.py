@@ -15,6 +15,7 @@ PRODUCT_PATHS = (
     "/etc/gpustack",
     "/opt/gpustack",
     "/var/lib/gpustack",
+    "/var/lib/gpustack-driver-packages",
     "/etc/systemd/system/gpustack-agent.service",
     "/etc/systemd/system/gpustack-extender.service",
     "/etc/systemd/system/gpustack-device.service",

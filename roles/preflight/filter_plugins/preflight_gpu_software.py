@@ -1,0 +1,222 @@
+"""Filters that find other programs that give out the same cards.
+
+Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. They judge what
+commands of a host and lists of the API server say, and ask nothing themselves.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+Finding = dict[str, str]
+
+# What the label of our role makes true of a GPU host, before the role has set it.
+OUR_LABELS = {"nvidia-device-enable": "enable"}
+# Tables of containerd's CRI plugin by configuration version: 3 (containerd 2), 2 (1.3 on), 1.
+CONTAINERD_PLUGINS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
+# In NVIDIA's container toolkit: whether an image's NVIDIA_VISIBLE_DEVICES is honoured (default:
+# yes), and whether a volume's path below /var/run/nvidia-container-devices is (default: no).
+BY_ENVIRONMENT = ("accept-nvidia-visible-devices-envvar-when-unprivileged", True)
+BY_MOUNTS = ("accept-nvidia-visible-devices-as-volume-mounts", False)
+
+TEXTS = {
+    "nvidia-device-plugin": (
+        "{what}. It gives out the same cards whole, without a word to gpustack: take NVIDIA's"
+        " device plugin off these nodes"
+    ),
+    "nvidia-gpu-operator": (
+        "{what}. It changes driver, container runtime and device plugin of these nodes: label them"
+        " nvidia.com/gpu.deploy.operands=false, or remove it"
+    ),
+    "nvidia-dra-driver": (
+        "{what}. It gives out the same cards by resource claims: take NVIDIA's DRA driver off"
+        " these nodes"
+    ),
+    "gpu-manager": (
+        "{what}. It and gpustack's agent would take the same sockets and cards: keep it off the"
+        " hosts of the group gpu_nodes, by a node selector of its own, or remove it"
+    ),
+    "nvidia-default-runtime": (
+        "{what}. Any image may then open every card by NVIDIA_VISIBLE_DEVICES=all: make runc the"
+        " default, or set {environment} = false and {mounts} = false in"
+        " /etc/nvidia-container-runtime/config.toml"
+    ),
+    "nvidia-runtime-class": (
+        "{what}. A pod that names it may open every card by NVIDIA_VISIBLE_DEVICES=all: remove the"
+        " RuntimeClass, or set {environment} = false and {mounts} = false in"
+        " /etc/nvidia-container-runtime/config.toml of each GPU host and accept this finding"
+    ),
+    "unknown-runtime": (
+        "{what}. Whether containers get NVIDIA's runtime by default can't be told: see to it that"
+        " the command answers here"
+    ),
+}
+
+
+def finding(name: str, what: str) -> Finding:
+    """Return a finding of this name; `what` says what was seen, and where."""
+    text = TEXTS[name].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
+    return {"name": name, "text": text}
+
+
+def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
+    """Return what sockets in the kubelet's folders tell.
+
+    Args:
+        paths: of sockets in `device-plugins` and `plugins_registry`.
+        our_agent: whether our agent is installed, whose sockets have the original's names.
+    """
+    found = []
+    for path in sorted(paths):
+        name = path.rpartition("/")[2]
+        if name.startswith("nvidia"):
+            found.append(finding("nvidia-device-plugin", f"{path} is there"))
+        elif name.startswith("gpu.nvidia.com"):
+            found.append(finding("nvidia-dra-driver", f"{path} is there"))
+        elif name == "vcore.sock" and not our_agent:
+            found.append(finding("gpu-manager", f"{path} is there, and our agent isn't"))
+    return found
+
+
+def runtime_findings(
+    command: Mapping[str, Any], program: str, toolkit: Sequence[str]
+) -> list[Finding]:
+    """Return what the container runtime's configuration tells.
+
+    Args:
+        command: the result of `containerd config dump`, `crio config` or `docker info`.
+        program: `containerd`, `crio` or `docker`.
+        toolkit: texts of the NVIDIA container toolkit's configuration; its defaults where none.
+    """
+    said = " ".join(map(str, command.get("cmd") or [program]))
+    try:
+        if command.get("rc", 1) != 0:
+            raise ValueError(command.get("stderr") or command.get("msg") or "no answer")
+        runtime, path = _DEFAULTS[program](command["stdout"])
+    except (ValueError, AttributeError, TypeError) as error:
+        return [finding("unknown-runtime", f"`{said}` fails here: {error}")]
+    if "nvidia" not in f"{runtime} {path}" or not _honours(toolkit):
+        return []
+    binary = f" ({path})" if path else ""
+    return [finding("nvidia-default-runtime", f"{program}'s default runtime is {runtime}{binary}")]
+
+
+def _containerd(text: str) -> tuple[str, str]:
+    plugins = tomllib.loads(text).get("plugins") or {}
+    for name in CONTAINERD_PLUGINS:
+        containerd = (plugins.get(name) or {}).get("containerd")
+        if containerd is not None:
+            runtime = containerd.get("default_runtime_name") or ""
+            entry = (containerd.get("runtimes") or {}).get(runtime) or {}
+            # before default_runtime_name: a runtime without a name
+            old = containerd.get("default_runtime") or {}
+            return runtime, _binary(entry) or _binary(old)
+    return "", ""
+
+
+def _binary(entry: Mapping[str, Any]) -> str:
+    return str((entry.get("options") or {}).get("BinaryName") or entry.get("runtime_path") or "")
+
+
+def _crio(text: str) -> tuple[str, str]:
+    # Values that are defaults are comments in what it prints.
+    runtime = (tomllib.loads(text).get("crio") or {}).get("runtime") or {}
+    name = runtime.get("default_runtime") or ""
+    return name, str(((runtime.get("runtimes") or {}).get(name) or {}).get("runtime_path") or "")
+
+
+def _docker(text: str) -> tuple[str, str]:
+    document = json.loads(text)
+    name = document.get("DefaultRuntime") or ""
+    return name, str(((document.get("Runtimes") or {}).get(name) or {}).get("path") or "")
+
+
+_DEFAULTS: dict[str, Callable[[str], tuple[str, str]]] = {
+    "containerd": _containerd,
+    "crio": _crio,
+    "docker": _docker,
+}
+
+
+def _honours(toolkit: Sequence[str]) -> bool:
+    settings = [tomllib.loads(text) for text in toolkit] or [{}]
+    return any(each.get(*way) for each in settings for way in (BY_ENVIRONMENT, BY_MOUNTS))
+
+
+def cluster_findings(
+    lists: Mapping[str, Sequence[Mapping[str, Any]]], gpu_nodes: Sequence[str]
+) -> list[Finding]:
+    """Return what the cluster's objects tell.
+
+    Args:
+        lists: `nodes`, `daemonsets` and `runtimeclasses`, as the API server gives them.
+        gpu_nodes: names of our nodes.
+    """
+    nodes = [node for node in lists["nodes"] if node["metadata"]["name"] in gpu_nodes]
+    found = [
+        finding("nvidia-device-plugin", f"node {node['metadata']['name']} offers {number} {name}")
+        for node in nodes
+        for name, number in (node["status"].get("allocatable") or {}).items()
+        if name.startswith("nvidia.com/") and str(number) != "0"
+    ]
+    labels = [{**(node["metadata"].get("labels") or {}), **OUR_LABELS} for node in nodes]
+    for each in lists["daemonsets"]:
+        kind = _kind(each)
+        if kind and any(_selects(each, of) for of in labels):
+            where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+            found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts"))
+    for each in lists["runtimeclasses"]:
+        if "nvidia" in each["handler"]:
+            what = f"RuntimeClass {each['metadata']['name']} has the handler {each['handler']}"
+            found.append(finding("nvidia-runtime-class", what))
+    return found
+
+
+def _selects(daemonset: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    wanted = daemonset["spec"]["template"]["spec"].get("nodeSelector") or {}
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _kind(daemonset: Mapping[str, Any]) -> str:
+    """Return the name of the finding that a DaemonSet is, empty for one of no concern."""
+    name = daemonset["metadata"]["name"]
+    template = daemonset["spec"]["template"]
+    # without tag and digest; a registry may have a port
+    images = [
+        each["image"].partition("@")[0].rpartition("/")[0::2]
+        for each in template["spec"]["containers"]
+    ]
+    bases = {base.partition(":")[0] for _, base in images}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    # its neighbour by name, nvidia-vgpu-manager-daemonset, is another program
+    if name == "gpu-manager-daemonset" or "gpu-manager" in bases:
+        return "gpu-manager"
+    if "nvidia-dra-driver" in name or "k8s-dra-driver-gpu" in bases:
+        return "nvidia-dra-driver"
+    if labels.get("app.kubernetes.io/managed-by") == "gpu-operator" or name.startswith(
+        ("nvidia-driver-daemonset", "nvidia-container-toolkit-daemonset")
+    ):
+        return "nvidia-gpu-operator"
+    words = [name, *labels.values(), *(f"{path}/{base}" for path, base in images)]
+    if any("nvidia" in word and "device-plugin" in word for word in words):
+        return "nvidia-device-plugin"
+    return ""
+
+
+def unaccepted(findings: Iterable[Finding], accepted: Sequence[str]) -> list[str]:
+    """Return the findings that a site hasn't accepted, as lines for people."""
+    return [f"{each['name']}: {each['text']}." for each in findings if each["name"] not in accepted]
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by the names that templates use."""
+        return {
+            "preflight_sockets": socket_findings,
+            "preflight_runtime": runtime_findings,
+            "preflight_cluster": cluster_findings,
+            "preflight_unaccepted": unaccepted,
+        }
