@@ -1,0 +1,78 @@
+"""Preflight takes a bundle whole, as its manifest describes it, or says what to run."""
+
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible import plugins
+from tests.ansible.conftest import ansible
+
+pytestmark = pytest.mark.long
+
+ARCHITECTURE = platform.machine()
+BUNDLES = plugins.load("playbooks/scripts/bundle.py")
+
+
+@pytest.fixture
+def bundle(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Write a bundle for this machine."""
+    folder = tmp_path / "bundle"
+    hook = folder / "hook" / ARCHITECTURE
+    hook.mkdir(parents=True)
+    (folder / "wheels.tar").write_text("wheels")
+    (hook / "libvcuda.so").write_text("library")
+    sums = {"libvcuda.so": BUNDLES.sha256(hook / "libvcuda.so")}
+    manifest = {
+        "format": BUNDLES.FORMAT,
+        "version": "0.1.0",
+        "architectures": [ARCHITECTURE],
+        "pythons": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
+        "hook": {ARCHITECTURE: {"build": BUNDLES.hook_build("0.1.0", sums), "files": sums}},
+        "wheels": {"archive": "wheels.tar", "sha256": BUNDLES.sha256(folder / "wheels.tar")},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def check(bundle: pathlib.Path) -> tuple[subprocess.CompletedProcess[str], str]:
+    """Run what preflight says of a bundle; returns the run and its words in one line."""
+    variables: dict[str, Any] = {
+        "ansible_facts": {"architecture": ARCHITECTURE},
+        "ansible_python_interpreter": sys.executable,
+        "preflight_kind": "gpu_node",
+        "preflight_bundle": str(bundle),
+        "preflight_interpreter": sys.executable,
+    }
+    task = {"import_role": {"name": "preflight", "tasks_from": "bundle"}}
+    play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": [task]}
+    file = bundle.parent / "play.yml"
+    file.write_text(yaml.safe_dump([play]))
+    done = ansible("ansible-playbook", "--inventory=localhost,", "--connection=local", str(file))
+    return done, " ".join(done.stdout.split())
+
+
+def test_a_whole_bundle_is_taken(bundle: pathlib.Path) -> None:
+    done, words = check(bundle)
+    assert done.returncode == 0, words
+
+
+@pytest.mark.parametrize("name", ["wheels.tar", f"hook/{ARCHITECTURE}/libvcuda.so"])
+def test_a_file_that_was_changed_is_named(bundle: pathlib.Path, name: str) -> None:
+    (bundle / name).write_text("other bytes")
+    done, words = check(bundle)
+    assert done.returncode != 0
+    assert f"{name} is missing or not the file that manifest.json describes" in words
+
+
+def test_a_bundle_of_another_format_is_refused(bundle: pathlib.Path) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps({**manifest, "format": 1}))
+    done, words = check(bundle)
+    assert done.returncode != 0
+    assert "is of format 1 and these roles read format 2" in words
