@@ -13,14 +13,20 @@ import pytest
 from tests.ansible import layout
 
 
-def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Ansible's programs as a user would: our ansible.cfg, a clean environment."""
+def ansible(
+    program: str, *arguments: str, programs: pathlib.Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Ansible's programs as a user would: our ansible.cfg, a clean environment.
+
+    ``programs`` is a folder whose programs go before this machine's.
+    """
     found = shutil.which(
         program, path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     )
     assert found, f"{program} is not installed: pip install --requirement requirements.lock"
+    folders = [*([programs] if programs else []), pathlib.Path(found).parent]
     environment = {
-        "PATH": f"{pathlib.Path(found).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
         "HOME": str(pathlib.Path.home()),
         "LANG": "C.UTF-8",
         # templates are rendered outside their role, where Ansible would find its filters by itself

@@ -1,0 +1,314 @@
+"""Preflight sees what else gives out the same cards, and says what to do about it."""
+
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible import api_server, plugins
+from tests.ansible.conftest import ansible
+
+filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
+
+# The forms in which `containerd config dump` prints it: containerd 2 (configuration version 3), 1.3
+# to 1.7 (version 2), and a file of version 1 with a runtime that has no name.
+CONTAINERD_2 = """
+version = 3
+root = '/var/lib/containerd'
+[plugins]
+  [plugins.'io.containerd.cri.v1.images']
+    snapshotter = 'overlayfs'
+  [plugins.'io.containerd.cri.v1.runtime']
+    enable_cdi = true
+    [plugins.'io.containerd.cri.v1.runtime'.containerd]
+      default_runtime_name = '{name}'
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes]
+        [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}]
+          runtime_type = 'io.containerd.runc.v2'
+          [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}.options]
+            BinaryName = '{binary}'
+"""
+CONTAINERD_1 = """
+disabled_plugins = []
+version = 2
+[plugins]
+  [plugins."io.containerd.grpc.v1.cri"]
+    sandbox_image = "registry.k8s.io/pause:3.6"
+    [plugins."io.containerd.grpc.v1.cri".containerd]
+      default_runtime_name = "{name}"
+      [plugins."io.containerd.grpc.v1.cri".containerd.default_runtime]
+        base_runtime_spec = ""
+        runtime_type = ""
+        [plugins."io.containerd.grpc.v1.cri".containerd.default_runtime.options]
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes]
+        [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{name}]
+          runtime_type = "io.containerd.runc.v2"
+          [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{name}.options]
+            BinaryName = "{binary}"
+            SystemdCgroup = true
+"""
+CONTAINERD_0 = """
+[plugins.cri.containerd.default_runtime]
+  runtime_type = "io.containerd.runtime.v1.linux"
+  [plugins.cri.containerd.default_runtime.options]
+    BinaryName = "{binary}"
+"""
+# `crio config` makes comments of values that are defaults.
+CRIO = """
+[crio]
+# root = "/var/lib/containers/storage"
+[crio.runtime]
+default_runtime = "{name}"
+# no_pivot = false
+[crio.runtime.runtimes.{name}]
+runtime_path = "{binary}"
+"""
+DOCKER = '{{"DefaultRuntime": "{name}", "Runtimes": {{"{name}": {{"path": "{binary}"}}}}}}'
+FORMS = [
+    ("containerd", CONTAINERD_2),
+    ("containerd", CONTAINERD_1),
+    ("crio", CRIO),
+    ("docker", DOCKER),
+]
+TOOLKIT = "/usr/bin/nvidia-container-runtime"
+ENVIRONMENT = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+MOUNTS = "accept-nvidia-visible-devices-as-volume-mounts"
+
+
+def names(findings: list[dict[str, str]]) -> list[str]:
+    return [each["name"] for each in findings]
+
+
+def runtime(program: str, text: str, *toolkit: str, rc: int = 0) -> list[dict[str, str]]:
+    """Judge a runtime whose command printed this."""
+    command = {"cmd": [program, "config"], "rc": rc, "stdout": text, "stderr": "no such file"}
+    found: list[dict[str, str]] = filters.runtime_findings(command, program, list(toolkit))
+    return found
+
+
+@pytest.mark.parametrize(("program", "form"), FORMS)
+def test_nvidia_as_the_default_runtime_is_named(program: str, form: str) -> None:
+    [found] = runtime(program, form.format(name="nvidia", binary=TOOLKIT))
+    assert found["name"] == "nvidia-default-runtime"
+    assert f"{program}'s default runtime is nvidia ({TOOLKIT})" in found["text"]
+    assert f"{ENVIRONMENT} = false" in found["text"]
+
+
+@pytest.mark.parametrize(("program", "form"), [*FORMS, ("containerd", CONTAINERD_0)])
+def test_nvidia_behind_the_name_of_runc_is_named(program: str, form: str) -> None:
+    [found] = runtime(program, form.format(name="runc", binary=TOOLKIT))
+    assert found["name"] == "nvidia-default-runtime"
+
+
+@pytest.mark.parametrize(("program", "form"), [*FORMS, ("containerd", CONTAINERD_0)])
+def test_runc_as_the_default_runtime_is_sound(program: str, form: str) -> None:
+    assert runtime(program, form.format(name="runc", binary="/usr/bin/runc")) == []
+    assert runtime(program, form.format(name="runc", binary="")) == []
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "found"),
+    [
+        ((), ["nvidia-default-runtime"]),
+        (("[nvidia-container-cli]\nload-kmods = true\n",), ["nvidia-default-runtime"]),
+        ((f"{ENVIRONMENT} = true\n",), ["nvidia-default-runtime"]),
+        ((f"{ENVIRONMENT} = false\n",), []),
+        ((f"{ENVIRONMENT} = false\n{MOUNTS} = true\n",), ["nvidia-default-runtime"]),
+        ((f"{ENVIRONMENT} = false\n", f"{ENVIRONMENT} = true\n"), ["nvidia-default-runtime"]),
+    ],
+)
+def test_only_a_toolkit_that_honours_images_counts(
+    toolkit: tuple[str, ...], found: list[str]
+) -> None:
+    text = CONTAINERD_1.format(name="nvidia", binary=TOOLKIT)
+    assert names(runtime("containerd", text, *toolkit)) == found
+
+
+@pytest.mark.parametrize(("text", "rc"), [("", 1), ("= broken", 0), ("plugins = 3", 0)])
+def test_a_runtime_that_does_not_answer_is_a_finding(text: str, rc: int) -> None:
+    [found] = runtime("containerd", text, rc=rc)
+    assert found["name"] == "unknown-runtime"
+    assert "`containerd config` fails here" in found["text"]
+
+
+def test_a_runtime_that_is_not_installed_is_a_finding() -> None:
+    # as Ansible's command module says it
+    command = {"cmd": "crio config", "rc": 2, "msg": "No such file or directory: b'crio'"}
+    [found] = filters.runtime_findings(command, "crio", [])
+    assert found["name"] == "unknown-runtime"
+    assert "No such file" in found["text"]
+
+
+@pytest.mark.parametrize(
+    ("path", "our_agent", "found"),
+    [
+        ("device-plugins/nvidia-gpu.sock", True, ["nvidia-device-plugin"]),
+        ("device-plugins/nvidia-mig-1g.5gb.sock", True, ["nvidia-device-plugin"]),
+        ("plugins_registry/gpu.nvidia.com-reg.sock", True, ["nvidia-dra-driver"]),
+        ("device-plugins/vcore.sock", False, ["gpu-manager"]),
+        ("device-plugins/vcore.sock", True, []),
+    ],
+)
+def test_a_plugin_is_known_by_its_socket(path: str, our_agent: bool, found: list[str]) -> None:
+    path = f"/var/lib/kubelet/{path}"
+    findings = filters.socket_findings([path], our_agent=our_agent)
+    assert names(findings) == found
+    assert all(path in each["text"] for each in findings)
+
+
+def node(name: str, labels: dict[str, str], **allocatable: str) -> dict[str, Any]:
+    offered = {key.replace("nvidia_", "nvidia.com/"): value for key, value in allocatable.items()}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": "8", **offered}},
+    }
+
+
+def daemonset(
+    name: str,
+    image: str,
+    /,
+    *,
+    on: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    pod = {"nodeSelector": on or {}, "containers": [{"name": "main", "image": image}]}
+    template = {"metadata": {"labels": labels or {}}, "spec": pod}
+    return {
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"template": template},
+    }
+
+
+def cluster(*daemonsets: dict[str, Any], **node_offers: str) -> list[str]:
+    """Judge a cluster of one GPU node and a node that isn't ours."""
+    lists = {
+        "nodes": [
+            node("gpu1", {"kubernetes.io/os": "linux"}, **node_offers),
+            node("other", {"nvidia.com/gpu.present": "true"}, nvidia_gpu="8"),
+        ],
+        "daemonsets": daemonsets,
+        "runtimeclasses": [{"metadata": {"name": "gvisor"}, "handler": "runsc"}],
+    }
+    return names(filters.cluster_findings(lists, ["gpu1"]))
+
+
+OPERATOR = {"app.kubernetes.io/managed-by": "gpu-operator"}
+OFFICIAL = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"
+
+
+@pytest.mark.parametrize(
+    ("found", "which"),
+    [
+        ("nvidia-device-plugin", daemonset("nvidia-device-plugin-daemonset", OFFICIAL)),
+        ("nvidia-device-plugin", daemonset("gpus", "localhost:5000/nvidia/k8s-device-plugin:1")),
+        (
+            "nvidia-device-plugin",
+            daemonset("p", "mirror/plugin:1", labels={"name": "nvidia-device-plugin-ds"}),
+        ),
+        (
+            "nvidia-gpu-operator",
+            daemonset("nvidia-device-plugin-daemonset", OFFICIAL, labels=OPERATOR),
+        ),
+        ("nvidia-gpu-operator", daemonset("nvidia-driver-daemonset-5.15", "nvcr.io/nvidia/driver")),
+        ("nvidia-dra-driver", daemonset("d", "nvcr.io/nvidia/k8s-dra-driver-gpu:v25.3.0")),
+        ("gpu-manager", daemonset("gpu-manager-daemonset", "mirror/x:1")),
+        (
+            "gpu-manager",
+            daemonset("g", "tkestack/gpu-manager:v1.1.5", on={"nvidia-device-enable": "enable"}),
+        ),
+    ],
+)
+def test_a_daemonset_of_others_is_known(found: str, which: dict[str, Any]) -> None:
+    assert cluster(which) == [found]
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        daemonset("nvidia-device-plugin-daemonset", OFFICIAL, on={"pool": "other"}),
+        daemonset("amdgpu-device-plugin-daemonset", "rocm/k8s-device-plugin:1"),
+        daemonset("nvidia-vgpu-manager-daemonset", "mirror/vgpu:1"),
+        daemonset("nvidia-dcgm-exporter", "nvcr.io/nvidia/k8s/dcgm-exporter:4"),
+        daemonset("kube-proxy", "registry.k8s.io/kube-proxy@sha256:0123"),
+    ],
+)
+def test_a_daemonset_that_takes_no_card_of_ours_is_let_be(which: dict[str, Any]) -> None:
+    assert cluster(which) == []
+
+
+def test_a_node_that_offers_nvidias_resources_is_named() -> None:
+    assert cluster(nvidia_gpu="8") == ["nvidia-device-plugin"]
+    assert cluster(**{"nvidia_mig-1g.5gb": "7"}) == ["nvidia-device-plugin"]
+    assert cluster(nvidia_gpu="0") == []
+
+
+def test_what_a_site_accepts_is_left_out() -> None:
+    findings = filters.socket_findings(["/x/nvidia-gpu.sock"], our_agent=True)
+    assert filters.unaccepted(findings, ["gpu-manager"])
+    assert filters.unaccepted(findings, ["nvidia-device-plugin"]) == []
+
+
+def play(folder: pathlib.Path, part: str, variables: dict[str, Any]) -> tuple[int, str]:
+    """Run a part of preflight on this machine; `programs` in the folder go before its own."""
+    variables = {
+        "preflight_kind": "gpu_node",
+        "ansible_become": False,
+        "ansible_python_interpreter": sys.executable,
+        **variables,
+    }
+    task = {"import_role": {"name": "preflight", "tasks_from": part}}
+    document = [{"hosts": "all", "gather_facts": False, "tasks": [task]}]
+    (folder / "play.yml").write_text(yaml.safe_dump(document))
+    inventory = {"all": {"hosts": {"gpu1": {"ansible_connection": "local", **variables}}}}
+    (folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    done = ansible(
+        "ansible-playbook", f"--inventory={folder}/hosts.yml", f"{folder}/play.yml",
+        programs=folder / "programs",
+    )  # fmt: skip
+    return done.returncode, " ".join(done.stdout.split())
+
+
+@pytest.mark.long
+def test_preflight_fails_on_a_host_with_nvidias_plugin_and_runtime(tmp_path: pathlib.Path) -> None:
+    kubelet, programs = tmp_path / "kubelet", tmp_path / "programs"
+    (kubelet / "device-plugins").mkdir(parents=True)
+    (kubelet / "device-plugins" / "nvidia-gpu.sock").touch()
+    programs.mkdir()
+    containerd = programs / "containerd"
+    dump = CONTAINERD_2.format(name="nvidia", binary=TOOLKIT)
+    containerd.write_text(f"#!/bin/sh\n[ \"$*\" = 'config dump' ] && cat <<'end'\n{dump}\nend\n")
+    containerd.chmod(0o755)
+    variables: dict[str, Any] = {"gpustack_agent_kubelet_path": str(kubelet)}
+    status, words = play(tmp_path, "gpu_software", variables)
+    assert status != 0
+    for wanted in ("nvidia-device-plugin: ", "nvidia-default-runtime: ", "preflight_accepted_find"):
+        assert wanted in words
+    variables["preflight_accepted_findings"] = ["nvidia-device-plugin", "nvidia-default-runtime"]
+    status, words = play(tmp_path, "gpu_software", variables)
+    assert status == 0, words
+
+
+@pytest.mark.long
+def test_preflight_fails_on_a_cluster_with_nvidias_plugin(tmp_path: pathlib.Path) -> None:
+    objects = {
+        "nodes": [node("node-1", {}, nvidia_gpu="8")],
+        "daemonsets": [daemonset("nvidia-device-plugin-daemonset", OFFICIAL)],
+        "runtimeclasses": [{"metadata": {"name": "nvidia"}, "handler": "nvidia"}],
+    }
+    with api_server.serving(tmp_path, objects) as kubeconfig:
+        variables: dict[str, Any] = {
+            "cluster_objects_kubeconfig": str(kubeconfig),
+            "preflight_gpu_hosts": ["gpu1"],
+            "gpustack_agent_node_name": "node-1",
+        }
+        status, words = play(tmp_path, "cluster", variables)
+        assert status != 0
+        assert "node node-1 offers 8 nvidia.com/gpu" in words
+        assert "DaemonSet kube-system/nvidia-device-plugin-daemonset runs on our GPU" in words
+        assert "RuntimeClass nvidia has the handler nvidia" in words
+        variables["preflight_accepted_findings"] = ["nvidia-device-plugin", "nvidia-runtime-class"]
+        status, words = play(tmp_path, "cluster", variables)
+        assert status == 0, words
