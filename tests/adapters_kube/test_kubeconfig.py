@@ -89,18 +89,18 @@ def changed(kind: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (config("a"), ": current-context: is not set (of: a)"),
-        (config("a", "b", current="c"), ": no context is named 'c' (of: a, b)"),
+        (config("a"), ": current-context: is not set; there is a"),
+        (config("a", "b", current="c"), ": no context is named 'c'; there is a, b"),
         ({"current-context": 7}, ":1: current-context: must be a text"),
-        ({"contexts": {}}, ": current-context: is not set (of: none)"),
+        ({"contexts": {}}, ": current-context: is not set; there is none"),
         ({"contexts": {"a": {}}}, ":1: contexts: must be an array"),
         ({"contexts": [{}]}, ":2: contexts[0]: must have a name and an object context"),
         (
             {**config("a", current="a"), "clusters": []},
-            ":4: contexts[0].context.cluster: no cluster is named 'a' (of: none)",
+            ":4: contexts[0].context.cluster: no cluster is named 'a'; there is none",
         ),
         (changed("context", cluster=None), "context.cluster: is missing"),
-        (changed("context", user="x"), "context.user: no user is named 'x' (of: a)"),
+        (changed("context", user="x"), "context.user: no user is named 'x'; there is a"),
         (changed("user", token=12345), "user.token: must be a text; put it in quotes"),
         (changed("cluster", server=None), "cluster.server: '' is no server; write it as https://"),
         (

@@ -105,8 +105,10 @@ def test_another_context_may_be_named(
     assert asked(capsys, "--context", "fake") == ["gpu1", "gpu1"]
     told = refused(capsys)
     assert told.startswith(f"gpustack: kubeconfig {path}:")
-    assert told.endswith("contexts[1].context.cluster: no cluster is named 'gone' (of: fake)")
-    assert refused(capsys, "--context", "x").endswith("no context is named 'x' (of: fake, other)")
+    assert told.endswith("contexts[1].context.cluster: no cluster is named 'gone'; there is fake")
+    assert refused(capsys, "--context", "x").endswith(
+        "no context is named 'x'; there is fake, other"
+    )
 
 
 def test_a_pod_is_looked_for_in_the_namespace_of_the_context(

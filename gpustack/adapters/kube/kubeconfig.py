@@ -8,7 +8,7 @@ a relative path is relative to the file in which it stands.
 import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ class Context:
     origin: str
     namespace: str
     cluster: Mapping[str, Any]
-    user: Mapping[str, Any]
+    user: Mapping[str, Any] = field(repr=False)
 
 
 def read(paths: Sequence[Path], context: str | None = None) -> Context:
@@ -69,9 +69,11 @@ def read(paths: Sequence[Path], context: str | None = None) -> Context:
     name = context or next((each.current for each in files if each.current), "")
     known = ", ".join(sorted(entries["context"])) or "none"
     if not name:
-        raise KubeConfigError(f"kubeconfig {origin}: current-context: is not set (of: {known})")
+        raise KubeConfigError(f"kubeconfig {origin}: current-context: is not set; there is {known}")
     if name not in entries["context"]:
-        raise KubeConfigError(f"kubeconfig {origin}: no context is named {name!r} (of: {known})")
+        raise KubeConfigError(
+            f"kubeconfig {origin}: no context is named {name!r}; there is {known}"
+        )
     chosen = entries["context"][name]
     cluster, user = chosen.named("cluster", entries), chosen.named("user", entries)
     if cluster is None:
@@ -124,7 +126,7 @@ class _Entry:
             return None
         if name not in entries[kind]:
             known = ", ".join(sorted(entries[kind])) or "none"
-            raise self.error(kind, f"no {kind} is named {name!r} (of: {known})")
+            raise self.error(kind, f"no {kind} is named {name!r}; there is {known}")
         return entries[kind][name]
 
     def usable(self) -> dict[str, Any]:
