@@ -100,7 +100,7 @@ class Agent:
         self.writes = PodWrites(client=self.client)
         self.confirmation = Confirmation(keys=keys, writes=self.writes)
         self.kubelet = KubeletView(
-            self.pod_resources, KubeletCheckpoint(settings.kubelet_checkpoint)
+            self.pod_resources, KubeletCheckpoint(settings.kubelet_checkpoint, keys)
         )
         self.runtime = RuntimeView(self.cri)
         self.folders = ContainerFolders(
@@ -141,6 +141,7 @@ class Agent:
             records=self.records,
             kubelet=self.kubelet,
             runtime=self.runtime,
+            may_come=self.recovery.may_take_up,
         )
         self.allocator = Allocator(
             keys=keys,

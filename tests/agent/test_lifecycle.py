@@ -226,6 +226,7 @@ def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speak
     host.cri.run(_uid(running), "c0", annotations=response.annotations)
     host.stop_agent()
     (host.state / "checkpoint.json").unlink()
+    (host.kubelet.root / "device-plugins" / "kubelet_internal_checkpoint").unlink()
     host.kubelet.answers = False
     host.start_agent()
     assert [record.uid for record in host.agent.records.all()] == [_uid(running)]
@@ -234,6 +235,18 @@ def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speak
     host.wait_until(lambda: host.agent.recovery.is_whole)
     for pod in (running, crashed):
         host.kubelet.start_container(pod, "c0", CORE)
+
+
+def test_what_the_kubelet_wrote_down_is_taken_up_although_it_is_mute(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    host.stop_agent()
+    (host.state / "checkpoint.json").unlink()
+    host.kubelet.answers = False
+    host.start_agent()
+    assert host.agent.recovery.is_whole
+    assert card_of(host.kubelet.start_container(pod, "c0", CORE)) == "/dev/nvidia1"
 
 
 def test_an_agent_that_died_before_it_told_the_pod_tells_it_after_its_restart(host: Host) -> None:

@@ -1,13 +1,15 @@
 """The kubelet's PodResources API v1: which device IDs a pod's containers hold.
 
-`List` carries no UID, omits ordinary init containers and is rate-limited; `Get` (on from kubelet
-1.34) answers for one pod without the side effect that `List` has on an Allocate in flight.
+Neither `List` nor `Get` (on from kubelet 1.34) carries a UID or says anything of ordinary init
+containers, and one rate limit holds for both. `Get` answers for one pod, also for one that is over,
+without the side effect that `List` has on an Allocate in flight.
 Source of truth: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/#monitoring-device-plugin-resources
 """
 
 from gpustack.adapters.podresources.client import (
     PodDevices,
     PodResourcesClient,
+    PodResourcesLimited,
     PodResourcesUnavailable,
     PodResourcesUnsupported,
 )
@@ -15,6 +17,7 @@ from gpustack.adapters.podresources.client import (
 __all__ = [
     "PodDevices",
     "PodResourcesClient",
+    "PodResourcesLimited",
     "PodResourcesUnavailable",
     "PodResourcesUnsupported",
 ]

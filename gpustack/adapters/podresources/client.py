@@ -14,14 +14,20 @@ from gpustack.model.errors import GpustackError
 _SERVICE = "/v1.PodResourcesLister"
 _SECONDS = 2.0  # an answer takes milliseconds; the kubelet waits for us meanwhile
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024  # every ID is an entry of its own; grpc's default is 4 MiB
-_RATE_LIMIT_RETRIES = 5
-_RATE_LIMIT_WAIT_SECONDS = 0.05  # the kubelet lets 100 calls a second through, 10 at once
+# The kubelet lets 100 calls a second through, 10 at once, of all methods and clients together:
+# k8s.io/kubernetes 1.34 pkg/kubelet/apis/podresources/constants.go.
+_LIMIT_WAIT_SECONDS = 0.02
+_LIMIT_SECONDS = 5.0
 
 _T = TypeVar("_T")
 
 
 class PodResourcesUnavailable(GpustackError):
     """The kubelet's socket does not answer, or not this method."""
+
+
+class PodResourcesLimited(GpustackError):
+    """The kubelet's rate limit refused a call until its time was over: somebody asks too often."""
 
 
 class PodResourcesUnsupported(PodResourcesUnavailable):
@@ -46,7 +52,11 @@ class PodDevices:
 
 
 class PodResourcesClient:
-    """One connection to the kubelet; grpc reconnects by itself after a kubelet restart."""
+    """One connection to the kubelet; grpc reconnects by itself after a kubelet restart.
+
+    A call that the kubelet's rate limit refuses is made again until `deadline` (monotonic seconds;
+    5 s from now when left out).
+    """
 
     def __init__(self, socket: pathlib.Path) -> None:
         self._channel = grpc.insecure_channel(
@@ -72,30 +82,32 @@ class PodResourcesClient:
         """Close the connection."""
         self._channel.close()
 
-    def list(self) -> tuple[PodDevices, ...]:
+    def list(self, *, deadline: float | None = None) -> tuple[PodDevices, ...]:
         """Return all pods that the kubelet knows.
 
         Raises:
-            PodResourcesUnavailable: no answer, or still limited after some retries.
+            PodResourcesUnavailable: no answer in time.
+            PodResourcesLimited: refused by the rate limit until `deadline`.
         """
         try:
             answer = _retry_when_limited(
-                lambda: self._list(pb.ListPodResourcesRequest(), timeout=_SECONDS)
+                lambda: self._list(pb.ListPodResourcesRequest(), timeout=_SECONDS), deadline
             )
         except grpc.RpcError as error:
             raise PodResourcesUnavailable(f"List: {error.details()}") from error
         return tuple(_pod_devices(pod) for pod in answer.pod_resources)
 
-    def get(self, namespace: str, name: str) -> PodDevices | None:
+    def get(self, namespace: str, name: str, *, deadline: float | None = None) -> PodDevices | None:
         """Return one pod's devices, or None when the kubelet doesn't know the pod.
 
         Raises:
             PodResourcesUnavailable: no answer in time.
+            PodResourcesLimited: refused by the rate limit until `deadline`.
             PodResourcesUnsupported: a kubelet without `Get` (before 1.34, or switched off).
         """
         request = pb.GetPodResourcesRequest(pod_namespace=namespace, pod_name=name)
         try:
-            answer = _retry_when_limited(lambda: self._get(request, timeout=_SECONDS))
+            answer = _retry_when_limited(lambda: self._get(request, timeout=_SECONDS), deadline)
         except grpc.RpcError as error:
             # The kubelet has no status codes of its own: "pod NAME in namespace NAMESPACE not
             # found" and "PodResources API Get method disabled" are both UNKNOWN.
@@ -108,15 +120,24 @@ class PodResourcesClient:
         return _pod_devices(answer.pod_resources)
 
 
-def _retry_when_limited(call: Callable[[], _T]) -> _T:
-    for _ in range(_RATE_LIMIT_RETRIES):
+def _retry_when_limited(call: Callable[[], _T], deadline: float | None) -> _T:
+    until = time.monotonic() + _LIMIT_SECONDS if deadline is None else deadline
+    while True:
         try:
             return call()
         except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+            if not _is_limited(error):
                 raise
-            time.sleep(_RATE_LIMIT_WAIT_SECONDS)
-    return call()
+            if time.monotonic() + _LIMIT_WAIT_SECONDS > until:
+                text = "the kubelet's PodResources refuses calls by its rate limit (100 a second)"
+                raise PodResourcesLimited(f"{text}: {error.details()}") from error
+        time.sleep(_LIMIT_WAIT_SECONDS)
+
+
+def _is_limited(error: grpc.RpcError) -> bool:
+    # grpc itself says the same of an answer that is too large, which asking again won't change.
+    is_large = "larger than max" in (error.details() or "")
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and not is_large
 
 
 def _pod_devices(pod: pb.PodResources) -> PodDevices:

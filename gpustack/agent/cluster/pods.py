@@ -61,7 +61,7 @@ class PodView:
         self._changed = threading.Condition()  # guards what follows
         self._pods: dict[str, Pod] = {}
         self._version = 0
-        self._seen = 0  # resourceVersion of the last event
+        self._seen = 0  # the resourceVersion that this state is of
         self._watcher = Watcher(
             client,
             "/api/v1/pods",
@@ -138,28 +138,30 @@ class PodView:
             raise
 
     def refresh(self, timeout_seconds: float) -> None:
-        """Ask the API server for the list now, and add what the watch hasn't shown yet.
+        """Read the list from the API server now, and go on from there.
 
-        Nothing is removed or replaced: the watch may already know something newer. A list that is
-        older than the watch adds nothing: what it has more is deleted by now, and the watch would
-        not say so a second time.
+        A list that is older than what the watch has shown meanwhile changes nothing. What the watch
+        shows later and the list had already changes nothing either.
 
         Raises:
             KubeError: refused.
             KubeUnavailable: no answer in time.
         """
-        params = {"fieldSelector": self._selector}
+        params = {"fieldSelector": self._selector}  # without a resourceVersion it is consistent
         answer = self._client.get("/api/v1/pods", params, timeout_seconds=timeout_seconds)
+        version = int(answer["metadata"]["resourceVersion"])
         with self._changed:
-            if int(answer["metadata"]["resourceVersion"]) >= self._seen:
-                for pod in answer.get("items") or ():
-                    self._pods.setdefault(uid_of(pod), pod)
+            if version >= self._seen:
+                self._pods = {uid_of(pod): pod for pod in answer.get("items") or ()}
+                self._seen = version
             self._version += 1
             self._changed.notify_all()
 
     def _replace(self, pods: Sequence[Pod]) -> None:
         with self._changed:
             self._pods = {uid_of(pod): pod for pod in pods}
+            # Even if it is lower: an API server that was restored from a copy counts from there.
+            self._seen = int(self._watcher.version)
             self._version += 1
             self._changed.notify_all()
         logger.info("pods of this node listed count=%d", len(pods))
@@ -167,13 +169,16 @@ class PodView:
             self._on_pod(pod)
 
     def _event(self, kind: str, pod: Pod) -> None:
+        version = int(pod["metadata"]["resourceVersion"])
         with self._changed:
-            self._seen = int(pod["metadata"]["resourceVersion"])
-            if kind == "DELETED":
-                self._pods.pop(uid_of(pod), None)
-            else:
-                self._pods[uid_of(pod)] = pod
-            self._version += 1
-            self._changed.notify_all()
-        if kind != "DELETED":
-            self._on_pod(pod)
+            if version > self._seen:
+                self._seen = version
+                if kind == "DELETED":
+                    self._pods.pop(uid_of(pod), None)
+                else:
+                    self._pods[uid_of(pod)] = pod
+                self._version += 1
+                self._changed.notify_all()
+            current = self._pods.get(uid_of(pod))
+        if current is not None:
+            self._on_pod(current)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
-from gpustack.adapters.podresources import PodDevices
+from gpustack.adapters.podresources import PodDevices, PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers.confirmation import Confirmation
 from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
-from gpustack.agent.containers.runtime import KubeletView
+from gpustack.agent.containers.runtime import KubeletView, Written
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.holding import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
@@ -70,6 +70,7 @@ class Adoption:
             living: the containers that run.
         """
         left = set()
+        written = self._kubelet.written()
         for pod in self._pods.snapshot()[0]:
             uid = uid_of(pod)
             if self._open is not None and uid not in self._open:
@@ -80,7 +81,7 @@ class Adoption:
             record = self._records.get(uid)
             if record is not None and not _lacks_devices(record):
                 self._finish(pod, record)
-            elif not self._settle(pod, request, living, record):
+            elif not self._settle(pod, request, living, record, self._held(pod, written)):
                 left.add(uid)
         self._open = frozenset(left)
 
@@ -95,16 +96,32 @@ class Adoption:
         if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
             self._confirmation.queue(record)
 
+    def _held(self, pod: Pod, written: Written | None) -> PodDevices | None:
+        """Return what the kubelet holds for this very pod, as far as it can be known.
+
+        Where its checkpoint can't be used, PodResources is asked, for whatever pod has that name.
+        """
+        if written is None:
+            try:
+                return (self._kubelet.devices((pod,)) or {}).get(uid_of(pod))
+            except PodResourcesLimited as error:
+                logger.warning("not taken up yet pod=%s/%s: %s", *name_of(pod), error)
+                return None
+        if uid_of(pod) not in written:
+            return None
+        namespace, name = name_of(pod)
+        return PodDevices(namespace=namespace, name=name, containers=written[uid_of(pod)])
+
     def _settle(
         self,
         pod: Pod,
         request: PodRequest,
         living: tuple[RuntimeContainer, ...],
         before: PodRecord | None,
+        held: PodDevices | None,
     ) -> bool:
         """Take the pod up, if it can be; return whether there is nothing more to wait for."""
         here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
-        held = (self._kubelet.devices((pod,)) or {}).get(uid_of(pod))
         if not _holds_any(held) and (before is not None or not here):
             return False  # no news, or it has nothing yet and its Allocate is still to come
         record = self._record(pod, request, here, held)

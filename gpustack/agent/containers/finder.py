@@ -8,17 +8,24 @@ kubelet that has just started keeps its rejections back from the API server unti
 through all of its pods, which it doesn't while an Allocate is under way. So when several pods may
 be meant, the kubelet's own list of active pods is asked, then what is remembered of pods that have
 had their turn; only then the finder waits for the watch, for at most `SETTLE_SECONDS`.
+
+The kubelet speaks of pods by their names. Where all that we see under a name is a pod that goes, or
+one that was given this before, it may mean the next pod of that name, which we don't see yet: then
+the API server is asked, too.
 """
 
 import contextlib
 import dataclasses
 import logging
 import time
+from collections.abc import Callable
 
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
+from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers.identity import Evidence, Match, Resource, choose, match
+from gpustack.agent.containers.candidates import Call, Found, Waiting
+from gpustack.agent.containers.identity import Evidence, Match, Resource, choose, is_complete, match
 from gpustack.agent.containers.records import Records
 from gpustack.agent.containers.runtime import KubeletView, RuntimeView, running_names
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
@@ -31,35 +38,15 @@ logger = logging.getLogger(__name__)
 WAIT_SECONDS = 2.0  # a watch is milliseconds behind; the kubelet waits for us meanwhile
 SETTLE_SECONDS = 1.0
 _ASK_SECONDS = 2.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
-    """A pod with a container that doesn't run yet and asks for as many as the call has."""
-
-    pod: Pod
-    request: PodRequest
-    running: frozenset[str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """Every container that a call may mean, and whether the kubelet had a say in it."""
-
-    matches: tuple[Match, ...]
-    kubelet_answers: bool
-
-    def is_clear(self, passed: frozenset[str]) -> bool:
-        """Say whether waiting can't improve it; without the kubelet's word, several may wait."""
-        stay = [
-            each for each in self.matches if not each.is_leaving and uid_of(each.pod) not in passed
-        ]
-        clear = len(self.matches) == 1 or len(stay) == 1 or not self.kubelet_answers
-        return bool(self.matches) and clear
+_KUBELET_SECONDS = 5.0  # how long the kubelet's rate limit may keep its word back, all in all
 
 
 class Finder:
-    """Puts the evidence about this node's pods together and asks `identity` which one it is."""
+    """Puts the evidence about this node's pods together and asks `identity` which one it is.
+
+    Args:
+        may_come: whether the record of a pod (by UID) may still be taken up.
+    """
 
     def __init__(
         self,
@@ -69,12 +56,14 @@ class Finder:
         records: Records,
         kubelet: KubeletView,
         runtime: RuntimeView,
+        may_come: Callable[[str], bool],
     ) -> None:
         self._keys = keys
         self._pods = pods
         self._records = records
         self._kubelet = kubelet
         self._runtime = runtime
+        self._may_come = may_come
         self.epoch = 1  # 0 marks records of an earlier agent
         self._refused: frozenset[str] = frozenset()
         self._passed: frozenset[str] = frozenset()
@@ -97,7 +86,11 @@ class Finder:
         """Return the pods that the kubelet knows and that lack devices which they ask for."""
         asked = {uid_of(pod): _asked(self._keys, pod) for pod in pods if not finished(pod)}
         asking = tuple(pod for pod in pods if asked.get(uid_of(pod)))
-        held = self._kubelet.active(asking) or {}
+        try:
+            held = self._kubelet.active(asking) or {}
+        except PodResourcesLimited as error:
+            logger.warning("not known which pods have had their turn: %s", error)
+            held = {}
         core = self._keys.vcuda_core
         return [
             pod
@@ -120,42 +113,51 @@ class Finder:
 
         Raises:
             PluginRefusal: `NoCandidate` when no pod waits for so many, `ApiServerAway` when that
-                can't be known; `BadRequest` when the pod asks for something that doesn't exist.
+                can't be known; `KubeletBusy` when the kubelet doesn't say for its rate limit;
+                `BadRequest` when the pod asks for something that doesn't exist.
         """
         started = time.monotonic()
-        while True:
-            pods, version = self._pods.snapshot()
-            found = self._matches(pods, resource, count, epoch)
-            seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
-            if found.is_clear(self._passed):
-                break
-            if not found.matches and self._bad(pods, resource, count) is not None:
-                break
-            if not self._pods.wait_for_change(version, started + seconds):
-                break
-        if all(uid_of(each.pod) in self._passed for each in found.matches):
-            # Nobody, or only pods that have had their turn: the one that is meant isn't seen yet.
-            found = self._ask_api_server(resource, count, epoch, found)
+        call = Call(resource=resource, count=count, epoch=epoch, until=started + _KUBELET_SECONDS)
+        try:
+            while True:
+                pods, version = self._pods.snapshot()
+                found = self._matches(pods, call)
+                seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
+                if found.is_clear(self._passed):
+                    break
+                if not found.matches and self._bad(pods, call) is not None:
+                    break
+                if not self._pods.wait_for_change(version, started + seconds):
+                    break
+            if not found.is_sure(self._passed):
+                found = self._ask_api_server(call)
+        except PodResourcesLimited as error:
+            raise PluginRefusal("KubeletBusy", f"{error}; find who else asks it") from error
         return self._chosen(found)
 
-    def _ask_api_server(self, resource: Resource, count: int, epoch: int, known: _Found) -> _Found:
+    def _ask_api_server(self, call: Call) -> Found:
+        """Look again with the API server's word: the pod that is meant may not be seen yet."""
+        away: KubeError | KubeUnavailable | None = None
         try:
             self._pods.refresh(_ASK_SECONDS)
         except (KubeError, KubeUnavailable) as error:
-            if known.matches:
-                return known
-            raise PluginRefusal("ApiServerAway", f"no waiting pod is known: {error}") from error
+            away = error
         pods = self._pods.snapshot()[0]
-        found = self._matches(pods, resource, count, epoch)
-        if not found.matches:
-            self._refuse_bad(pods, resource, count, epoch)
-            name = resource.full_name(self._keys)
-            raise PluginRefusal("NoCandidate", f"no pod of this node waits for {count} {name}")
+        found = self._matches(pods, call)
+        if away is None and not found.matches:
+            self._refuse_bad(pods, call)
+            name = call.resource.full_name(self._keys)
+            raise PluginRefusal("NoCandidate", f"no pod of this node waits for {call.count} {name}")
+        if away is not None and all(each.is_leaving for each in found.matches):
+            going = ", ".join("/".join(name_of(each.pod)) for each in found.matches)
+            text = f"but {going}, which is being deleted" if going else "is known"
+            raise PluginRefusal("ApiServerAway", f"no waiting pod {text}: {away}") from away
         return found
 
-    def _matches(self, pods: tuple[Pod, ...], resource: Resource, count: int, epoch: int) -> _Found:
-        waiting = self._waiting(pods, resource, count)
-        held = self._kubelet.devices(tuple(each.pod for each in waiting)) if waiting else {}
+    def _matches(self, pods: tuple[Pod, ...], call: Call) -> Found:
+        waiting = self._waiting(pods, call)
+        asked = tuple(each.pod for each in waiting)
+        held = self._kubelet.devices(asked, call.until)
         matches = []
         for each in waiting:
             uid = uid_of(each.pod)
@@ -163,41 +165,45 @@ class Finder:
                 pod=each.pod,
                 request=each.request,
                 record=self._records.get(uid),
+                may_come=self._may_come(uid),
                 kubelet_answers=held is not None,
                 held=None if held is None else held[uid],
                 running=each.running,
-                epoch=epoch,
+                epoch=call.epoch,
             )
-            found = match(self._keys, evidence, resource, count)
-            if found is not None:
-                matches.append(found)
-        return self._active(_Found(matches=tuple(matches), kubelet_answers=held is not None))
+            meant = match(self._keys, evidence, call.resource, call.count)
+            if meant is not None:
+                matches.append(meant)
+        found = Found(matches=tuple(matches), kubelet_answers=held is not None)
+        return self._active(found, call.until)
 
-    def _active(self, found: _Found) -> _Found:
+    def _active(self, found: Found, until: float) -> Found:
         """Drop the pods that the kubelet is through with, as far as it says so."""
         if len(found.matches) < 2 or not found.kubelet_answers:
             return found
-        active = self._kubelet.active(tuple(each.pod for each in found.matches)) or {}
+        active = self._kubelet.active(tuple(each.pod for each in found.matches), until) or {}
         left = tuple(each for each in found.matches if active.get(uid_of(each.pod)) is not None)
         return dataclasses.replace(found, matches=left or found.matches)
 
-    def _waiting(self, pods: tuple[Pod, ...], resource: Resource, count: int) -> list[_Waiting]:
-        """Return the pods that may be meant; those that run as a whole cost no question more."""
+    def _waiting(self, pods: tuple[Pod, ...], call: Call) -> list[Waiting]:
+        """Return the pods that may be meant; those that have all they ask for cost no question."""
         living = self._runtime.containers()
         found = []
         for pod in pods:
             if finished(pod) or uid_of(pod) in self._refused:
                 continue
             request = self._request(pod)
-            asked = [] if request is None else [resource.asked(e) for e in request.containers]
-            if request is None or count not in asked:
+            asked = [] if request is None else [call.resource.asked(e) for e in request.containers]
+            if request is None or call.count not in asked:
+                continue
+            if is_complete(self._records.get(uid_of(pod)), request, call.epoch):
                 continue
             running = running_names(pod, living)
             if not all(each.name in running for each in request.containers):
-                found.append(_Waiting(pod=pod, request=request, running=running))
+                found.append(Waiting(pod=pod, request=request, running=running))
         return found
 
-    def _chosen(self, found: _Found) -> Match:
+    def _chosen(self, found: Found) -> Match:
         if not found.kubelet_answers:
             self.guesses += 1
         if len(found.matches) > 1:
@@ -228,9 +234,7 @@ class Finder:
         except BadRequest:
             return None  # see _bad: it takes no part while another pod may be meant
 
-    def _bad(
-        self, pods: tuple[Pod, ...], resource: Resource, count: int
-    ) -> tuple[Pod, BadRequest] | None:
+    def _bad(self, pods: tuple[Pod, ...], call: Call) -> tuple[Pod, BadRequest] | None:
         """Return a pod that may be meant and whose limits don't exist, and what is wrong there."""
         for pod in pods:
             if finished(pod) or uid_of(pod) in self._refused:
@@ -238,18 +242,16 @@ class Finder:
             try:
                 parse_limits(self._keys, pod)
             except BadRequest as error:
-                asks = count in _raw_limits(pod, resource.full_name(self._keys))
+                asks = call.count in _raw_limits(pod, call.resource.full_name(self._keys))
                 if asks and self._is_new(pod):
                     return pod, error
         return None
 
-    def _refuse_bad(
-        self, pods: tuple[Pod, ...], resource: Resource, count: int, epoch: int
-    ) -> None:
-        bad = self._bad(pods, resource, count)
+    def _refuse_bad(self, pods: tuple[Pod, ...], call: Call) -> None:
+        bad = self._bad(pods, call)
         if bad is not None:
             pod, error = bad
-            self.refused(pod, epoch)
+            self.refused(pod, call.epoch)
             raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
 
     def _is_new(self, pod: Pod) -> bool:

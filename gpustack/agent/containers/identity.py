@@ -48,8 +48,9 @@ class Evidence:
 
     Attributes:
         record: what we gave it so far.
+        may_come: whether it may have been given something of which the record was lost.
         kubelet_answers: whether the kubelet could be asked.
-        held: what the kubelet says it holds; None when it doesn't know the pod.
+        held: what the kubelet says a pod of its name holds; None when it knows none.
         running: names of its running containers.
         epoch: the kubelet that is calling.
     """
@@ -57,6 +58,7 @@ class Evidence:
     pod: Pod
     request: PodRequest
     record: PodRecord | None
+    may_come: bool
     kubelet_answers: bool
     held: PodDevices | None
     running: frozenset[str]
@@ -69,6 +71,8 @@ class Match:
 
     Attributes:
         begun: its pod was given something already.
+        again: it was given this before, by an earlier agent or to an earlier kubelet: that kubelet
+            died before it wrote it down, or now means another pod of that name.
         forgotten: what the same kubelet took for it, the kubelet doesn't hold any more: the pod was
             rejected or deleted halfway.
     """
@@ -77,12 +81,18 @@ class Match:
     request: PodRequest
     container: ContainerRequest
     begun: bool
+    again: bool
     forgotten: bool
 
     @property
     def is_leaving(self) -> bool:
         """Whether the pod goes, which doesn't keep the kubelet from admitting it."""
         return self.forgotten or leaving(self.pod)
+
+    @property
+    def may_be_another(self) -> bool:
+        """Whether the kubelet may mean another pod of this name, which we don't see yet."""
+        return self.is_leaving or self.again
 
 
 class _Given(enum.Enum):
@@ -102,6 +112,8 @@ def match(keys: Keys, evidence: Evidence, resource: Resource, count: int) -> Mat
     """Return the container of this pod that an Allocate of `count` IDs may mean, or None."""
     if evidence.kubelet_answers and evidence.held is None:
         return None  # the kubelet hasn't begun with this pod
+    if evidence.record is None and not evidence.may_come and _holds_any(keys, evidence.held):
+        return None  # neither: it still speaks of the pod that had this name before
     before: set[_Given] = set()
     for container in admission_order(evidence.request.containers):
         given = {
@@ -114,14 +126,43 @@ def match(keys: Keys, evidence: Evidence, resource: Resource, count: int) -> Mat
             continue
         if given.get(resource) is not _Given.NO or resource.asked(container) != count:
             return None
+        begun = _Given.YES in before
         return Match(
             pod=evidence.pod,
             request=evidence.request,
             container=container,
-            begun=_Given.YES in before,
+            begun=begun,
+            again=not begun and _was_given(evidence, container, resource),
             forgotten=_Given.FORGOTTEN in before,
         )
     return None
+
+
+def _holds_any(keys: Keys, held: PodDevices | None) -> bool:
+    return held is not None and any(
+        held.ids(name, resource.full_name(keys))
+        for name in held.containers
+        for resource in Resource
+    )
+
+
+def is_complete(record: PodRecord | None, request: PodRequest, epoch: int) -> bool:
+    """Say whether the kubelet `epoch` took all that the pod asks for: no kubelet asks twice."""
+    if record is None:
+        return False
+    return all(
+        (recorded := record.container(asked.name)) is not None
+        and resource.recorded(recorded)
+        and resource.epoch(recorded) == epoch
+        for asked in request.containers
+        for resource in Resource
+        if resource.asked(asked)
+    )
+
+
+def _was_given(evidence: Evidence, container: ContainerRequest, resource: Resource) -> bool:
+    recorded = evidence.record.container(container.name) if evidence.record else None
+    return recorded is not None and bool(resource.recorded(recorded))
 
 
 def _given(

@@ -1,23 +1,31 @@
 """Which containers a PreStartContainer call is about, and whether the kubelet agrees.
 
-The call names device IDs only. They are looked up in the records and then compared with what the
-kubelet says it gave to that very pod, and with the answer that it keeps for it: Allocate had to
-infer the pod, here the inference is checked. Where it was wrong, the kubelet keeps an answer that
-was made for another pod, and nothing can take it back: the pod is failed, so that its controller
-makes another.
+The call names device IDs only. Whose they are, by the pod's UID, and what the kubelet keeps as that
+container's answer, stands in the kubelet's checkpoint; it is compared with the records. Allocate
+had to infer the pod, here the inference is checked. Where it was wrong, the kubelet keeps an answer
+that was made for another pod, and nothing can take it back: the pod is failed, so that its
+controller makes another.
+
+Every kubelet that we support writes that file before it starts a container. Where it can't be used
+all the same, PodResources is asked, which goes by namespace and name, and the API server, whether
+that name still is the recorded pod's. Where these can't say either, nothing starts; the kubelet
+tries again.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 
 from gpustack.adapters.deviceplugin import PluginRefusal
+from gpustack.adapters.kube import KubeError, KubeUnavailable
+from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers import response
 from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records
+from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
 from gpustack.agent.containers.rejection import Rejection
 from gpustack.agent.containers.runtime import KubeletView
-from gpustack.agent.kubelet.checkpoint import Given
+from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
+from gpustack.model.errors import GpustackError
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import Keys
 from gpustack.wire.pods import finished
@@ -25,6 +33,13 @@ from gpustack.wire.pods import finished
 logger = logging.getLogger(__name__)
 
 _CURE = "the pod is failed, its controller makes another"
+_ASK_SECONDS = 2.0
+
+_Pair = tuple[PodRecord, ContainerRecord]
+
+
+class _MuteKubeletError(GpustackError):
+    """The kubelet doesn't say who holds which device."""
 
 
 class Pairing:
@@ -55,66 +70,117 @@ class Pairing:
         self._may_come = may_come
         self.mismatches = 0
 
-    def of(self, ids: Sequence[str]) -> list[tuple[PodRecord, ContainerRecord]]:
+    def of(self, ids: Sequence[str]) -> list[_Pair]:
         """Return the containers that hold exactly these `vcuda-core` IDs.
 
         More than one when an init container handed its IDs on to a container of its pod; what the
         caller does for them is then right for either.
 
         Raises:
-            PluginRefusal: `NotAllocated`, or `PairingMismatch` when the kubelet says that the
-                IDs belong to another container. The pod that the kubelet means is failed then.
+            PluginRefusal: `NotAllocated` where no container was given them; `PairingMismatch` when
+                the kubelet says that they belong to another container, or to a pod without a
+                record; the pod that the kubelet means is failed then. `PairingUnproven` when
+                nobody can say.
         """
         wanted = frozenset(ids)
-        self._refuse_mistaken(wanted)
-        held = [
+        try:
+            given = self._kubelet.given(self._keys.vcuda_core, wanted)
+            problem = "the kubelet's checkpoint doesn't have these devices"
+        except KubeletCheckpointError as error:
+            given, problem = [], str(error)
+        if given:
+            return self._written(given, wanted)
+        logger.warning("pairing goes by names: %s", problem)
+        try:
+            return self._named(wanted)
+        except (KubeError, KubeUnavailable, PodResourcesLimited, _MuteKubeletError) as error:
+            raise PluginRefusal("PairingUnproven", f"{problem}, and {error}") from error
+
+    def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[_Pair]:
+        """Compare what is written down of these devices with the records, by UID."""
+        pairs, unrecorded, mistaken = [], [], []
+        for each in given:
+            if finished(self._pods.get(each.pod_uid) or {}):
+                continue  # it starts nothing any more
+            record = self._records.get(each.pod_uid)
+            container = None if record is None else record.container(each.container)
+            if record is None or container is None or not _holds(record, container, ids):
+                unrecorded.append(each.pod_uid)
+            elif not self._is_own(each, container):
+                mistaken.append(each.pod_uid)
+            else:
+                pairs.append((record, container))
+        if mistaken:
+            problem = "the kubelet keeps what was given to another container"
+            raise self._mismatch("PairingMismatch", problem, mistaken)
+        if unrecorded := self._still_there(unrecorded):
+            raise self._not_recorded(ids, unrecorded)
+        if not pairs:
+            raise self._not_recorded(ids, ())
+        return pairs
+
+    def _still_there(self, uids: Sequence[str]) -> list[str]:
+        """Drop the pods that are gone: the kubelet's checkpoint has them until it gives anew."""
+        if all(self._pods.get(uid) is not None for uid in uids):
+            return list(uids)
+        try:
+            self._pods.refresh(_ASK_SECONDS)
+        except (KubeError, KubeUnavailable) as error:
+            logger.warning("not known whether a pod is gone pod_uids=%s: %s", uids, error)
+            return list(uids)
+        return [uid for uid in uids if self._pods.get(uid) is not None]
+
+    def _not_recorded(self, ids: frozenset[str], uids: Sequence[str]) -> PluginRefusal:
+        """Refuse what the pods with these UIDs hold, of which their records know nothing."""
+        problem = "no container was given these vcuda-core devices"
+        final = [uid for uid in uids if not self._may_come(uid)]
+        if uids and not final:
+            return PluginRefusal("NotAllocated", f"{problem}, as far as is known yet")
+        if holders := self._holders(ids):
+            names = ", ".join(f"{record.namespace}/{record.name}" for record, _ in holders)
+            problem = f"the kubelet holds the devices of {names} for another pod"
+        return self._mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)
+
+    def _holders(self, ids: frozenset[str]) -> list[_Pair]:
+        return [
             (record, container)
             for record in self._records.all()
             for container in record.containers
-            if frozenset(container.core_ids) == wanted
+            if frozenset(container.core_ids) == ids
         ]
-        agreed = [pair for pair in held if self._agrees(*pair, wanted)]
-        if agreed:
-            return agreed
-        owners = [pod for pod in self._owners(wanted) if not self._may_come(uid_of(pod))]
-        if not held:
-            problem = "no container was given these vcuda-core devices"
-            raise self._refused("NotAllocated", problem, owners)
-        self.mismatches += 1
-        names = ", ".join(f"{record.namespace}/{record.name}" for record, _ in held)
-        problem = f"the kubelet holds the devices of {names} for another pod"
-        raise self._refused("PairingMismatch", problem, owners)
 
-    def _refuse_mistaken(self, ids: frozenset[str]) -> None:
-        """Refuse the start when a container with these devices has another container's answer."""
-        given = self._kubelet.given(self._keys.vcuda_core, ids)
-        mistaken = [pod for each in given if (pod := self._mistaken(each)) is not None]
-        if mistaken:
-            self.mismatches += 1
-            problem = "the kubelet keeps what was given to another container"
-            raise self._refused("PairingMismatch", problem, mistaken)
-
-    def _mistaken(self, given: Given) -> Pod | None:
-        """Return the pod when what the kubelet keeps for its container isn't the container's.
+    def _is_own(self, given: Given, container: ContainerRecord) -> bool:
+        """Say whether the answer that the kubelet keeps for a container was made for it.
 
         An answer of the original's manager says less, and what it doesn't say isn't wrong.
         """
-        pod, record = self._pods.get(given.pod_uid), self._records.get(given.pod_uid)
-        container = None if record is None else record.container(given.container)
-        if pod is None or finished(pod) or container is None:
-            return None
         folder = self._folders.path(given.pod_uid, given.container)
         is_own = given.mounts.get(response.LIMITS_PATH) in {None, str(folder / "limits")}
         cards = given.annotations.get(self._keys.vcuda_device)
-        has_own_cards = cards in {None, response.cards(container.placement)}
-        return None if is_own and has_own_cards else pod
+        return is_own and cards in {None, response.cards(container.placement)}
+
+    def _named(self, ids: frozenset[str]) -> list[_Pair]:
+        """Compare the records with what PodResources and the API server say of their names.
+
+        Raises:
+            KubeError: the API server refuses to say.
+            KubeUnavailable: it doesn't answer.
+            PodResourcesLimited: the kubelet is asked too often.
+            _MuteKubeletError: it doesn't answer.
+        """
+        agreed = [pair for pair in self._holders(ids) if self._agrees(*pair, ids)]
+        if agreed:
+            return agreed
+        raise self._not_recorded(ids, [uid_of(pod) for pod in self._owners(ids)])
 
     def _agrees(self, record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:
+        name = (record.namespace, record.name)
+        if self._pods.is_gone(record.uid, name, _ASK_SECONDS):
+            return False  # whatever has that name now is another pod
         pod = self._pods.get(record.uid) or _pod(record)
         answer = self._kubelet.devices((pod,))
         if answer is None:
-            logger.warning("pairing not verified pod=%s/%s", record.namespace, record.name)
-            return True
+            raise _MuteKubeletError("its PodResources socket doesn't answer")
         devices = answer[record.uid]
         if devices is None:
             return False
@@ -125,12 +191,14 @@ class Pairing:
             return all(uid_of(pod) == record.uid for pod in self._owners(ids))
         return devices.ids(container.name, self._keys.vcuda_core) == ids
 
-    def _refused(self, code: str, problem: str, pods: Sequence[Pod]) -> PluginRefusal:
-        """Fail these pods; return what the kubelet is told."""
-        if not pods:
-            return PluginRefusal(code, problem)
+    def _mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
+        """Count it and fail these pods, as far as we see them; return what the kubelet is told."""
+        self.mismatches += 1
+        pods = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
         for pod in pods:
             self._rejection.queue(pod, reason=code, message=problem)
+        if not pods:
+            return PluginRefusal(code, problem)
         names = ", ".join("/".join(name_of(pod)) for pod in pods)
         return PluginRefusal(code, f"{problem}, {names}: {_CURE}")
 
@@ -143,6 +211,13 @@ class Pairing:
             if (devices := held.get(uid_of(pod))) is not None
             and any(devices.ids(name, self._keys.vcuda_core) == ids for name in devices.containers)
         ]
+
+
+def _holds(record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:
+    """Say whether these are the recorded devices; an init container that was taken up has none."""
+    is_init = container.placement.kind is ContainerKind.INIT
+    unknown = is_init and record.source is Source.RECOVERED and not container.core_ids
+    return unknown or frozenset(container.core_ids) == ids
 
 
 def _pod(record: PodRecord) -> Pod:

@@ -15,19 +15,34 @@ from gpustack.adapters.podresources import (
     PodResourcesUnsupported,
 )
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
-from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpoint
+from gpustack.agent.kubelet.checkpoint import (
+    Given,
+    KubeletCheckpoint,
+    KubeletCheckpointError,
+    KubeletCheckpointMissing,
+)
 
 logger = logging.getLogger(__name__)
 
 
 Held = Mapping[str, PodDevices | None]
+Written = Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]
+"""Device IDs by pod's UID, container and resource."""
+
+_Ask = Callable[[tuple[Pod, ...], float | None], Held]
+
+_FEW = 4  # of more pods than these, the kubelet is asked at once: its rate limit counts calls
 
 
 class KubeletView:
     """Which device IDs the kubelet gave to a pod.
 
-    `Get` is preferred; where the kubelet has none, `List` is asked, until the kubelet restarts.
-    Ordinary init containers are in neither answer; the kubelet's checkpoint has them.
+    `Get` is preferred for a few pods; where the kubelet has none, `List` is asked, until the
+    kubelet restarts. Both go by namespace and name: whose UID that is, only the kubelet's
+    checkpoint says. Ordinary init containers are in neither answer; the checkpoint has them.
+
+    Each question is asked again while the kubelet's rate limit refuses it, until `deadline`
+    (monotonic seconds), and then raises `PodResourcesLimited`: that is no silence.
     """
 
     def __init__(self, client: PodResourcesClient, checkpoint: KubeletCheckpoint) -> None:
@@ -40,31 +55,50 @@ class KubeletView:
         """Try `Get` again: the new kubelet may be a newer one."""
         self._has_get = True
 
-    def devices(self, pods: tuple[Pod, ...]) -> Held | None:
+    def devices(self, pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
         """Return, by UID, what each pod holds; None for a pod that the kubelet doesn't know.
 
         None instead of the mapping: the kubelet didn't answer.
         """
-        return self._asked(pods, self._get if self._has_get else self._list)
+        by_get = self._has_get and len(pods) <= _FEW
+        return self._asked(pods, self._get if by_get else self._list, deadline)
 
-    def active(self, pods: tuple[Pod, ...]) -> Held | None:
+    def active(self, pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
         """Return the same by the kubelet's `List`.
 
         Since 1.34 it leaves out the pods that the kubelet has rejected or that are over, which the
         API server may show as waiting for ten seconds more; `Get` doesn't.
         """
-        return self._asked(pods, self._list)
+        return self._asked(pods, self._list, deadline)
 
     def given(self, resource: str, ids: frozenset[str]) -> list[Given]:
-        """Return who holds exactly these devices, and with which answer, as far as is written."""
+        """Return who holds exactly these devices, and with which answer, as it is written down.
+
+        Raises:
+            KubeletCheckpointError: the kubelet's checkpoint can't be used.
+        """
         written = self._checkpoint.given()
         return [each for each in written if (each.resource, each.ids) == (resource, ids)]
 
-    def _asked(self, pods: tuple[Pod, ...], ask: Callable[[tuple[Pod, ...]], Held]) -> Held | None:
+    def written(self) -> Written | None:
+        """Return all devices that are written down; None when the checkpoint can't be used."""
+        try:
+            written = self._checkpoint.given()
+        except KubeletCheckpointError as error:
+            is_new = isinstance(error, KubeletCheckpointMissing)
+            logger.log(logging.DEBUG if is_new else logging.WARNING, "not known: %s", error)
+            return None
+        found: dict[str, dict[str, dict[str, frozenset[str]]]] = {}
+        for each in written:
+            pod = found.setdefault(each.pod_uid, {})
+            pod.setdefault(each.container, {})[each.resource] = each.ids
+        return found
+
+    def _asked(self, pods: tuple[Pod, ...], ask: _Ask, deadline: float | None) -> Held | None:
         if not pods:
             return {}
         try:
-            held = ask(pods)
+            held = ask(pods, deadline)
         except PodResourcesUnavailable as error:
             self.failures += 1
             logger.warning("kubelet does not say who holds which device: %s", error)
@@ -73,29 +107,28 @@ class KubeletView:
         return {**held, **self._completed(with_init, held)} if with_init else held
 
     def _completed(self, pods: list[Pod], held: Held) -> Held:
-        written = self._checkpoint.given()
+        written = self.written() or {}
         completed = {}
         for pod in pods:
-            init: dict[str, dict[str, frozenset[str]]] = {}
-            for each in written:
-                if each.pod_uid == uid_of(pod) and each.container in _ordinary_init(pod):
-                    init.setdefault(each.container, {})[each.resource] = each.ids
+            own, ordinary = written.get(uid_of(pod), {}), _ordinary_init(pod)
+            init = {name: own[name] for name in own if name in ordinary}
             if (devices := held[uid_of(pod)]) is not None:
                 completed[uid_of(pod)] = dataclasses.replace(
                     devices, containers={**init, **devices.containers}
                 )
         return completed
 
-    def _get(self, pods: tuple[Pod, ...]) -> Held:
+    def _get(self, pods: tuple[Pod, ...], deadline: float | None) -> Held:
         try:
-            return {uid_of(pod): self._client.get(*name_of(pod)) for pod in pods}
+            return {uid_of(pod): self._client.get(*name_of(pod), deadline=deadline) for pod in pods}
         except PodResourcesUnsupported as error:
             logger.info("kubelet has no PodResources Get, using List: %s", error)
             self._has_get = False
-            return self._list(pods)
+            return self._list(pods, deadline)
 
-    def _list(self, pods: tuple[Pod, ...]) -> Held:
-        known = {(each.namespace, each.name): each for each in self._client.list()}
+    def _list(self, pods: tuple[Pod, ...], deadline: float | None) -> Held:
+        listed = self._client.list(deadline=deadline)
+        known = {(each.namespace, each.name): each for each in listed}
         return {uid_of(pod): known.get(name_of(pod)) for pod in pods}
 
 

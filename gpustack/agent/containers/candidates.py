@@ -1,0 +1,48 @@
+"""An Allocate call, the pods that wait, and the containers that it may mean."""
+
+import dataclasses
+
+from gpustack.agent.cluster.pods import Pod, uid_of
+from gpustack.agent.containers.identity import Match, Resource
+from gpustack.model.request import PodRequest
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """An Allocate of `count` IDs by the kubelet `epoch`; it waits for that one's word `until`."""
+
+    resource: Resource
+    count: int
+    epoch: int
+    until: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A pod with a container that doesn't run yet and asks for as many as the call has."""
+
+    pod: Pod
+    request: PodRequest
+    running: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Every container that a call may mean, and whether the kubelet had a say in it."""
+
+    matches: tuple[Match, ...]
+    kubelet_answers: bool
+
+    def is_sure(self, passed: frozenset[str]) -> bool:
+        """Say whether one is meant that is seen: not one that had its turn, nor the next one."""
+        return any(
+            not each.may_be_another and uid_of(each.pod) not in passed for each in self.matches
+        )
+
+    def is_clear(self, passed: frozenset[str]) -> bool:
+        """Say whether waiting can't improve it; without the kubelet's word, several may wait."""
+        stay = [
+            each for each in self.matches if not each.is_leaving and uid_of(each.pod) not in passed
+        ]
+        clear = len(self.matches) == 1 or len(stay) == 1 or not self.kubelet_answers
+        return bool(self.matches) and clear

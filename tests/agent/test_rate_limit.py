@@ -1,0 +1,85 @@
+"""The kubelet limits how often it may be asked: few questions, asked again, and never a guess."""
+
+import time
+
+import pytest
+
+from gpustack.adapters.podresources import PodResourcesClient, PodResourcesLimited
+from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
+from tests.fakes.kubelet import AdmissionError
+
+_PODS = 48
+_CALLS_AN_ALLOCATE = 2
+
+
+def _many(host: Host) -> list[Pod]:
+    """Pods that all ask for the same, on two cards by turns."""
+    return [
+        host.create(
+            make_pod(
+                f"p{number}",
+                container("c0", 4, 8),
+                annotations=decision((number % 2,), cores=4, memory=8, now_ns=number + 1),
+            )
+        )
+        for number in range(_PODS)
+    ]
+
+
+@pytest.mark.parametrize("has_get", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_many_waiting_pods_cost_few_questions(host: Host, has_get: bool) -> None:
+    host.kubelet.has_get = host.kubelet.lists_active = has_get
+    host.start_agent()
+    pods = _many(host)
+    host.wait_until(lambda: len(host.agent.pods.snapshot()[0]) == _PODS)
+    asked, allocations = host.kubelet.calls, host.kubelet.allocations
+    # The scheduler's order isn't the kubelet's: nothing but its word says which one is meant.
+    for number in reversed(range(_PODS)):
+        assert card_of(host.kubelet.admit(pods[number])["c0"]) == f"/dev/nvidia{number % 2}"
+    allocations = host.kubelet.allocations - allocations
+    assert allocations == 2 * _PODS
+    assert host.kubelet.calls - asked <= _CALLS_AN_ALLOCATE * allocations
+    assert (host.agent.finder.guesses, host.agent.finder.ambiguities) == (0, 0)
+
+
+def test_a_pod_that_has_all_it_asks_for_is_not_asked_about(host: Host) -> None:
+    host.start_agent()
+    host.kubelet.admit(host.share("done", 0))
+    asked = host.kubelet.calls
+    host.kubelet.admit(host.share("next", 1))
+    assert host.kubelet.calls - asked == len((CORE, MEMORY))
+
+
+def test_a_refused_question_is_asked_again_and_nothing_is_guessed(host: Host) -> None:
+    host.start_agent()
+    early, late = host.share("early", 0, now_ns=1), host.share("late", 1, now_ns=2)
+    host.kubelet.limited = 20
+    assert card_of(host.kubelet.admit(late)["c0"]) == "/dev/nvidia1"
+    assert card_of(host.kubelet.admit(early)["c0"]) == "/dev/nvidia0"
+    assert host.kubelet.limited == 0
+    assert host.agent.finder.guesses == 0
+
+
+@pytest.mark.long
+def test_a_kubelet_that_refuses_for_ever_fails_the_pod_by_name(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.limited = 1_000_000
+    with pytest.raises(AdmissionError, match=r"KubeletBusy: .*rate limit"):
+        host.kubelet.admit(pod)
+    assert host.agent.finder.guesses == 0
+    host.kubelet.limited = 0
+    assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
+
+
+def test_a_question_is_not_asked_again_after_its_deadline(host: Host) -> None:
+    client = PodResourcesClient(host.kubelet.root / "pod-resources" / "kubelet.sock")
+    host.kubelet.limited = 3
+    for ask in (
+        lambda: client.list(deadline=time.monotonic()),
+        lambda: client.get("default", "p", deadline=time.monotonic()),
+    ):
+        with pytest.raises(PodResourcesLimited, match="100 a second"):
+            ask()
+    assert host.kubelet.calls == 2
+    client.close()
