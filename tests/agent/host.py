@@ -190,6 +190,10 @@ class Host:
         written = decision((minor,), cores=100, memory=0)
         return self.create(make_pod(name, container("c0", 100), annotations=written))
 
+    def undecided(self, name: str = "big") -> Pod:
+        """Create a pod of one container that asks for a whole card, and that nobody decided."""
+        return self.create(make_pod(name, container("c0", 100)))
+
     def is_failed(self, pod: Pod) -> bool:
         """Say whether the API server knows that the pod has ended."""
         return finished(self.api.get("pods", pod["metadata"]["name"]))

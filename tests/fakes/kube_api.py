@@ -25,6 +25,7 @@ from tests.fakes import kube_rules
 from tests.fakes.kube_faults import Faults
 from tests.fakes.kube_http import Handler, Request, Server
 from tests.fakes.kube_store import Key, KubeObject, Store
+from tests.fakes.sockets import fall_silent
 
 _CLUSTER_SCOPED = {"nodes", "namespaces", "persistentvolumes"}
 
@@ -140,6 +141,11 @@ class FakeKubeApi:
     def drop_connections(self) -> None:
         """Break every open connection, as a restarted server does; new ones are accepted."""
         self._server.drop_connections()
+
+    def fall_silent(self) -> None:
+        """Cut every open connection off without a word to anybody; new ones are accepted."""
+        for connection in self._server.connections():
+            fall_silent(connection)
 
     @staticmethod
     def key(resource: str, value: KubeObject) -> Key:

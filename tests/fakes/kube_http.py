@@ -75,11 +75,14 @@ class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: clients that break connections are what the tests do on purpose."""
 
-    def drop_connections(self) -> None:
+    def connections(self) -> list[socket.socket]:
         with self._open_lock:
-            for connection in self._open:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+            return list(self._open)
+
+    def drop_connections(self) -> None:
+        for connection in self.connections():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def server_close(self) -> None:
         self.api.faults.release()

@@ -1,8 +1,11 @@
-"""A gRPC server on a unix socket, made of plain functions: what the fakes listen with."""
+"""What the fakes listen with: a gRPC server made of plain functions, and peers that fall silent."""
 
 import concurrent.futures
+import ctypes
 import pathlib
-from typing import Any
+import socket as sockets
+import struct
+from typing import Any, Final
 
 import grpc
 
@@ -16,3 +19,14 @@ def serve(
     server.add_insecure_port(f"unix:{socket}")
     server.start()
     return server
+
+
+_SO_ATTACH_FILTER: Final = 26  # linux/include/uapi/asm-generic/socket.h; not in Python's socket
+_BPF_RET: Final = 0x06  # linux/include/uapi/linux/bpf_common.h: return a constant, here 0 bytes
+
+
+def fall_silent(connection: sockets.socket) -> None:
+    """Let the kernel drop what comes in before it is acknowledged: the host is as if cut off."""
+    program = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RET, 0, 0, 0))
+    described = struct.pack("HP", 1, ctypes.addressof(program))
+    connection.setsockopt(sockets.SOL_SOCKET, _SO_ATTACH_FILTER, described)

@@ -1,5 +1,9 @@
 """From a context of a kubeconfig to a connection pool.
 
+A peer that is gone without a word (a host without power, a cut network, a forgotten NAT entry) is
+noticed by TCP itself, also on a watch that waits. A peer whose kernel answers and whose program
+doesn't is none of TCP's business: for that, each call and each watch has its own time limit.
+
 Client certificates named by path are read again for every new TLS connection, so a kubelet's
 rotated certificate is picked up without a restart; tokens are asked for before every request.
 """
@@ -8,6 +12,7 @@ import contextlib
 import dataclasses
 import logging
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -22,6 +27,21 @@ from gpustack.adapters.kube.kubeconfig import Context
 # The loader looks at few of its values' types.
 _BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeError)
 _ONLY: Final = "only"
+
+
+# A peer that answers nothing is given up 20 s after its last sign of life, looked at every 5 s: on
+# Linux TCP_USER_TIMEOUT takes the place of a count of probes, and bounds what was sent and not
+# acknowledged as well (tcp(7)). Without them it would take two hours, or a quarter of one.
+_IDLE_SECONDS: Final = 10
+_PROBE_SECONDS: Final = 5
+_DEAD_SECONDS: Final = 20
+_SOCKET_OPTIONS: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),  # urllib3's own default, which this replaces
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_SECONDS * 1000),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +86,7 @@ def open_context(context: Context) -> Connection:
     # Watches and calls share the pool; beyond this, connections are opened and thrown away.
     settings.connection_pool_maxsize = 32
     place = f"kubeconfig {context.origin}: context {context.name}"
+    settings.socket_options = list(_SOCKET_OPTIONS)
     try:
         with _logged() as told:
             kube_config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]

@@ -21,9 +21,6 @@ _LOOK_SECONDS = 0.1  # how soon a stop is noticed
 
 # A watch that ends is opened anew within 5 s, and an API server restarts in less than that again.
 _LATE_SECONDS: Final = 30.0
-# Each of thousands of hosts opens its watch anew at least that often; one that died in silence
-# costs an Allocate the question that it asks the API server anyway.
-_IDLE_SECONDS: Final = 300.0
 
 
 def uid_of(pod: Pod) -> str:
@@ -69,7 +66,6 @@ class PodView:
             decode=as_json,
             on_sync=self._replace,
             on_event=self._event,
-            idle_seconds=_IDLE_SECONDS,
         )
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gpustack.adapters.deviceplugin import PluginRefusal
+from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
@@ -49,14 +50,16 @@ _UNDECIDED = (
 # gone from the API server at once, and its containers a second or two later, which no watch tells.
 _WAIT_SECONDS = 4.0
 _LOOK_SECONDS = 0.25
+_ASK_SECONDS = 2.0
 
 
 class Decisions:
     """Makes the record of a pod whose first container is being admitted.
 
     Args:
-        free_ended: frees what ended pods still hold; called before anything is refused for want
-            of room, because the extender may have seen a pod end before we did.
+        free_ended: frees what ended pods still hold, until a time (monotonic seconds); called
+            before anything is refused for want of room, because the extender may have seen a pod
+            end before we did.
         place_undecided: whether pods without a decision get free cards.
         now_ns: Unix nanoseconds.
     """
@@ -69,7 +72,7 @@ class Decisions:
         pods: PodView,
         records: Records,
         writes: PodWrites,
-        free_ended: Callable[[], None],
+        free_ended: Callable[[float], None],
         place_undecided: bool,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -128,17 +131,43 @@ class Decisions:
         raise _refused(answer)
 
     def _until_room(self, pod: Pod, attempt: Callable[[Node], _T | Refusal]) -> _T | Refusal:
-        """Try, and for want of room try again while pods and containers end, within a bound."""
+        """Try, and for want of room try again while pods and containers end, within a bound.
+
+        A watch may be dead in silence. So nothing is refused before the API server was asked, at
+        once and once more at the end.
+        """
         deadline = time.monotonic() + _WAIT_SECONDS
-        while True:
-            _, version = self._pods.snapshot()
-            self._free_ended()
-            answer = attempt(self._records.taken(self._inventory.node, without=uid_of(pod)))
-            if not isinstance(answer, Refusal) or answer.reason not in _WANT_OF_ROOM:
-                return answer
-            if (now := time.monotonic()) >= deadline:
+        _, version = self._pods.snapshot()
+        answer = self._try(pod, attempt, deadline)
+        if not _wants_room(answer):
+            return answer
+        self._ask_api_server()
+        while (now := time.monotonic()) < deadline:
+            answer = self._try(pod, attempt, deadline)
+            if not _wants_room(answer):
                 return answer
             self._pods.wait_for_change(version, min(deadline, now + _LOOK_SECONDS))
+            _, version = self._pods.snapshot()
+        problem = self._ask_api_server()
+        answer = self._try(pod, attempt, time.monotonic() + _ASK_SECONDS)
+        if not isinstance(answer, Refusal) or not _wants_room(answer) or not problem:
+            return answer
+        known = f"the API server doesn't say which pods have ended: {problem}"
+        return dataclasses.replace(answer, detail="; ".join(filter(None, (answer.detail, known))))
+
+    def _try(
+        self, pod: Pod, attempt: Callable[[Node], _T | Refusal], deadline: float
+    ) -> _T | Refusal:
+        self._free_ended(deadline)
+        return attempt(self._records.taken(self._inventory.node, without=uid_of(pod)))
+
+    def _ask_api_server(self) -> str:
+        """Read this node's pods from the API server; return what kept it from that."""
+        try:
+            self._pods.refresh(_ASK_SECONDS)
+        except (KubeError, KubeUnavailable) as error:
+            return str(error)
+        return ""
 
     def _with_reserved(self, node: Node, uid: str) -> Node:
         """Take the cards of pods that were decided for this node and haven't come yet."""
@@ -172,6 +201,10 @@ class Decisions:
             source=source,
             containers=tuple(ContainerRecord(placement=each) for each in placement.containers),
         )
+
+
+def _wants_room(answer: object) -> bool:
+    return isinstance(answer, Refusal) and answer.reason in _WANT_OF_ROOM
 
 
 def _refused(refusal: Refusal) -> PluginRefusal:

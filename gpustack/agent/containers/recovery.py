@@ -8,7 +8,9 @@ server know of it.
 
 import functools
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable
 
 from gpustack.adapters.checkpoint import CheckpointError
@@ -85,8 +87,12 @@ class Recovery:
         if living is not None:
             self._adoption.adopt(living)
 
-    def free_ended(self) -> None:
-        """Free the cards and folders of pods that have ended."""
+    def free_ended(self, deadline: float = math.inf) -> None:
+        """Free the cards and folders of pods that have ended.
+
+        Args:
+            deadline: nothing more is asked after it, monotonic seconds; the rest is for later.
+        """
         if not self._pods.synced:
             return
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
@@ -99,7 +105,7 @@ class Recovery:
         if living is None:
             return
         for record in ended:
-            free = functools.partial(self._free_if_ended, record, living)
+            free = functools.partial(self._free_if_ended, record, living, deadline)
             if not self._attempt(record.uid, free):
                 break
         for uid in orphans:
@@ -125,8 +131,10 @@ class Recovery:
             self._stuck.pop(uid, None)
         return True
 
-    def _free_if_ended(self, record: PodRecord, living: tuple[RuntimeContainer, ...]) -> None:
-        if self._has_ended(record, living):
+    def _free_if_ended(
+        self, record: PodRecord, living: tuple[RuntimeContainer, ...], deadline: float
+    ) -> None:
+        if self._has_ended(record, living, deadline):
             self._free(record)
 
     def _remove_orphan(self, uid: str, living: tuple[RuntimeContainer, ...]) -> None:
@@ -137,14 +145,17 @@ class Recovery:
         pod = self._pods.get(uid)
         return pod is None or finished(pod)
 
-    def _has_ended(self, record: PodRecord, living: tuple[RuntimeContainer, ...]) -> bool:
+    def _has_ended(
+        self, record: PodRecord, living: tuple[RuntimeContainer, ...], deadline: float
+    ) -> bool:
         if _runs(record.uid, living):
             return False
         if self._pods.get(record.uid) is not None:
             return True
         # Absent from the watch may also mean: not shown yet. Only the API server can tell.
+        seconds = min(_ASK_SECONDS, deadline - time.monotonic())
         pod = (record.namespace, record.name)
-        return self._pods.is_gone(record.uid, pod, _ASK_SECONDS)
+        return seconds > 0 and self._pods.is_gone(record.uid, pod, seconds)
 
     def _free(self, record: PodRecord) -> None:
         self._records.remove(record.uid)

@@ -25,7 +25,7 @@ _MEANINGS: Final = {
         "Allocate calls that could have been meant for more than one pod."
     ),
     "gpustack_pairing_mismatches": (
-        "PreStartContainer calls for devices that the kubelet gave another pod."
+        "PreStartContainer calls for devices of another pod, or of one without a record."
     ),
     "gpustack_kubelet_failures": "Questions that the kubelet's PodResources socket did not answer.",
     "gpustack_runtime_failures": "Questions that the container runtime did not answer.",

@@ -1,0 +1,90 @@
+"""A watch that died in silence fails no good pod: the API server is asked before one is refused."""
+
+import pytest
+
+from gpustack.wire.pods import finished
+from tests.agent.host import CORE, Host, Pod, card_of
+from tests.fakes.kubelet import AdmissionError
+
+
+def _full_card_in_silence(host: Host) -> tuple[Pod, Pod, str]:
+    """A pod that runs on a card, one that was decided for all of it, and a watch that is dead."""
+    host.start_agent()
+    pod = host.share("one", 1)
+    host.kubelet.admit(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    big = host.whole_card("big", 1)
+    host.wait_until(lambda: host.agent.pods.get(big["metadata"]["uid"]) is not None)
+    host.api.hold_watches()
+    return pod, big, running
+
+
+@pytest.mark.parametrize("how", ["ended", "deleted", "replaced"])
+def test_a_pod_that_ended_unseen_frees_its_card_for_the_next(host: Host, how: str) -> None:
+    pod, big, running = _full_card_in_silence(host)
+    host.cri.exit(running)
+    if how == "ended":
+        host.end(pod)
+    else:
+        host.api.delete("pods", "one")
+        host.kubelet.remove(pod)
+    if how == "replaced":
+        host.api.create("pods", {**pod, "metadata": {**pod["metadata"], "uid": "uid-next"}})
+        host.api.edit("pods", "one", {"metadata": {"annotations": None}})
+    assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia1"
+    assert host.agent.records.get(pod["metadata"]["uid"]) is None
+
+
+def test_cards_kept_for_a_pod_that_is_gone_are_free(host: Host) -> None:
+    host.start_agent()
+    waiting = host.whole_card("waiting", 0)
+    other = host.whole_card("other", 1)
+    host.kubelet.admit(other)
+    big = host.undecided("big")
+    host.wait_until(lambda: host.agent.pods.get(big["metadata"]["uid"]) is not None)
+    host.api.hold_watches()
+    host.api.delete("pods", waiting["metadata"]["name"])
+    assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia0"
+
+
+@pytest.mark.long
+def test_a_pod_whose_container_runs_keeps_its_card_all_the_same(host: Host) -> None:
+    pod, big, _ = _full_card_in_silence(host)
+    host.api.delete("pods", "one")
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(big)
+    assert host.agent.records.get(pod["metadata"]["uid"]) is not None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_refusal_says_that_the_api_server_could_not_be_asked(host: Host, silent: bool) -> None:
+    pod, big, running = _full_card_in_silence(host)
+    host.cri.exit(running)
+    host.end(pod)
+    if silent:
+        host.api.faults.hold("GET", "/api/v1/", times=1000)
+    else:
+        host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
+    with pytest.raises(AdmissionError, match=r"NoWholeCard: .*doesn't say which pods have ended"):
+        host.kubelet.admit(big)
+    assert host.agent.records.get(pod["metadata"]["uid"]) is not None
+    host.api.faults.release()
+
+
+def test_what_the_watch_shows_late_changes_nothing_back(host: Host) -> None:
+    pod, big, running = _full_card_in_silence(host)
+    host.cri.exit(running)
+    host.end(pod)
+    host.kubelet.admit(big)
+    asked = len(host.api.asked("GET", "/api/v1/pods$"))
+    host.api.edit("pods", "big", {"metadata": {"labels": {"last": "change"}}})
+    host.api.release_watches()
+    host.wait_until(lambda: "labels" in _seen(host, big)["metadata"])
+    assert finished(_seen(host, pod))
+    assert len(host.api.asked("GET", "/api/v1/pods$")) == asked
+
+
+def _seen(host: Host, pod: Pod) -> Pod:
+    return dict(host.agent.pods.get(pod["metadata"]["uid"]) or {"metadata": {}})
