@@ -1,6 +1,7 @@
 """The clients of the kubelet's and the runtime's sockets."""
 
 import pathlib
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gpustack.adapters.cri import CriClient, CriUnavailable
 from gpustack.adapters.podresources import (
     PodResourcesClient,
+    PodResourcesLimited,
     PodResourcesUnavailable,
     PodResourcesUnsupported,
 )
@@ -61,6 +63,19 @@ def test_a_limited_kubelet_is_asked_again(
     kubelet.limited = 3
     assert resources.list() == ()
     assert kubelet.limited == 0
+
+
+def test_a_limited_kubelet_is_not_asked_again_after_the_deadline(
+    kubelet: FakeKubelet, resources: PodResourcesClient
+) -> None:
+    kubelet.limited = 3
+    for ask in (
+        lambda: resources.list(deadline=time.monotonic()),
+        lambda: resources.get("default", "p", deadline=time.monotonic()),
+    ):
+        with pytest.raises(PodResourcesLimited, match="100 a second"):
+            ask()
+    assert kubelet.calls == 2
 
 
 def test_a_missing_kubelet_is_unavailable(tmp_path: pathlib.Path) -> None:

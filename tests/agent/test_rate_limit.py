@@ -1,10 +1,7 @@
 """The kubelet limits how often it may be asked: few questions, asked again, and never a guess."""
 
-import time
-
 import pytest
 
-from gpustack.adapters.podresources import PodResourcesClient, PodResourcesLimited
 from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -70,16 +67,3 @@ def test_a_kubelet_that_refuses_for_ever_fails_the_pod_by_name(host: Host) -> No
     assert host.agent.finder.guesses == 0
     host.kubelet.limited = 0
     assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
-
-
-def test_a_question_is_not_asked_again_after_its_deadline(host: Host) -> None:
-    client = PodResourcesClient(host.kubelet.root / "pod-resources" / "kubelet.sock")
-    host.kubelet.limited = 3
-    for ask in (
-        lambda: client.list(deadline=time.monotonic()),
-        lambda: client.get("default", "p", deadline=time.monotonic()),
-    ):
-        with pytest.raises(PodResourcesLimited, match="100 a second"):
-            ask()
-    assert host.kubelet.calls == 2
-    client.close()
