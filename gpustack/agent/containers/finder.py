@@ -39,6 +39,7 @@ WAIT_SECONDS = 2.0  # a watch is milliseconds behind; the kubelet waits for us m
 SETTLE_SECONDS = 1.0
 _ASK_SECONDS = 2.0
 _KUBELET_SECONDS = 5.0  # how long the kubelet's rate limit may keep its word back, all in all
+_RESTART_SECONDS = 1.0  # the same before we register with a kubelet that has restarted
 
 
 class Finder:
@@ -87,7 +88,7 @@ class Finder:
         asked = {uid_of(pod): _asked(self._keys, pod) for pod in pods if not finished(pod)}
         asking = tuple(pod for pod in pods if asked.get(uid_of(pod)))
         try:
-            held = self._kubelet.active(asking) or {}
+            held = self._kubelet.active(asking, time.monotonic() + _RESTART_SECONDS) or {}
         except PodResourcesLimited as error:
             logger.warning("not known which pods have had their turn: %s", error)
             held = {}
