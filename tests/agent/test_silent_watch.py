@@ -86,5 +86,21 @@ def test_what_the_watch_shows_late_changes_nothing_back(host: Host) -> None:
     assert len(host.api.asked("GET", "/api/v1/pods$")) == asked
 
 
+def test_a_server_that_was_restored_from_a_copy_is_followed(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.wait_until(lambda: "spec" in _seen(host, pod))
+    host.agent.pods.refresh(5.0)
+    with host.api.store.changed:
+        host.api.store.version = host.api.store.oldest = 10
+        host.api.store.history.clear()
+    host.api.faults.fail("GET", "/api/v1/pods$", status=410, reason="Expired")
+    host.api.drop_connections()
+    listed = len(host.api.asked("GET", "/api/v1/pods$"))
+    host.wait_until(lambda: len(host.api.asked("GET", "/api/v1/pods$")) >= listed + 3)
+    host.api.edit("pods", "p", {"metadata": {"labels": {"made": "afterwards"}}})
+    host.wait_until(lambda: "labels" in _seen(host, pod)["metadata"])
+
+
 def _seen(host: Host, pod: Pod) -> Pod:
     return dict(host.agent.pods.get(pod["metadata"]["uid"]) or {"metadata": {}})
