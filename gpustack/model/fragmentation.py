@@ -24,6 +24,8 @@ from gpustack.model.holding import Placement
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
 
+_MOST_SHAPES: Final = 256  # a cluster's users ask for some dozens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Shape:
@@ -72,7 +74,8 @@ def workload_of(pods: Iterable[tuple[PodRequest | Placement, int]]) -> Workload:
     """Count the shapes of pods, waiting or placed, each pod with how often it is asked.
 
     A pod counts by its containers: each needs cards of its own. Ordinary init containers use the
-    cards of the others and are left out.
+    cards of the others and are left out. Of very many shapes the commonest count: each card is
+    measured by each of them, and one user can ask for thousands.
     """
     counts: Counter[Shape] = Counter()
     for pod, times in pods:
@@ -80,7 +83,8 @@ def workload_of(pods: Iterable[tuple[PodRequest | Placement, int]]) -> Workload:
             if container.kind is not ContainerKind.INIT:
                 memory = container.memory_units if container.is_share else 0
                 counts[Shape(cores=container.cores, memory_units=memory)] += times
-    return Workload(shapes=tuple(sorted(counts.items())))
+    common = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_MOST_SHAPES]
+    return Workload(shapes=tuple(sorted(common)))
 
 
 def fragmented(node: Node, workload: Workload) -> int:

@@ -8,11 +8,14 @@ computes a pod's resources, applied card by card).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpustack.model.device import IDLE, Node, Use
 from gpustack.model.effort import Gap
 from gpustack.model.request import ContainerKind, ContainerRequest
 from gpustack.model.units import CORES_PER_CARD
+
+_FEW: Final = 16  # cards that are looked up one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +153,14 @@ def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
 def takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
     """Return what one container takes of each of its cards, by position in `node.cards`."""
     found: dict[int, Use] = {}
-    for minor, uuid in zip(container.minors, container.uuids, strict=True):
-        index = _position(node, minor, uuid)
+    pairs = zip(container.minors, container.uuids, strict=True)
+    if len(container.minors) <= _FEW:
+        indexes: Iterable[int | None] = [_position(node, *pair) for pair in pairs]
+    else:
+        by_minor = {card.minor: index for index, card in enumerate(node.cards)}
+        by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
+        indexes = [by_uuid.get(uuid, by_minor.get(minor)) for minor, uuid in pairs]
+    for index in indexes:
         if index is not None:
             found[index] = take_of(node, container, index)
     return found

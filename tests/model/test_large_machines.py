@@ -4,12 +4,13 @@ import pytest
 
 from gpustack.model import whole
 from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.fragmentation import workload_of
+from gpustack.model.holding import ContainerPlacement, Placement, holds
 from gpustack.model.lru import LRUCache, remembered
 from gpustack.model.placement import place
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
 from gpustack.model.units import MOST_CARDS
-from tests.model.machines import card
+from tests.model.machines import card, pod
 
 UNLINKED = Node(
     name="n1",
@@ -79,3 +80,28 @@ def test_a_function_remembers_as_much_as_fits() -> None:
     for text in ("ab", "ab", "x" * 11, "x" * 11):
         assert doubled(text) == 2 * text
     assert calls == ["ab", "x" * 11, "x" * 11]
+
+
+def test_many_cards_of_a_container_are_found_as_one_by_one() -> None:
+    """By UUID, where somebody has it still; else by minor; a card that is gone holds nothing."""
+    node = Node(
+        name="n1", cards=tuple(card(at, uuid="" if at % 5 == 0 else f"u{at}") for at in range(40))
+    )
+    minors = tuple(range(2, 44))
+    uuids = tuple("" if at % 7 == 0 else f"u{43 - at}" if at % 3 else f"gone{at}" for at in minors)
+
+    def holding(at: slice) -> ContainerPlacement:
+        return ContainerPlacement(
+            name="c", index=0, minors=minors[at], uuids=uuids[at], cores=100, memory_units=0
+        )
+
+    whole_set = Placement(node="n1", containers=(holding(slice(None)),))
+    each = [Placement(node="n1", containers=(holding(slice(at, at + 1)),)) for at in range(42)]
+    assert set(holds(node, whole_set)) == {index for one in each for index in holds(node, one)}
+
+
+def test_only_the_commonest_of_thousands_of_shapes_measure_a_card() -> None:
+    asked = [(pod((1 + at % 99, 1 + at)), 1 + (at < 10)) for at in range(3000)]
+    shapes = workload_of(asked).shapes
+    assert len(shapes) == 256
+    assert sum(weight == 2 for _, weight in shapes) == 10
