@@ -80,6 +80,17 @@ def test_the_extender_is_watched_and_comes_back_after_any_failure(rendered: path
     assert any(line.startswith("WatchdogSec=") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("name", "most"), [("gpustack-agent.service", "512M"), ("gpustack-extender.service", "2G")]
+)
+def test_a_unit_that_takes_too_much_memory_is_started_again(
+    rendered: pathlib.Path, name: str, most: str
+) -> None:
+    lines = (rendered / name).read_text("utf-8").splitlines()
+    assert f"MemoryMax={most}" in lines
+    assert "Restart=always" in lines
+
+
 def test_the_device_script_is_valid_shell(rendered: pathlib.Path) -> None:
     done = subprocess.run(
         ["sh", "-n", str(rendered / "gpustack-device.sh")],
