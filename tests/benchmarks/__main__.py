@@ -5,6 +5,7 @@ import platform
 import sys
 
 from tests.benchmarks import gpu, hook, model, planning
+from tests.benchmarks.scheduling import hostile
 from tests.benchmarks.scheduling import section as scheduling
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
@@ -26,6 +27,7 @@ def main() -> int:
         model.section(),
         planning.section(),
         scheduling.section(),
+        hostile.section(),
         hook.section(),
         *gpu.blocks(PAGE.read_text()),
     ]
