@@ -181,12 +181,11 @@ class Answers:
         last = asked.said
         if asked.table is table and last.moment.version == version and last.names is names:
             return last
-        answers = table.answers
         try:
-            found = list(map(answers.__getitem__, names))
+            found = list(map(table.answers.__getitem__, names))
         except KeyError:
             unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
-            found = list(map(answers.get, names, unknown))
+            found = list(map(table.answers.get, names, unknown))
         said = Answered(names, found, Moment(version=version, rooms=rooms))
         if len(names) > 1:  # bind asks one node, beside those questions
             self._last = _Asked(table=table, said=said)
