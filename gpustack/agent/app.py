@@ -193,10 +193,16 @@ class Agent:
         )
         self.condition = Condition(
             tasks=self.tasks,
-            pods=self.pods,
             registrar=self.registrar,
             inventory=self.inventory,
-            asked_as=f"node {settings.node_name}, with kubeconfig {settings.kubeconfig}",
+            checks={
+                f"the pods of node {settings.node_name} are not known, asked with kubeconfig"
+                f" {settings.kubeconfig}": lambda: self.pods.problem,
+                "the node's cards are not published": lambda: self.publisher.problem,
+                f"the container runtime at {settings.cri_endpoint} does not answer": (
+                    lambda: self.runtime.problem
+                ),
+            },
         )
         self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
 

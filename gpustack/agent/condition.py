@@ -6,10 +6,10 @@ no good state all the same: until the node's pods are known, nobody else's decis
 """
 
 import logging
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpustack.adapters.systemd import Notifier, watchdog_seconds
-from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.tasks import Tasks
@@ -23,30 +23,27 @@ class Condition:
     """What is wrong, and telling it.
 
     Args:
-        asked_as: with which identity the API server is asked for which node, for people.
+        checks: what may go wrong, for people, and what says why it is so; empty while it isn't.
     """
 
     def __init__(
         self,
         *,
         tasks: Tasks,
-        pods: PodView,
         registrar: Registrar,
         inventory: CardInventory,
-        asked_as: str,
+        checks: Mapping[str, Callable[[], str]],
     ) -> None:
         self._tasks = tasks
-        self._pods = pods
         self._registrar = registrar
         self._inventory = inventory
-        self._asked_as = asked_as
+        self._checks = checks
 
     def unready(self) -> list[str]:
         """Return what keeps the agent from taking work."""
         problems = self.unwell()
-        if self._pods.problem:
-            problems.append(f"this node's pods are not known: {self._pods.problem}")
-            problems[-1] += f" (asked as {self._asked_as})"
+        found = {what: check() for what, check in self._checks.items()}
+        problems += [f"{what}: {why}" for what, why in found.items() if why]
         if not self._registrar.ready:
             problems.append("the kubelet does not watch both device plugins")
         return problems

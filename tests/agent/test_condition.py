@@ -39,7 +39,7 @@ def test_an_agent_that_may_not_list_its_pods_is_not_ready(
     status, text = _ask(host, "/readyz")
     assert status == 503
     assert "API server answered 403 Forbidden" in text
-    assert f"asked as node {NODE}, with kubeconfig {host.root / 'kubeconfig'}" in text
+    assert f"node {NODE} are not known, asked with kubeconfig {host.root / 'kubeconfig'}: " in text
     assert "\ngpustack_pods_watched 0.0\n" in _ask(host, "/metrics")[1]
     assert _ask(host, "/healthz")[0] == 200, "no restart cures it"
     refused.times = 0
@@ -63,12 +63,32 @@ def test_systemd_hears_ready_without_an_api_server_and_why_that_is_bad(
                 pass
             return said
 
-        assert "STATUS=this node's pods are not known: " in hear("READY=1")
+        assert f"STATUS=the pods of node {NODE} are not known" in hear("READY=1")
         refused.times = 0
         host.wait_until(lambda: not host.agent.pods.problem)
         assert hear("STATUS=2") == "STATUS=2 cards, driver 535.261.03"
         host.agent.tasks.stop.set()
         assert join() == 0
+
+
+def test_an_agent_that_may_not_publish_its_cards_is_not_ready(host: Host) -> None:
+    host.api.faults.fail("PATCH", "/nodes/", status=403, reason="Forbidden", times=1)
+    host.start_agent()
+    host.wait_until(lambda: _ask(host, "/readyz")[0] == 503)
+    text = _ask(host, "/readyz")[1]
+    assert "the node's cards are not published: API server answered 403 Forbidden" in text
+    assert host.agent.publisher.publish(host.agent.inventory.node)
+    host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
+
+
+def test_an_agent_without_its_container_runtime_is_not_ready(host: Host) -> None:
+    host.start_agent()
+    host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
+    host.cri.stop()
+    said = f"the container runtime at {host.cri.endpoint} does not answer: "
+    host.wait_until(lambda: said in _ask(host, "/readyz")[1])
+    host.cri.start()
+    host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
 
 
 def test_a_watch_that_is_lost_for_long_is_a_problem(tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ connection together with the old one.
 """
 
 import concurrent.futures
+import contextlib
 import logging
 import pathlib
 import threading
@@ -54,8 +55,11 @@ class PluginServer:
         server = grpc.server(pool)
         server.add_generic_rpc_handlers((self._handlers(),))
         server.add_insecure_port(f"unix:{self.socket}")
+        # The kubelet is root; anybody else who may write to a socket may call us. A kubelet that
+        # starts removes the sockets that it finds, and then this one is made again.
+        with contextlib.suppress(FileNotFoundError):
+            self.socket.chmod(0o600)
         server.start()
-        self.socket.chmod(0o600)  # the kubelet is root; whoever may write to it may call us
         self._server = server
 
     def stop(self) -> None:

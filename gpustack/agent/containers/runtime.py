@@ -139,11 +139,17 @@ def _ordinary_init(pod: Pod) -> list[str]:
 
 
 class RuntimeView:
-    """Which containers the runtime runs, or has made and not started yet."""
+    """Which containers the runtime runs, or has made and not started yet.
+
+    Attributes:
+        failures: questions that it did not answer.
+        problem: why it did not answer the last one; empty when it did.
+    """
 
     def __init__(self, client: CriClient) -> None:
         self._client = client
         self.failures = 0
+        self.problem = ""
 
     def containers(self) -> tuple[RuntimeContainer, ...] | None:
         """Return all living containers; None when the runtime doesn't answer."""
@@ -151,8 +157,10 @@ class RuntimeView:
             found = self._client.containers()
         except CriUnavailable as error:
             self.failures += 1
+            self.problem = str(error)
             logger.warning("container runtime does not answer: %s", error)
             return None
+        self.problem = ""
         return tuple(each for each in found if each.running or each.created)
 
     def may_run(self, pod_uid: str, container: str) -> bool:

@@ -23,7 +23,12 @@ _LOOK_SECONDS = 0.1  # how soon a stop is noticed
 
 
 class NodePublisher:
-    """Keeps the node object up to date, with the node's own identity."""
+    """Keeps the node object up to date, with the node's own identity.
+
+    Attributes:
+        published: it was written at least once.
+        problem: why the last attempt failed; empty when it didn't.
+    """
 
     def __init__(
         self,
@@ -38,7 +43,7 @@ class NodePublisher:
         self._inventory = inventory
         self._clock = clock
         self.published = threading.Event()
-        self.failures = 0
+        self.problem = ""
 
     def run(self, stop: threading.Event) -> None:
         """Publish until `stop` is set."""
@@ -64,9 +69,10 @@ class NodePublisher:
         try:
             self._client.patch(f"/api/v1/nodes/{node.name}", body)
         except (KubeError, KubeUnavailable) as error:
-            self.failures += 1
+            self.problem = str(error)
             logger.warning("node not published yet node=%s: %s", node.name, error)
             return False
+        self.problem = ""
         self.published.set()
         logger.info("node published node=%s cards=%d", node.name, len(node.cards))
         return True
