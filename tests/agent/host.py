@@ -94,7 +94,6 @@ class Host:
         self.nvml = FakeNvml(card(0), card(1))
         self.state = root / "state"
         self.place_undecided = True  # most tests ask how, not by whom a pod is placed
-        self.http = "{port: 0}"  # as agent.yml says it
         self._agent: Agent | None = None
         self._install_files()
 
@@ -163,7 +162,7 @@ class Host:
             cri_endpoint: {self.cri.endpoint}
             state_dir: {self.state}
             run_dir: {self.root / "run"}
-            http: {self.http}
+            http: {{port: 0}}
             hook: {{version: {self.hook.name}}}
             health: {{poll_seconds: 0.1}}
             place_undecided: {json.dumps(self.place_undecided)}

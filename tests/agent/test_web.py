@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import pathlib
 import resource
 import socket
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from gpustack.agent import settings
 from tests.agent.host import Host
 
 _DRIPPERS = 1100  # more than the 1024 files that a process has by default
@@ -64,11 +66,23 @@ def test_a_page_of_another_site_reads_nothing(host: Host, path: str) -> None:
     assert _ask(host, path, Host="127.0.0.1:8080")[0] == 200  # through a tunnel
 
 
-def test_a_host_that_the_configuration_allows_is_answered(host: Host) -> None:
-    host.http = "{port: 0, allowed_hosts: [gpu1.example.com]}"
-    host.start_agent()
-    assert _ask(host, "/usage", Host="gpu1.example.com:5678")[0] == 200
-    assert _ask(host, "/usage", Host="gpu2.example.com:5678")[0] == 421
+class _Named(Host):
+    """A host whose agent may be called by its name."""
+
+    def settings(self) -> settings.Settings:
+        super().settings()
+        file = self.root / "agent.yml"
+        text = file.read_text()
+        assert "http: {port: 0}" in text
+        file.write_text(text.replace("port: 0", "port: 0, allowed_hosts: [gpu1.example.com]"))
+        return settings.load(file)
+
+
+def test_a_host_that_the_configuration_allows_is_answered(tmp_path: pathlib.Path) -> None:
+    with _Named(tmp_path) as host:
+        host.start_agent()
+        assert _ask(host, "/usage", Host="gpu1.example.com:5678")[0] == 200
+        assert _ask(host, "/usage", Host="gpu2.example.com:5678")[0] == 421
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/metric"])
