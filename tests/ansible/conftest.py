@@ -14,11 +14,18 @@ from tests.ansible import layout
 
 
 def ansible(
-    program: str, *arguments: str, programs: pathlib.Path | None = None
+    program: str,
+    *arguments: str,
+    programs: pathlib.Path | None = None,
+    roles: pathlib.Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Ansible's programs as a user would: our ansible.cfg, a clean environment.
 
-    ``programs`` is a folder whose programs go before this machine's.
+    Args:
+        program: its name.
+        arguments: its arguments.
+        programs: a folder whose programs go before this machine's.
+        roles: a folder of roles that stand in for the product's.
     """
     found = shutil.which(
         program, path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -32,6 +39,8 @@ def ansible(
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
     }
+    if roles:
+        environment["ANSIBLE_ROLES_PATH"] = str(roles)
     return subprocess.run(
         [found, *arguments],
         cwd=layout.ROOT,

@@ -1,12 +1,20 @@
 """The shipped inventories parse, and every playbook is valid with them."""
 
 import json
+import re
 
 import pytest
 
 from tests.ansible import layout
 from tests.ansible.conftest import ansible
 
+# What Ansible evaluates when a play begins (always_post_validate in its playbook/play.py and
+# base.py), and `any_errors_fatal`, whose template it never evaluates and takes for true.
+KEYWORDS = {
+    "any_errors_fatal", "force_handlers", "gather_facts", "gather_subset", "gather_timeout",
+    "hosts", "import_playbook", "max_fail_percentage", "name", "order", "serial", "strategy",
+    "vars_prompt",
+}  # fmt: skip
 INVENTORIES = ("example", "demo")
 # site.yml imports preflight, cluster, control_plane and gpu_nodes.
 PLAYBOOKS = ("site.yml", "playbooks/verify.yml", "playbooks/uninstall.yml")
@@ -44,6 +52,17 @@ def test_every_playbook_is_valid() -> None:
         "ansible-playbook", "--inventory=inventories/example", "--syntax-check", *PLAYBOOKS
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_keywords_of_plays_use_no_variable_that_an_inventory_sets() -> None:
+    """Ansible evaluates these without any host; tasks and roles see a host's variables."""
+    known = layout.load(layout.ROOT / "roles/preflight/vars/main.yml")
+    templated = re.compile(r"{{ *(\w+)")
+    for path in (layout.ROOT / "playbooks").glob("*.yml"):
+        for play in layout.load(path):
+            keywords = {key: play[key] for key in play.keys() & KEYWORDS}
+            used = set(templated.findall(json.dumps(keywords)))
+            assert used <= set(known["__preflight_playbook_variables"]), path.name
 
 
 def test_every_playbook_is_short_enough_to_be_read_at_once() -> None:

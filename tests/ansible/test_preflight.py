@@ -51,7 +51,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 # what a site may write without a word of ours
 SOUND: dict[str, tuple[str, dict[str, Any]]] = {
-    "sound-gpu": ("gpu_node", {"gpu_nodes_serial": 1, "gpustack_agent_domain": "tencent.com"}),
+    "sound-gpu": ("gpu_node", {"gpustack_agent_domain": "tencent.com"}),
     "sound-plane": ("control_plane", {"kube_scheduler_form": "policy"}),
     "sound-name": (
         "control_plane",
@@ -71,7 +71,7 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def check(
-    folder: pathlib.Path, hosts: dict[str, tuple[str, dict[str, Any]]]
+    folder: pathlib.Path, hosts: dict[str, tuple[str, dict[str, Any]]], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     """Run what preflight says of variables alone, for hosts that are all this machine."""
     groups: dict[str, Any] = {"kube_control_plane": {"hosts": {}}, "gpu_nodes": {"hosts": {}}}
@@ -82,12 +82,14 @@ def check(
     (folder / "hosts.yml").write_text(yaml.safe_dump(groups))
     tasks = [
         {"import_role": {"name": "preflight", "tasks_from": part}}
-        for part in ("removed_variables", "agreement")
+        for part in ("removed_variables", "playbook_variables", "agreement")
     ]
     play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
     # ansible.cfg's roles_path is the repository's
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    return ansible("ansible-playbook", "--inventory", f"{folder}/hosts.yml", f"{folder}/play.yml")
+    return ansible(
+        "ansible-playbook", f"--inventory={folder}/hosts.yml", *arguments, f"{folder}/play.yml"
+    )
 
 
 def failures(output: str) -> dict[str, str]:
@@ -116,6 +118,63 @@ def test_a_fault_in_the_inventory_is_named(said: dict[str, str], host: str) -> N
 @pytest.mark.parametrize("host", SOUND)
 def test_a_sound_host_is_not_held_up_by_others(said: dict[str, str], host: str) -> None:
     assert host not in said
+
+
+PAIR: dict[str, tuple[str, dict[str, Any]]] = {
+    "plane": ("control_plane", {}),
+    "gpu": ("gpu_node", {}),
+}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["hosts.yml", "group_vars/gpu_nodes.yml", "group_vars/all/main.yml", "host_vars/gpu.yml"],
+)
+def test_settings_of_playbooks_are_refused_in_an_inventory(
+    tmp_path: pathlib.Path, place: str
+) -> None:
+    said = {"gpu_nodes_serial": [1, "25%"], "gpu_nodes_max_fail_percentage": 10}
+    hosts = {**PAIR, "gpu": ("gpu_node", said if place == "hosts.yml" else {})}
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text(yaml.safe_dump(said))
+    done = check(tmp_path, hosts)
+    assert done.returncode != 0
+    # YAML doubles the quotes of what it quotes
+    message = failures(done.stdout)["gpu"].replace("''", "'")
+    assert "gpu_nodes_serial is set in the inventory" in message
+    assert """--extra-vars '{"gpu_nodes_serial": [1, "25%"]}'""" in message
+    assert "gpu_nodes_max_fail_percentage is set in the inventory" in message
+
+
+@pytest.mark.parametrize(
+    "said", ["gpu_nodes_serial=2", '{"gpu_nodes_serial": [1, "25%"]}', "@settings.yml"]
+)
+def test_settings_of_playbooks_are_accepted_on_the_command_line(
+    tmp_path: pathlib.Path, said: str
+) -> None:
+    settings = tmp_path / "settings.yml"
+    settings.write_text("gpu_nodes_serial: 50%\ngpu_nodes_max_fail_percentage: 12.5\n")
+    said = said.replace("@settings.yml", f"@{settings}")
+    done = check(tmp_path, PAIR, f"--extra-vars={said}")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("gpu_nodes_serial=1,25%", "gpu_nodes_serial: 1,25% is no size"),
+        ("gpu_nodes_serial=0", "gpu_nodes_serial: 0 is no size"),
+        ('{"gpu_nodes_serial": [1, "120%"]}', "gpu_nodes_serial: 120% is no size"),
+        ("gpu_nodes_max_fail_percentage=10%", "gpu_nodes_max_fail_percentage: 10% is no"),
+        ("gpu_nodes_max_fail_percentage=101", "gpu_nodes_max_fail_percentage: 101 is no"),
+    ],
+)
+def test_a_setting_that_ansible_cannot_use_is_named(
+    tmp_path: pathlib.Path, said: str, named: str
+) -> None:
+    done = check(tmp_path, PAIR, f"--extra-vars={said}")
+    assert done.returncode != 0
+    assert named in failures(done.stdout)["gpu"]
 
 
 def test_a_domain_that_one_role_was_not_told_is_named(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,121 @@
+"""Runs the product's playbooks with roles that only write down where they came.
+
+Plays, batches and what stops them are the product's own; the hosts are all this machine.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.ansible import layout
+from tests.ansible.conftest import ansible
+
+CHECKS = ("preflight", "everyone")
+# A host's variables: `fails` and `vanishes` list the roles (or ROLE/TASKS) that do so on it.
+RECORD: list[dict[str, Any]] = [
+    {
+        "name": "Vanish where told",
+        "ansible.builtin.ping": {},
+        "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+        "when": "recorded in vanishes | default([])",
+    },
+    {
+        "name": "Fail where told",
+        "ansible.builtin.fail": {"msg": "told to"},
+        "when": "recorded in fails | default([])",
+    },
+    {
+        "name": "Write down",
+        "ansible.builtin.debug": {
+            "msg": "[{{ recorded }}] came to {{ inventory_hostname }} of {{ batch }}"
+        },
+        "vars": {"batch": "{{ ansible_play_batch | join(',') }}"},
+    },
+]
+
+
+class Entry(NamedTuple):
+    """That a role came to its end on a host, which was one of a batch."""
+
+    role: str
+    host: str
+    batch: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run of a playbook did: its exit status, its words, and where each role came."""
+
+    status: int
+    output: str
+    entries: Sequence[Entry]
+
+    def hosts(self, role: str) -> list[str]:
+        """Return the hosts on which a role came to its end."""
+        return sorted(entry.host for entry in self.entries if entry.role == role)
+
+    def batches(self, role: str) -> list[tuple[str, ...]]:
+        """Return the batches in which a role ran, in order."""
+        found = [entry.batch for entry in self.entries if entry.role == role]
+        return list(dict.fromkeys(found))
+
+    @property
+    def changed(self) -> list[str]:
+        """Return the hosts on which anything but a check ran."""
+        return sorted(
+            {one.host for one in self.entries if one.role.rpartition("/")[2] not in CHECKS}
+        )
+
+
+def lay_roles(folder: pathlib.Path) -> None:
+    """Lay a role that writes down for each of the product's, with the same entry points.
+
+    What preflight says of a whole run is the product's own.
+    """
+    for role in layout.ROLES:
+        tasks = folder / role / "tasks"
+        tasks.mkdir(parents=True)
+        for entry in (layout.ROOT / "roles" / role / "tasks").glob("*.yml"):
+            recorded = role if entry.stem == "main" else f"{role}/{entry.stem}"
+            block = {"name": "Record", "vars": {"recorded": recorded}, "block": RECORD}
+            (tasks / entry.name).write_text(yaml.safe_dump([block]))
+    own = layout.ROOT / "roles" / "preflight" / "tasks" / "everyone.yml"
+    if own.exists():
+        (folder / "preflight" / "tasks" / own.name).write_text(own.read_text("utf-8"))
+
+
+def play(folder: pathlib.Path, groups: Mapping[str, Mapping[str, Any]], *arguments: str) -> Run:
+    """Run site.yml, for groups of hosts with their variables.
+
+    Args:
+        folder: a new folder.
+        groups: group name to host name to the host's variables.
+        arguments: more of ansible-playbook's.
+    """
+    common = {
+        "ansible_connection": "local",
+        "ansible_become": False,
+        "ansible_python_interpreter": sys.executable,
+        # facts are not what is looked at here; a ping takes a tenth of the time
+        "ansible_facts_modules": ["ansible.builtin.ping"],
+    }
+    inventory = {"all": {"vars": common, "children": {g: {"hosts": h} for g, h in groups.items()}}}
+    (folder / "hosts.yml").write_text(json.dumps(inventory))
+    lay_roles(folder / "roles")
+    done: subprocess.CompletedProcess[str] = ansible(
+        "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, "site.yml",
+        roles=folder / "roles",
+    )  # fmt: skip
+    output = done.stdout + done.stderr
+    entries = [
+        Entry(role, host, tuple(sorted(batch.split(","))))
+        for role, host, batch in re.findall(r"\[(\S+)\] came to (\S+) of ([\w,]+)", output)
+    ]
+    return Run(status=done.returncode, output=output, entries=entries)
