@@ -61,7 +61,8 @@ def test_the_agent_waits_for_the_device_nodes_and_comes_back_after_any_failure(
     rendered: pathlib.Path,
 ) -> None:
     lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
-    assert "Requires=gpustack-device.service" in lines
+    (wants,) = (line for line in lines if line.startswith("Wants="))
+    assert "gpustack-device.service" in wants
     assert "Type=notify" in lines
     assert "Restart=always" in lines
     assert any(line.startswith("WatchdogSec=") for line in lines)
@@ -71,6 +72,20 @@ def test_no_client_takes_more_files_or_reads_more_of_the_agent(rendered: pathlib
     lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
     assert "LimitNOFILE=1024" in lines
     assert "RuntimeDirectoryMode=0700" in lines
+
+
+def test_a_failed_device_unit_is_tried_again_by_the_agents_next_start(
+    rendered: pathlib.Path,
+) -> None:
+    """What requires a unit that fails isn't started again; what wants it is, by its Restart=."""
+    agent = (rendered / "gpustack-agent.service").read_text("utf-8")
+    assert not re.search(r"^(Requires|BindsTo|Requisite)=.*gpustack-device", agent, re.MULTILINE)
+    assert re.search(r"^ExecStartPre=.*is-active --quiet gpustack-device", agent, re.MULTILINE)
+    device = (rendered / "gpustack-device.service").read_text("utf-8")
+    # refused for a one-shot before systemd 244
+    assert "Restart=" not in device
+    # and never given up
+    assert "StartLimitIntervalSec=0" in device.splitlines()
 
 
 def test_the_extender_is_watched_and_comes_back_after_any_failure(rendered: pathlib.Path) -> None:

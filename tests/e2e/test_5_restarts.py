@@ -87,6 +87,25 @@ def test_a_daemon_killed_at_a_bad_moment_loses_nothing(
     assert_nothing_lost(site, before)
 
 
+def test_an_agent_starts_when_the_driver_that_was_missing_comes(site: Site) -> None:
+    tool, units = "/usr/bin/nvidia-modprobe", "gpustack-agent.service gpustack-device.service"
+    away = f"mv {tool} {tool}.away; systemctl stop {units}"
+    site.on("gpu1", "sh", "-c", f"{away}; systemctl start --no-block gpustack-agent.service")
+
+    def states() -> list[str]:
+        return site.on("gpu1", "sh", "-c", f"systemctl is-active {units}; true").split()
+
+    wait_for("the device unit to fail", lambda: states()[1] == "failed")
+    site.on("gpu1", "mv", f"{tool}.away", tool)
+    # it is tried every ten seconds
+    wait_for("both units to run", lambda: states() == ["active", "active"], seconds=60)
+    wait_for(
+        "every device to be offered",
+        lambda: set(devices(site).values()) == {("200", "640")},
+        seconds=30,
+    )
+
+
 def kill_at(site: Site, daemon: str, moment: str) -> None:
     """Kill the daemon as soon as the moment can be seen."""
     host, unit = UNITS[daemon]
