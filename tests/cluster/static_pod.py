@@ -14,6 +14,7 @@ MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 IMAGE = "gpustack.test/kube-scheduler:1"
 STORE = "/var/lib/containerd"
 KUBELET = "kubelet.service"
+BROKEN = "/root/broken-certificates"
 FILES = pathlib.Path(__file__).with_name("static_pod_files")
 
 
@@ -63,6 +64,13 @@ def stop(bench: description.Bench) -> None:
     hosts.run(bench, host, ["pkill", "--exact", "kube-scheduler"])
     hosts.run(bench, host, ["umount", "--recursive", "--lazy", STORE])
     cluster.use_scheduler(bench, kubernetes.CURRENT.minor)
+
+
+def lay_broken_certificates(bench: description.Bench) -> None:
+    """Lay certificates that no scheduler can load, and that stop it when it starts."""
+    names = ("ca.crt", "client.crt", "client.key")
+    broken = [files.File(f"{BROKEN}/{name}", b"no certificate\n") for name in names]
+    hosts.copy(bench, bench.control_plane, [*broken])
 
 
 def _kubelet_config() -> bytes:

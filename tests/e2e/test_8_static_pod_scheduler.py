@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.bench import description
-from tests.cluster import static_pod, workloads
+from tests.cluster import rollout, static_pod, workloads
 from tests.cluster.site import Site
 
 pytestmark = pytest.mark.bench
@@ -52,6 +52,18 @@ def test_another_setting_of_the_scheduler_restarts_the_static_pod(site: Site) ->
     site.playbook("site", *THE_ROLE, "--extra-vars=kube_scheduler_http_timeout_seconds=11")
     [after] = schedulers(site)
     assert after not in before
+
+
+def test_a_static_pod_that_cannot_run_with_its_file_gets_the_old_one_back(site: Site) -> None:
+    before = site.on("cp1", "cat", static_pod.MANIFEST)
+    static_pod.lay_broken_certificates(description.load(site.name))
+    with pytest.raises(rollout.PlaybookError, match="and it answers again"):
+        site.playbook(
+            "site", *THE_ROLE, f"--extra-vars=kube_scheduler_certificates={static_pod.BROKEN}"
+        )
+    assert site.on("cp1", "cat", static_pod.MANIFEST) == before
+    [scheduler] = schedulers(site)
+    assert "--config=/etc/kubernetes/scheduler-config.yaml" in scheduler
 
 
 def test_uninstall_leaves_the_manifest_as_it_was_found_and_nothing_else(

@@ -19,6 +19,7 @@ def with_extender(
     *,
     api_version: str,
     kubeconfig: str,
+    made_here: bool = False,
 ) -> dict[str, Any]:
     """Return a KubeSchedulerConfiguration that calls our extender.
 
@@ -26,12 +27,18 @@ def with_extender(
         found: the configuration as it stands on the host, or None when there is no file.
         entries: our elements of `extenders`, the one that manages our resources first; they
             replace what stands there for us, from wherever it calls us now.
-        api_version: for a configuration made from nothing.
+        api_version: for a configuration made from nothing; empty where it isn't known.
         kubeconfig: for a configuration made from nothing.
+        made_here: `found` was made from nothing too; it follows the scheduler's version.
 
     Raises:
-        ValueError: the site has an extender that binds; kube-scheduler takes one at most.
+        ValueError: the site has an extender that binds (kube-scheduler takes one at most), or a
+            configuration has to be made and `api_version` is empty.
     """
+    if not found and not api_version:
+        raise ValueError(
+            "apiVersion: the scheduler's version isn't known: set kube_scheduler_api_version"
+        )
     result: dict[str, Any] = (
         copy.deepcopy(dict(found))
         if found
@@ -42,6 +49,8 @@ def with_extender(
             "leaderElection": {"leaderElect": True},
         }
     )
+    if made_here and api_version:
+        result["apiVersion"] = api_version
     # Sampling could hide the only nodes that have GPUs from the extender; a profile's own number
     # goes before the common one.
     result["percentageOfNodesToScore"] = ALL_NODES

@@ -1,0 +1,150 @@
+"""Filters that tell what a scheduler will be started with, and which version it has.
+
+Pure functions of what `systemctl show`, environment files and a static pod's manifest say.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# kube-scheduler reads v1 from 1.25 on and v1beta3 from 1.23 to 1.28 (KEP-785,
+# https://www.kubernetes.dev/resources/keps/785/); the Policy went with 1.23
+# (https://kubernetes.io/docs/reference/scheduling/policies/).
+FIRST_WITH_V1 = 25
+FIRST_WITHOUT_POLICY = 23
+GROUP = "kubescheduler.config.k8s.io"
+
+
+def properties(shown: str) -> dict[str, list[str]]:
+    """Return what `systemctl show` printed: each property with its values, in order."""
+    found: dict[str, list[str]] = {}
+    for line in shown.splitlines():
+        name, _, value = line.partition("=")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def program(shown: str) -> str:
+    """Return the path of the program that a unit starts; empty if it says none."""
+    match = re.search(r"path=(\S+) ;", " ".join(properties(shown).get("ExecStart", [])))
+    return match[1] if match else ""
+
+
+def environment_files(shown: str) -> list[str]:
+    """Return the paths of a unit's environment files."""
+    lines = properties(shown).get("EnvironmentFiles", [])
+    return [line.partition(" (")[0] for line in lines if line]
+
+
+def words(shown: str, files: Sequence[str] = ()) -> list[str]:
+    """Return the command line that a unit will start, with its variables replaced.
+
+    A variable that isn't found stays as it is written.
+
+    Args:
+        shown: the properties ExecStart and Environment, as `systemctl show` prints them.
+        files: what the unit's environment files say, in their order; they go before Environment.
+    """
+    environment: dict[str, str] = {}
+    for text in (*properties(shown).get("Environment", []), *files):
+        environment.update(_assignments(text))
+    found: list[str] = []
+    for line in properties(shown).get("ExecStart", []):
+        match = re.search(r"argv\[\]=(.*?) ; ignore_errors=", line)
+        for word in match[1].split() if match else []:
+            found += _expanded(word, environment)
+    return found
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """Return NAME=VALUE of each line or word; comments and what can't be read are left out."""
+    joined = re.sub(r"\\\n", " ", text)
+    found: dict[str, str] = {}
+    for line in joined.splitlines():
+        if re.match(r"\s*([#;]|$)", line):
+            continue
+        try:
+            said = shlex.split(line, posix=True)
+        except ValueError:
+            continue
+        found.update(word.split("=", 1) for word in said if "=" in word)
+    return found
+
+
+def _expanded(word: str, environment: Mapping[str, str]) -> list[str]:
+    """Replace variables as systemd does: `$NAME` alone becomes words, `${NAME}` a part of one."""
+    alone = re.fullmatch(r"\$(?:(\w+)|{(\w+)})", word)
+    if alone and alone[1]:
+        return environment[alone[1]].split() if alone[1] in environment else [word]
+    return [re.sub(r"\${(\w+)}", lambda found: environment.get(found[1], found[0]), word)]
+
+
+def flag(command: Sequence[str], name: str) -> str:
+    """Return a flag's value on a command line, the last where it stands twice; empty for none."""
+    value = ""
+    for word, after in zip(command, [*command, ""][1:], strict=True):
+        if word == name:
+            value = after
+        elif word.startswith(f"{name}="):
+            value = word.partition("=")[2]
+    return value.strip("\"'")
+
+
+def file_of_unit(shown: str, files: Sequence[str], running: str, name: str) -> str:
+    """Return the file that a unit's scheduler reads by the flag `name`; empty for none.
+
+    Args:
+        shown: the unit, as for `words`.
+        files: its environment files, as for `words`.
+        running: /proc/PID/cmdline of its main process, which tells what a wrapper started.
+        name: `--config` or `--policy-config-file`.
+    """
+    said = flag(words(shown, files), name)
+    wrapped = program(shown).rpartition("/")[2] != "kube-scheduler" or said.startswith("$")
+    return (flag(running.split("\0"), name) or said) if wrapped else said
+
+
+def minor_version(said: str) -> int:
+    """Return the 24 of "Kubernetes v1.24.17" or "…/kube-scheduler:v1.24.17"; 0 for none."""
+    match = re.search(r"\bv1\.([0-9]{1,3})\b", said)
+    return int(match[1]) if match else 0
+
+
+def image(manifest: Mapping[str, Any]) -> str:
+    """Return the image of the container that runs kube-scheduler; empty for none."""
+    for container in (manifest.get("spec") or {}).get("containers") or []:
+        if (container.get("command") or [""])[0].rpartition("/")[2] == "kube-scheduler":
+            return str(container.get("image", ""))
+    return ""
+
+
+def api_version(minor: int) -> str:
+    """Return the apiVersion that a kube-scheduler 1.MINOR reads; empty where none is known."""
+    if minor < FIRST_WITHOUT_POLICY:
+        return ""
+    return f"{GROUP}/v1" if minor >= FIRST_WITH_V1 else f"{GROUP}/v1beta3"
+
+
+def form(minor: int) -> str:
+    """Return which file a kube-scheduler 1.MINOR can be given; empty where MINOR is 0."""
+    if not minor:
+        return ""
+    return "configuration" if minor >= FIRST_WITHOUT_POLICY else "policy"
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by the names that templates use."""
+        return {
+            "kube_scheduler_api_version_of": api_version,
+            "kube_scheduler_environment_files": environment_files,
+            "kube_scheduler_file_of_unit": file_of_unit,
+            "kube_scheduler_form_of": form,
+            "kube_scheduler_image": image,
+            "kube_scheduler_minor_version": minor_version,
+            "kube_scheduler_program": program,
+            "kube_scheduler_properties": properties,
+        }

@@ -1,0 +1,215 @@
+"""A host that runs kube-scheduler, as a unit or as a static pod: real processes, fake programs.
+
+systemctl, journalctl and pgrep are scripts that know one unit; the scheduler is a process that
+reads its file, refuses one with the word `broken`, and answers /healthz on a socket.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import yaml
+
+from tests.ansible.conftest import ansible
+
+SCHEDULER = """\
+    #!{python}
+    import http.server, pathlib, sys
+    if "--version" in sys.argv:
+        sys.exit(print("Kubernetes {version}"))
+    named = [word.partition("=")[2] for word in sys.argv if word.startswith("--config=")]
+    said = pathlib.Path(named[0]).read_text() if named else ""
+    if "broken" in said:
+        sys.exit("run.go:74: no such extender")
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+        def log_message(self, *_):
+            pass
+    http.server.ThreadingHTTPServer.allow_reuse_address = True
+    http.server.ThreadingHTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
+    """
+SYSTEMCTL = """\
+    #!{python}
+    import os, pathlib, signal, subprocess, sys
+    folder = pathlib.Path("{folder}")
+    pid = folder / "pid"
+    def alive():
+        try:
+            return "Z" not in pathlib.Path(f"/proc/{{pid.read_text()}}/stat").read_text().split()[2]
+        except OSError:
+            return False
+    verb = sys.argv[1]
+    if verb in ("start", "restart"):
+        if alive():
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+        log = (folder / "journal").open("a")
+        process = subprocess.Popen(
+            {command}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        pid.write_text(str(process.pid))
+    elif verb == "show":
+        state = "active" if alive() else "failed"
+        main = pid.read_text() if alive() else 0
+        print(f"LoadState=loaded\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
+    """
+PGREP = """\
+    #!/bin/sh
+    pid=$(cat "{folder}/pid") && kill -0 "$pid" && echo "$pid"
+    """
+JOURNALCTL = """\
+    #!/bin/sh
+    cat "{folder}/journal"
+    """
+
+
+@dataclasses.dataclass(slots=True)
+class Host:
+    """One host below a folder; its scheduler is of one version."""
+
+    folder: pathlib.Path
+    version: str = "v1.34.4"
+    shown: str = "NeedDaemonReload=no"
+    command: str = ""
+    kubelet: threading.Thread | None = None
+    ended: threading.Event = dataclasses.field(default_factory=threading.Event)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        """Lay its programs."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+        self.command = self.command or f"{self.program} --config={self.config}"
+        (self.folder / "bin").mkdir()
+        (self.folder / "manifests").mkdir()
+        start = f"path={self.command.split()[0]} ; argv[]={self.command} ; ignore_errors=no ;"
+        shown = f"{self.shown}\nExecStart={{ {start} }}"
+        values = {
+            "python": sys.executable, "version": self.version, "port": self.port,
+            "folder": self.folder, "command": self.command.split(), "shown": repr(shown),
+        }  # fmt: skip
+        for name, text in (
+            ("kube-scheduler", SCHEDULER), ("systemctl", SYSTEMCTL), ("pgrep", PGREP),
+            ("journalctl", JOURNALCTL),
+        ):  # fmt: skip
+            path = self.folder / "bin" / name
+            path.write_text(textwrap.dedent(text).format(**values))
+            path.chmod(0o755)
+
+    @property
+    def program(self) -> pathlib.Path:
+        """Return the scheduler's program."""
+        return self.folder / "bin" / "kube-scheduler"
+
+    @property
+    def config(self) -> pathlib.Path:
+        """Return the scheduler's configuration."""
+        return self.folder / "scheduler-config.yaml"
+
+    @property
+    def manifest(self) -> pathlib.Path:
+        """Return the static pod's manifest."""
+        return self.folder / "manifests" / "kube-scheduler.yaml"
+
+    @property
+    def pid(self) -> str:
+        """Return the PID of the scheduler that was started last."""
+        return (self.folder / "pid").read_text()
+
+    def start_unit(self) -> None:
+        """Start the scheduler as systemd would."""
+        subprocess.run([self.folder / "bin" / "systemctl", "restart"], check=True)
+        self.wait()
+
+    def start_kubelet(self) -> None:
+        """Run what the manifest says, now and whenever it changes."""
+        self.kubelet = threading.Thread(target=self._run_pods)
+        self.kubelet.start()
+        self.wait()
+
+    def _run_pods(self) -> None:
+        ran = ""
+        log = self.folder / "logs" / "kube-system_kube-scheduler-here_1" / "kube-scheduler"
+        log.mkdir(parents=True)
+        process: subprocess.Popen[bytes] | None = None
+        while not self.ended.wait(0.1):
+            text = self.manifest.read_text()
+            if text != ran or process is None or process.poll() is not None:
+                if process:
+                    process.kill()
+                    process.wait()
+                ran = text
+                command = yaml.safe_load(text)["spec"]["containers"][0]["command"]
+                with (log / "0.log").open("a") as output:
+                    process = subprocess.Popen(
+                        [self.program, *command[1:]], stdout=output, stderr=output
+                    )
+                (self.folder / "pid").write_text(str(process.pid))
+        if process:
+            process.kill()
+            process.wait()
+
+    def answers(self) -> bool:
+        """Tell whether the scheduler answers."""
+        try:
+            with urllib.request.urlopen(self.health_url, timeout=1):
+                return True
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def wait(self) -> None:
+        """Wait until the scheduler answers."""
+        deadline = time.monotonic() + 30
+        while not self.answers():
+            assert time.monotonic() < deadline, "the fake scheduler doesn't answer"
+            time.sleep(0.05)
+
+    @property
+    def health_url(self) -> str:
+        """Return the URL that answers while the scheduler runs."""
+        return f"http://127.0.0.1:{self.port}/healthz"
+
+    def stop(self) -> None:
+        """End everything that runs."""
+        self.ended.set()
+        if self.kubelet:
+            self.kubelet.join()
+        elif (self.folder / "pid").exists() and pathlib.Path(f"/proc/{self.pid}").exists():
+            os.kill(int(self.pid), signal.SIGKILL)
+
+    def play(self, tasks_from: str = "main", **variables: Any) -> subprocess.CompletedProcess[str]:
+        """Run the product's role on this host."""
+        said = {
+            "kube_scheduler_tls": False,
+            "kube_scheduler_config_path": str(self.config),
+            "kube_scheduler_manifest_path": str(self.manifest),
+            "kube_scheduler_manager": "static_pod" if self.kubelet else "systemd",
+            "kube_scheduler_health_url": self.health_url,
+            "kube_scheduler_health_seconds": 4,
+            "__kube_scheduler_kubelet_seconds": 10,
+            "__kube_scheduler_pod_logs": str(self.folder / "logs"),
+            **variables,
+        }
+        role = {"import_role": {"name": "kube_scheduler", "tasks_from": tasks_from}}
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        play = {
+            "hosts": "localhost", "gather_facts": False, "environment": {"PATH": path},
+            "tasks": [role],
+        }  # fmt: skip
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
+        return ansible(
+            "ansible-playbook", "--inventory=localhost,", "--connection=local",
+            f"--extra-vars={json.dumps(said)}", str(self.folder / "play.yml"),
+        )  # fmt: skip

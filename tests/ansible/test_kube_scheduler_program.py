@@ -1,0 +1,121 @@
+"""What a unit or a manifest says of its scheduler is read as systemd reads it."""
+
+import types
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ansible import plugins
+
+PATH = "/etc/kubernetes/scheduler-config.yaml"
+PROGRAM = "/usr/local/bin/kube-scheduler"
+
+
+@pytest.fixture(scope="module")
+def filters() -> types.ModuleType:
+    """Load the role's plugin as Ansible does: by its path."""
+    return plugins.load("roles/kube_scheduler/filter_plugins/kube_scheduler_program.py")
+
+
+def shown(command: str, *more: str) -> str:
+    """Return what `systemctl show` prints of a unit with this command."""
+    start = (
+        f"ExecStart={{ path={command.split(maxsplit=1)[0]} ; argv[]={command} ; ignore_errors=no ; "
+        "start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }"
+    )
+    return "\n".join(["LoadState=loaded", start, *more])
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "files"),
+    [
+        (f"{PROGRAM} --config={PATH} --v=2", [], []),
+        (f"{PROGRAM} --config {PATH}", [], []),
+        # the last of two counts, as for the scheduler itself
+        (f"{PROGRAM} --config=/old.yaml --config={PATH}", [], []),
+        (f"{PROGRAM} --config=${{CONFIG}}", [f"Environment=A=1 CONFIG={PATH}"], []),
+        (f"{PROGRAM} $A $OPTIONS", [], [f"# site's\nOPTIONS='--v=2 \\\n --config={PATH}'\n"]),
+        # a file goes before Environment=, the later file before the earlier
+        (f"{PROGRAM} $O", ["Environment=O=--config=/x"], ["O=--config=/y", f"O=--config={PATH}"]),
+        (f'/bin/sh -c "exec {PROGRAM} --config={PATH}"', [], []),
+    ],
+)
+def test_the_file_that_a_unit_reads_is_found(
+    filters: types.ModuleType, command: str, more: list[str], files: list[str]
+) -> None:
+    assert filters.file_of_unit(shown(command, *more), files, "", "--config") == PATH
+
+
+def test_a_wrappers_process_tells_what_its_unit_does_not(filters: types.ModuleType) -> None:
+    running = f"{PROGRAM}\0--config={PATH}\0--v=2\0"
+    unit = shown("/opt/site/run-scheduler")
+    assert filters.file_of_unit(unit, [], running, "--config") == PATH
+    assert filters.file_of_unit(unit, [], "", "--config") == ""
+    # a variable that could not be read
+    unset = shown(f"{PROGRAM} --config=${{CONFIG}}")
+    assert filters.file_of_unit(unset, [], running, "--config") == PATH
+
+
+def test_the_next_start_counts_not_the_last(filters: types.ModuleType) -> None:
+    running = f"{PROGRAM}\0--config={PATH}\0"
+    unit = shown(f"{PROGRAM} --leader-elect=true")
+    assert filters.file_of_unit(unit, [], running, "--config") == ""
+
+
+def test_environment_files_are_named_without_their_flags(filters: types.ModuleType) -> None:
+    unit = shown(
+        PROGRAM,
+        "EnvironmentFiles=/etc/default/scheduler (ignore_errors=yes)",
+        "EnvironmentFiles=/etc/site (ignore_errors=no)",
+    )
+    assert filters.environment_files(unit) == ["/etc/default/scheduler", "/etc/site"]
+
+
+@given(text=st.text(max_size=200), files=st.lists(st.text(max_size=200), max_size=3))
+def test_no_text_is_too_strange_to_be_read(
+    filters: types.ModuleType, text: str, files: list[str]
+) -> None:
+    found = filters.file_of_unit(shown(f"{PROGRAM} {text or '-'}"), files, text, "--config")
+    assert isinstance(found, str)
+    assert filters.minor_version(text) >= 0
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "form"),
+    [
+        ("Kubernetes v1.22.17", "", "policy"),
+        ("Kubernetes v1.23.0", "kubescheduler.config.k8s.io/v1beta3", "configuration"),
+        (
+            "registry.k8s.io/kube-scheduler:v1.24.17",
+            "kubescheduler.config.k8s.io/v1beta3",
+            "configuration",
+        ),
+        (
+            "rancher/hardened-kubernetes:v1.25.3-k3s1",
+            "kubescheduler.config.k8s.io/v1",
+            "configuration",
+        ),
+        ("Kubernetes v1.37.0", "kubescheduler.config.k8s.io/v1", "configuration"),
+        ("kube-scheduler@sha256:0123", "", ""),
+    ],
+)
+def test_each_version_gets_what_it_reads(
+    filters: types.ModuleType, said: str, version: str, form: str
+) -> None:
+    minor = filters.minor_version(said)
+    assert filters.api_version(minor) == version
+    assert filters.form(minor) == form
+
+
+def test_the_image_is_that_of_the_scheduler(filters: types.ModuleType) -> None:
+    manifest = {
+        "spec": {
+            "containers": [
+                {"image": "sidecar:v1.20.0", "command": ["sh"]},
+                {"image": "kube-scheduler:v1.30.1", "command": ["/usr/bin/kube-scheduler"]},
+            ]
+        }
+    }
+    assert filters.image(manifest) == "kube-scheduler:v1.30.1"
+    assert filters.image({}) == ""

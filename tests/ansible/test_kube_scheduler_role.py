@@ -1,0 +1,183 @@
+"""The role changes a scheduler's file, and goes back where the scheduler doesn't run with it."""
+
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+
+from tests.ansible.scheduler_host import Host
+
+pytestmark = pytest.mark.long
+
+FOUND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GOOD = "http://127.0.0.1:3456/scheduler"
+BROKEN = "http://127.0.0.1:3456/broken"
+MANIFEST = """\
+# as kubeadm wrote it
+metadata: {name: kube-scheduler}
+spec:
+  containers:
+  - name: kube-scheduler
+    image: registry.test/kube-scheduler:v1.34.4
+    command: [kube-scheduler, --leader-elect=true]
+"""
+Make = Callable[..., Host]
+
+
+@pytest.fixture
+def make(tmp_path: pathlib.Path) -> Iterator[Make]:
+    """Make a host of the kind `unit` or `static_pod` whose scheduler runs."""
+    made: list[Host] = []
+
+    def run(kind: str, **settings: str) -> Host:
+        host = Host(tmp_path, **settings)
+        made.append(host)
+        if kind == "unit":
+            host.config.write_text(FOUND)
+            host.start_unit()
+        else:
+            host.manifest.write_text(MANIFEST)
+            host.start_kubelet()
+        return host
+
+    yield run
+    for host in made:
+        host.stop()
+
+
+def urls(host: Host) -> list[str]:
+    extenders = yaml.safe_load(host.config.read_text()).get("extenders") or []
+    return [one["urlPrefix"] for one in extenders]
+
+
+def changes(output: str) -> int:
+    return int(re.findall(r"changed=(\d+)", output)[-1])
+
+
+def test_a_unit_runs_with_what_was_written(make: Make) -> None:
+    host = make("unit")
+    before = host.pid
+    done = host.play(kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert urls(host) == [GOOD]
+    assert host.answers()
+    first = host.pid
+    assert first != before
+    again = host.play(kube_scheduler_extender_url=GOOD)
+    assert changes(again.stdout) == 0, again.stdout
+    # as a run leaves it that was ended between the file and the restart
+    os.utime(host.config)
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    assert host.pid != first
+
+
+def test_a_static_pod_comes_runs_and_goes(make: Make) -> None:
+    host = make("static_pod")
+    before = host.pid
+    done = host.play(kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert urls(host) == [GOOD]
+    assert host.answers()
+    assert host.pid != before
+    again = host.play(kube_scheduler_extender_url=GOOD)
+    assert changes(again.stdout) == 0, again.stdout
+    gone = host.play("uninstall", kube_scheduler_extender_url=GOOD)
+    assert gone.returncode == 0, gone.stdout
+    assert host.manifest.read_text() == MANIFEST
+    assert list(host.folder.glob("*-gpustack")) == []
+    host.wait()
+
+
+@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
+    host = make(kind)
+    done = host.play(kube_scheduler_extender_url=BROKEN)
+    said = " ".join(done.stdout.split())
+    assert done.returncode != 0
+    host.wait()
+    assert "What it ran with before is back, and it answers again." in said, done.stdout
+    assert "run.go:74: no such extender" in said
+    if kind == "unit":
+        assert host.config.read_text() == FOUND
+        assert "journalctl --unit=kube-scheduler.service says" in said
+    else:
+        assert host.manifest.read_text() == MANIFEST
+        assert not host.config.exists()
+        assert f"{host.folder}/logs/kube-system_kube-scheduler-here_1" in said
+
+
+@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+def test_what_a_broken_off_run_left_is_taken_back(make: Make, kind: str) -> None:
+    host = make(kind)
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    good = host.config.read_text()
+    # the run that wrote this was ended before it saw that the scheduler doesn't come back
+    host.config.write_text(good.replace(GOOD, BROKEN))
+    if kind == "unit":
+        os.kill(int(host.pid), 9)
+    else:
+        host.manifest.write_text(host.manifest.read_text() + "# by the run that was ended\n")
+    done = host.play(kube_scheduler_extender_url=BROKEN)
+    assert done.returncode != 0
+    host.wait()
+    assert host.config.read_text() == good
+    assert "and it answers again" in " ".join(done.stdout.split()), done.stdout
+
+
+def test_a_scheduler_that_runs_with_nothing_known_is_reported(make: Make) -> None:
+    host = make("unit")
+    os.kill(int(host.pid), 9)
+    host.config.write_text(FOUND + "# broken by its owner\n")
+    done = host.play(kube_scheduler_extender_url=BROKEN)
+    assert done.returncode != 0
+    assert "does not answer with that either: see to it now" in " ".join(done.stdout.split())
+
+
+def test_a_configuration_made_from_nothing_is_of_the_version(make: Make) -> None:
+    host = make("unit", version="v1.24.17")
+    host.config.unlink()
+    done = host.play(kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    made = yaml.safe_load(host.config.read_text())
+    assert made["apiVersion"] == "kubescheduler.config.k8s.io/v1beta3"
+
+
+UNIT_FAULTS = {
+    "none": ("--leader-elect=true", "(systemctl edit kube-scheduler.service)"),
+    "environment": ("$OPTIONS", "Set kube_scheduler_config_path to /srv/theirs.yaml"),
+}
+
+
+@pytest.mark.parametrize("fault", UNIT_FAULTS)
+def test_preflight_refuses_a_unit_that_would_not_read_our_file(
+    tmp_path: pathlib.Path, fault: str
+) -> None:
+    words, advice = UNIT_FAULTS[fault]
+    options = tmp_path / "options"
+    options.write_text("# site's\nOPTIONS='--v=2 --config=/srv/theirs.yaml'\n")
+    shown = f"NeedDaemonReload=no\nEnvironmentFiles={options} (ignore_errors=no)"
+    command = f"{tmp_path}/bin/kube-scheduler {words}"
+    host = Host(tmp_path, shown=shown, command=command)
+    done = host.play("preflight")
+    assert done.returncode != 0
+    assert advice in " ".join(done.stdout.split()), done.stdout
+
+
+def test_preflight_accepts_a_unit_that_reads_our_file(tmp_path: pathlib.Path) -> None:
+    done = Host(tmp_path).play("preflight")
+    assert done.returncode == 0, done.stdout
+
+
+def test_preflight_wants_systemd_to_have_read_the_unit(tmp_path: pathlib.Path) -> None:
+    done = Host(tmp_path, shown="NeedDaemonReload=yes").play("preflight")
+    assert done.returncode != 0
+    assert "systemctl daemon-reload" in done.stdout
+
+
+def test_preflight_wants_the_form_that_the_version_reads(tmp_path: pathlib.Path) -> None:
+    done = Host(tmp_path, version="v1.22.17").play("preflight")
+    assert done.returncode != 0
+    assert "set kube_scheduler_form to policy" in " ".join(done.stdout.split())
