@@ -32,8 +32,8 @@ def make(tmp_path: pathlib.Path) -> Iterator[Make]:
     """Make a host of the kind `unit` or `static_pod` whose scheduler runs."""
     made: list[Host] = []
 
-    def run(kind: str, **settings: str) -> Host:
-        host = Host(tmp_path, **settings)
+    def run(kind: str, *, version: str = "v1.34.4") -> Host:
+        host = Host(tmp_path, version=version)
         made.append(host)
         if kind == "unit":
             host.config.write_text(FOUND)
