@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible import api_server, plugins
+from tests.ansible import api_server, layout, plugins
 from tests.ansible.conftest import ansible
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
@@ -249,6 +249,13 @@ def test_what_a_site_accepts_is_left_out() -> None:
     findings = filters.socket_findings(["/x/nvidia-gpu.sock"], our_agent=True)
     assert filters.unaccepted(findings, ["gpu-manager"])
     assert filters.unaccepted(findings, ["nvidia-device-plugin"]) == []
+
+
+def test_every_finding_can_be_accepted_and_is_documented() -> None:
+    accepted = layout.options("preflight")["preflight_accepted_findings"]["choices"]
+    assert sorted(accepted) == sorted(filters.TEXTS)
+    text = (layout.ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert all(f"| `{name}` |" in text for name in accepted)
 
 
 def play(folder: pathlib.Path, part: str, variables: dict[str, Any]) -> tuple[int, str]:

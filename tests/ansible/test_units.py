@@ -112,3 +112,11 @@ def test_the_device_script_is_valid_shell(rendered: pathlib.Path) -> None:
         text=True, capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("daemon", ["agent", "extender"])
+def test_a_unit_changes_with_the_environment_that_it_runs_in(
+    rendered: pathlib.Path, daemon: str
+) -> None:
+    lines = (rendered / f"gpustack-{daemon}.service").read_text("utf-8").splitlines()
+    assert "X-GpustackEnvironment=cpython-311-0123456789abcdef" in lines
