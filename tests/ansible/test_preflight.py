@@ -27,6 +27,11 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         "Nothing of gpustack has a variable gpustack_agnet_domain",
     ),
     "serial": ("gpu_node", {"gpu_node_serial": 1}, "gpu_nodes_serial"),
+    "hook": (
+        "gpu_node",
+        {"gpustack_agent_hook_version": "auto"},
+        "gpustack_agent_hook_version is auto, and must be the name of a folder",
+    ),
     "states": (
         "gpu_node",
         {"gpustack_agent_state_path": "/srv/state"},
