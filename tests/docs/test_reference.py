@@ -9,8 +9,9 @@ import yaml
 from gpustack.model.request import Strategy, Topology
 from gpustack.wire.annotations import Keys
 from gpustack.wire.eligibility import parse_host
-from gpustack.wire.pods import core_limit, parse_request
+from gpustack.wire.pods import parse_request
 from gpustack.wire.quota import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, decode_quota
+from gpustack.wire.user_keys import core_limit
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
