@@ -105,6 +105,7 @@ system: bench-build ## Molecule scenarios on systemd hosts
 .PHONY: e2e
 e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e-build -- $(PYTHON) -m tests.bench build --policy-scheduler
+	@$(STEP) admission -- pytest -v -p no:randomly -m bench tests/admission
 	@$(STEP) scheduling -- pytest -v -p no:randomly -m bench tests/scheduling
 	@$(STEP) faults -- pytest -v -p no:randomly -m bench tests/faults
 	@$(STEP) e2e -- pytest -v -p no:randomly -m bench tests/e2e

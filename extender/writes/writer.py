@@ -93,8 +93,9 @@ class PodWriter:
         timeout_seconds: float,
         version: Mapping[str, str] | None = None,
     ) -> PodState:
+        # Through the status, for which alone we have the right: a pod's spec can't change that way.
         raw = self._client.patch_raw(
-            _path(pod.namespace, pod.name),
+            f"{_path(pod.namespace, pod.name)}/status",
             {"metadata": {"uid": pod.uid, **(version or {}), "annotations": annotations}},
             timeout_seconds=timeout_seconds,
         )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from tests.ansible import layout
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 CHECKS = ("preflight", "everyone")
 # A host's variables: `fails` and `vanishes` list the roles (or ROLE/TASKS) that do so on it.

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 SCHEDULER = """\
     #!{python}

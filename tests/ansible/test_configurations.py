@@ -142,7 +142,12 @@ def test_the_extenders_token_goes_before_its_account(rendered: pathlib.Path) -> 
     assert "from_yaml_all | reverse" in tasks[0]["kubernetes.core.k8s"]["definition"]
 
 
-@pytest.mark.parametrize("name", ["gpustack-decisions", "gpustack-requests"])
+POLICIES = layout.load(layout.ROOT / "roles/cluster_objects/vars/main.yml")[
+    "__cluster_objects_policies"
+]
+
+
+@pytest.mark.parametrize("name", POLICIES)
 def test_each_policy_is_bound_and_fails_closed(rendered: pathlib.Path, name: str) -> None:
     policy, binding = yaml.safe_load_all((rendered / f"{name}.yml").read_text("utf-8"))
     assert policy["spec"]["failurePolicy"] == "Fail"

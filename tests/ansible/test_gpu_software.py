@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.ansible import api_server, layout, plugins
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
 

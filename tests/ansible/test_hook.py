@@ -12,8 +12,8 @@ import yaml
 
 from gpustack.agent.node.hook_build import HookBuild
 from tests.ansible import plugins
-from tests.ansible.conftest import ansible
 from tests.ansible.gpu_host import OLDER, GpuHost
+from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long
 

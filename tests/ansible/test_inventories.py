@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.ansible import layout
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 # What Ansible evaluates when a play begins (always_post_validate in its playbook/play.py and
 # base.py), and `any_errors_fatal`, whose template it never evaluates and takes for true.

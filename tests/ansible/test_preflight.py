@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.ansible import layout
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long
 

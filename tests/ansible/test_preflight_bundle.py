@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.ansible import plugins
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long
 

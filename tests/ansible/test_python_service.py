@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 pytestmark = [
     pytest.mark.long,

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.ansible import layout
-from tests.ansible.conftest import ansible
+from tests.ansible.rendering import ansible
 
 UNITS = ("gpustack-agent.service", "gpustack-device.service", "gpustack-extender.service")
 PREFLIGHT = layout.ROOT / "roles" / "preflight"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from tests.ansible import api_server
-from tests.ansible.conftest import ansible
 from tests.ansible.gpu_host import GpuHost
+from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long
 

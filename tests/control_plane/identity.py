@@ -1,4 +1,4 @@
-"""The extender's own identity, with the rights that the role gives it and no other."""
+"""The extender's own identity: the rights and policies of the role hold for it, and no others."""
 
 import pathlib
 from typing import Any, Final
@@ -7,11 +7,14 @@ import jinja2
 import yaml
 
 from gpustack.adapters.kube import KubeClient
+from tests.ansible import rendering
 from tests.bench import paths
 from tests.control_plane.plane import ControlPlane
 
 ROLE: Final = paths.REPOSITORY / "roles" / "cluster_objects"
+_ACCOUNTS: Final = "/api/v1/namespaces/kube-system/serviceaccounts"
 _COLLECTIONS: Final = {
+    "ServiceAccount": _ACCOUNTS,
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
@@ -20,16 +23,36 @@ _COLLECTIONS: Final = {
 
 
 def extender_kubeconfig(plane: ControlPlane) -> pathlib.Path:
-    """Create the role's RBAC objects and return a kubeconfig that they hold for.
+    """Create the role's account and rights and return a kubeconfig with a token of that account.
 
-    No controller issues tokens here, so the account comes with a certificate of its name.
+    No controller fills the role's Secret here, so the API server is asked for the token.
     """
     client = KubeClient.from_kubeconfig(plane.admin)
     for value in rbac_objects():
         if value["kind"] in _COLLECTIONS:
             client.post(_COLLECTIONS[value["kind"]], value)
-    account = f"system:serviceaccount:kube-system:{_variables()['__cluster_objects_name']}"
-    return plane.kubeconfig(account, ("system:serviceaccounts",))
+    path = f"{_ACCOUNTS}/{_variables()['__cluster_objects_name']}/token"
+    spec = {"expirationSeconds": 86_400}  # longer than any run
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return plane.token_kubeconfig("extender", client.post(path, request)["status"]["token"])
+
+
+def lay_policies(plane: ControlPlane, folder: pathlib.Path, **variables: object) -> None:
+    """Create the role's admission policies, and wait until the API server keeps to them.
+
+    Args:
+        plane: where.
+        folder: an empty one, for the templates as Ansible renders them.
+        variables: what differs from the role's defaults.
+    """
+    client = KubeClient.from_kubeconfig(plane.admin)
+    for file in sorted(rendering.render(folder, **variables).glob("gpustack-*.yml")):
+        for value in yaml.safe_load_all(file.read_text()):
+            collection = "policies" if value["kind"].endswith("Policy") else "policybindings"
+            client.post(f"{_POLICIES}{collection}", value)
+
+
+_POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
 
 
 def rbac_objects() -> list[dict[str, Any]]:

@@ -46,6 +46,14 @@ class ControlPlane:
         )
         return file
 
+    def token_kubeconfig(self, user: str, token: str) -> pathlib.Path:
+        """Write and return a kubeconfig that proves by a token who it is for."""
+        file = self.kubeconfig(user)
+        value = json.loads(file.read_text())
+        value["users"][0]["user"] = {"token": token}
+        file.write_text(json.dumps(value))
+        return file
+
     @contextlib.contextmanager
     def scheduler(self, configuration: dict[str, object], name: str) -> Iterator[Process]:
         """Run kube-scheduler with a KubeSchedulerConfiguration; ``name`` names its files."""

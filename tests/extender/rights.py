@@ -1,4 +1,4 @@
-"""What the shipped RBAC objects allow the extender, and which of its requests they don't."""
+"""What the shipped RBAC objects and policies allow the extender, and what it asks beyond that."""
 
 import dataclasses
 import functools
@@ -9,10 +9,13 @@ from typing import Any
 import jinja2
 import yaml
 
+from gpustack.wire.annotations import Keys
 from tests.fakes.kube_http import Request
 
 _TEMPLATE = Path(__file__).parents[2] / "roles/cluster_objects/templates/rbac.yml.j2"
 _NAMESPACE = "kube-system"
+_KEYS = Keys()
+_PREFIXES = (f"{_KEYS.domain}/predicate-", _KEYS.gpu_assigned, _KEYS.gpu_retry)
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 
 
@@ -45,8 +48,26 @@ def used(requests: Iterable[Request]) -> set[tuple[str, str]]:
 
 
 def forbidden(requests: Iterable[Request]) -> list[str]:
-    """Return the requests that an API server with these roles would answer with 403."""
-    return sorted({str(asked) for asked in map(_Asked.of, list(requests)) if not _allowed(asked)})
+    """Return the requests that an API server with these roles and policies answers with 403."""
+    unlawful = {str(one) for one in map(_Asked.of, list(requests)) if not _allowed(one)}
+    return sorted(unlawful | {one.path for one in list(requests) if not _confined(one)})
+
+
+def _confined(request: Request) -> bool:
+    """Say whether a write to a pod keeps to the policy `gpustack-extender`.
+
+    Annotations of the domain alone, with the preconditions that make them hold for one pod.
+    """
+    if request.method == "GET" or "/pods/" not in request.path:
+        return True
+    metadata = request.body["metadata"]
+    written = metadata.get("annotations") or {}
+    if not all(key.startswith(_PREFIXES) for key in written):
+        return False
+    if request.path.endswith("/binding"):
+        return not metadata.keys() & {"labels", "finalizers", "ownerReferences"}
+    known = {"uid", "resourceVersion", "annotations"}
+    return request.body.keys() == {"metadata"} and metadata.keys() <= known
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

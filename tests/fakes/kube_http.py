@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import copy
 import dataclasses
 import http.server
 import json
@@ -179,7 +180,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return 201, store.create(_created_key(key, body), body)
             case "PATCH", "" | "status":
                 kind = request.headers.get("content-type", "")
-                return 200, store.update(key, lambda old: kube_rules.patched(old, body, kind))
+
+                def change(old: KubeObject) -> KubeObject:
+                    new = kube_rules.patched(copy.deepcopy(old), body, kind)
+                    return kube_rules.kept_apart(old, new, sub) if key[0] == "pods" else new
+
+                return 200, store.update(key, change)
             case "PUT", "" | "status":
                 return 200, store.update(key, lambda old: _replaced(old, body))
             case "DELETE", "":

@@ -88,6 +88,22 @@ def patched(value: KubeObject, patch: KubeObject, content_type: str) -> KubeObje
     return result
 
 
+def kept_apart(old: KubeObject, new: KubeObject, part: str) -> KubeObject:
+    """Undo what a write to this part of a pod (`status`, or empty for the rest) doesn't change.
+
+    As the pod registry's strategies do: the status carries no spec and no owners, the rest no
+    status. Labels, annotations and finalizers can be written both ways.
+    """
+    if part:
+        fixed = {"ownerReferences", "deletionTimestamp"}
+        metadata = {key: value for key, value in new["metadata"].items() if key not in fixed}
+        metadata |= {key: old["metadata"][key] for key in fixed & old["metadata"].keys()}
+        result = {**new, "metadata": metadata, "spec": old.get("spec")}
+        return result if "spec" in old else {k: v for k, v in result.items() if k != "spec"}
+    result = {key: value for key, value in new.items() if key != "status"}
+    return {**result, "status": old["status"]} if "status" in old else result
+
+
 def _merged(value: Any, patch: Any, *, strategic: bool, name: str = "") -> Any:
     if isinstance(patch, dict):
         result = dict(value) if isinstance(value, dict) else {}

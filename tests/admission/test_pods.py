@@ -1,0 +1,106 @@
+"""Pods that ask for a GPU: how large they may be, and that the scheduler places them."""
+
+import pytest
+
+from tests.admission.site import COSTLY, MIRROR, PLAIN, Json, Site, notes, pod
+from tests.control_plane import plane
+from tests.control_plane.fleet import KEYS
+from tests.scheduling.cluster import container
+
+pytestmark = pytest.mark.bench
+
+
+def test_a_pod_of_endless_annotations_goes_on_with_its_life(
+    site: Site, before: tuple[plane.ControlPlane, Json]
+) -> None:
+    old = before[1]["many"]
+    assert site.patched(old, {"metadata": {"labels": {"any": "label"}}}) == ""
+    assert site.patched(f"{old}/status", {"status": {"message": "any"}}) == ""
+    assert f"there were {COSTLY}" in site.patched(old, notes(aaa=None))
+    assert f"there were {COSTLY}" in site.patched(old, notes(**{KEYS.idx_prefix + "0": "1"}))
+    assert f"there were {COSTLY}" in site.patched(
+        f"{old}/status", notes(**{KEYS.gpu_retry: "1"}), site.extender
+    )
+    assert site.patched(before[1]["plain"], notes(aaa=None)) == ""
+
+
+def test_a_gpu_pod_has_at_most_512_annotations(site: Site) -> None:
+    written = {f"example.org/{at}": "" for at in range(513)}
+    assert "metadata.annotations: there are 513" in site.denied(pod(annotations=written))
+    assert site.denied(pod(PLAIN, annotations=written)) == ""
+    del written["example.org/0"]
+    assert site.denied(pod(annotations=written)) == ""
+
+
+def test_a_decided_pod_is_not_buried_under_annotations(site: Site) -> None:
+    path = site.pod()
+    assert site.patched(f"{path}/status", notes(**{KEYS.gpu_retry: "1"}), site.extender) == ""
+    buried = notes(**{f"example.org/{at}": "" for at in range(600)})
+    assert "there are 601" in site.patched(path, buried)
+    assert "there are 601" in site.patched(f"{path}/status", buried, site.extender)
+    buried["metadata"]["annotations"][KEYS.gpu_retry] = None
+    assert "there are 600" in site.patched(path, buried)
+
+
+@pytest.mark.parametrize("part", ["ephemeralcontainers", "resize"])
+def test_other_parts_of_a_pod_carry_no_annotation(site: Site, part: str) -> None:
+    path = site.pod()
+    site.patched(f"{path}/{part}", notes(**{KEYS.gpu_model: ",", KEYS.idx_prefix + "0": "0"}))
+    assert site.admin.get(path)["metadata"].get("annotations", {}) == {}
+
+
+def test_a_resize_changes_no_share(site: Site) -> None:
+    path = site.pod()
+    grown = {"name": "main", "resources": {"limits": {KEYS.vcuda_core: "99"}}}
+    assert site.patched(f"{path}/resize", {"spec": {"containers": [grown]}}) != ""
+
+
+def test_a_gpu_pod_has_at_most_64_containers(site: Site) -> None:
+    plain = [{"name": f"c{at}", "image": "none"} for at in range(64)]
+    gpu = container("main", 50, 32)
+    assert "65 containers" in site.denied(pod(gpu, *plain))
+    assert "65 containers" in site.denied(pod(gpu, *plain[:40], initContainers=plain[40:]))
+    assert site.denied(pod(gpu, *plain[:63])) == ""
+    assert site.denied(pod(PLAIN, *plain)) == ""
+
+
+@pytest.mark.parametrize("cores", [0, 50])
+def test_thousands_of_containers_are_judged_within_the_cost(site: Site, cores: int) -> None:
+    few = [container(f"c{at}", cores, 32 if cores else 0) for at in range(3000)]
+    said = site.denied(pod(*few, annotations={KEYS.gpu_model: ","}))
+    assert ("3000 containers" in said) == bool(cores)
+    assert "cost" not in said
+
+
+def test_thousands_of_mounts_are_refused_by_name(site: Site) -> None:
+    volumes = [{"name": "any", "emptyDir": {}}]
+    mounts = [{"name": "any", "mountPath": f"/data/{at}"} for at in range(5000)]
+    one = container("main", 50, 32, volumeMounts=mounts)
+    assert "5000 volumeMounts" in site.denied(pod(one, volumes=volumes))
+    one["volumeMounts"] = mounts[:512]
+    assert site.denied(pod(one, volumes=volumes)) == ""
+    one["volumeMounts"][511] = {"name": "any", "mountPath": "/etc/vcuda"}
+    assert "mountPath /etc/vcuda" in site.denied(pod(one, volumes=volumes))
+
+
+def test_a_gpu_pod_with_a_node_name_is_refused(site: Site) -> None:
+    said = site.denied(pod(nodeName="gpu1"))
+    assert "spec.nodeName: a pod that asks for a GPU must be scheduled" in said
+    assert "nodeSelector" in said
+    assert site.denied(pod(PLAIN, nodeName="gpu1")) == ""
+    assert site.denied(pod(nodeName="gpu1"), site.placer) == ""
+
+
+def test_a_daemon_sets_gpu_pod_is_created(site: Site) -> None:
+    """Its controller names the node in the affinity, and the scheduler binds it."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu1"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    assert site.denied(pod(affinity={"nodeAffinity": required})) == ""
+
+
+def test_a_node_mirrors_its_own_static_gpu_pods_only(site: Site) -> None:
+    mirror = pod(nodeName="gpu1", annotations={MIRROR: "abc"})
+    assert site.denied(mirror, site.node) == ""
+    assert "spec.nodeName" in site.denied(mirror, site.other)
+    assert "spec.nodeName" in site.denied(mirror)
+    assert "spec.nodeName" in site.denied(pod(nodeName="gpu1"), site.node)

@@ -1,0 +1,77 @@
+"""Ansible as the product runs it, and the templates that it renders with the roles' defaults."""
+
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+from tests.ansible import layout
+
+
+def ansible(
+    program: str,
+    *arguments: str,
+    programs: pathlib.Path | None = None,
+    roles: pathlib.Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Ansible's programs as a user would: our ansible.cfg, a clean environment.
+
+    Args:
+        program: its name.
+        arguments: its arguments.
+        programs: a folder whose programs go before this machine's.
+        roles: a folder of roles that stand in for the product's.
+    """
+    found = shutil.which(
+        program, path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    )
+    assert found, f"{program} is not installed: pip install --requirement requirements.lock"
+    folders = [*([programs] if programs else []), pathlib.Path(found).parent]
+    environment = {
+        "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
+        "HOME": str(pathlib.Path.home()),
+        "LANG": "C.UTF-8",
+        # templates are rendered outside their role, where Ansible would find its filters by itself
+        "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
+    }
+    if roles:
+        environment["ANSIBLE_ROLES_PATH"] = str(roles)
+    return subprocess.run(
+        [found, *arguments],
+        cwd=layout.ROOT,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
+    """Render every unit and configuration into an empty folder, which is returned.
+
+    Args:
+        folder: where they go.
+        variables: what differs from the roles' defaults.
+    """
+    bundle = folder / "bundle"
+    bundle.mkdir()
+    hook = {"build": "0.1.0-01234567", "files": {}}
+    (bundle / "manifest.json").write_text(json.dumps({"hook": {platform.machine(): hook}}))
+    extra = {
+        "output": str(folder),
+        "roles": str(layout.ROOT / "roles"),
+        "gpustack_agent_bundle": str(bundle),
+        "gpustack_extender_bundle": str(bundle),
+        **variables,
+    }
+    done = ansible(
+        "ansible-playbook",
+        "--inventory=localhost,",
+        f"--extra-vars={json.dumps(extra)}",
+        str(layout.ROOT / "tests" / "ansible" / "render.yml"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
