@@ -122,7 +122,8 @@ def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Pa
     reading = ("get", "list", "watch")
     assert rights == {
         *(("ClusterRole", "nodes", verb) for verb in reading),
-        *(("ClusterRole", "pods", verb) for verb in (*reading, "patch")),
+        *(("ClusterRole", "pods", verb) for verb in reading),
+        ("ClusterRole", "pods/status", "patch"),
         ("ClusterRole", "pods/binding", "create"),
         ("ClusterRole", "events", "create"),
         *(("ClusterRole", "poddisruptionbudgets", verb) for verb in ("list", "watch")),

@@ -61,7 +61,7 @@ def test_a_server_that_falls_silent_keeps_the_cards_reserved(hurried: Bench) -> 
     faults = hurried.api.faults
     held = faults.hold("POST", BINDING)
     faults.hold("GET", "/pods/p$", times=9)
-    faults.hold("PATCH", "/pods/p$", times=9)
+    faults.hold("PATCH", "/pods/p/status$", times=9)
     assert "/pods/p" in bind(hurried, created, "gpu1")
     assert hurried.free_cores("gpu1") == 150
     held.release()  # the server carries the binding out after all

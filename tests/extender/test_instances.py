@@ -104,7 +104,7 @@ def test_what_the_first_was_writing_when_it_died_is_not_given_twice(
     pair: tuple[Bench, Bench], when: str
 ) -> None:
     first, second = pair
-    first.api.faults.drop("PATCH", "/pods/one$", when=when, times=2)
+    first.api.faults.drop("PATCH", "/pods/one/status$", when=when, times=2)
     one = first.create(pod("one", 100))
     assert first.ask(one)["Error"]
     others = [second.create(pod(f"p{i}", 100)) for i in range(4)]

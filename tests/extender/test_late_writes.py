@@ -12,7 +12,7 @@ from tests.extender.calls import at_once
 
 
 def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
-    bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
+    bench.api.faults.fail("PATCH", "/pods/p/status$", status=403, reason="Forbidden")
     created = bench.create(pod("p", 50, 32))
     assert "403" in bench.ask(created)["Error"]
     assert bench.free_cores("gpu1") == 200
@@ -21,7 +21,7 @@ def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
 
 def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench) -> None:
     bench.api.hold_watches()
-    bench.api.faults.drop("PATCH", "/pods/p$", when="after", times=2)
+    bench.api.faults.drop("PATCH", "/pods/p/status$", when="after", times=2)
     created = bench.create(pod("p", 50, 32))
     assert "PATCH" in bench.ask(created)["Error"]
     assert bench.free_cores("gpu1") == 150
@@ -31,9 +31,9 @@ def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench)
 
 def test_a_write_whose_first_try_came_through_is_found_and_not_made_again(bench: Bench) -> None:
     bench.api.hold_watches()
-    bench.api.faults.drop("PATCH", "/pods/p$", when="after")
+    bench.api.faults.drop("PATCH", "/pods/p/status$", when="after")
     assert bench.place("p", 50, 32)["NodeNames"] == ["gpu1"]
-    assert len(bench.api.asked("PATCH", "/pods/p$")) == 2  # the second one was a conflict
+    assert len(bench.api.asked("PATCH", "/pods/p/status$")) == 2  # the second one was a conflict
     assert bench.free_cores("gpu1") == 150
 
 
@@ -45,7 +45,7 @@ def test_requests_for_one_pod_take_turns_and_each_knows_what_the_one_before_it_w
     nodes = ["gpu1", "gpu2"] * 4
     answers = at_once([functools.partial(bench.ask, created, [name]) for name in nodes])
     assert [answer["NodeNames"] for answer in answers] == [[name] for name in nodes]
-    assert len(bench.api.asked("PATCH", "/pods/p$")) == len(nodes)
+    assert len(bench.api.asked("PATCH", "/pods/p/status$")) == len(nodes)
     assert bench.free_cores("gpu1") + bench.free_cores("gpu2") == 350
 
 
@@ -56,13 +56,13 @@ def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(bench
     bench.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})
     assert bench.ask(created)["NodeNames"] == ["gpu1"]
     assert bench.annotations("p")[KEYS.predicate_node] == "gpu1"
-    assert len(bench.api.asked("PATCH", "/pods/p$")) == 2
+    assert len(bench.api.asked("PATCH", "/pods/p/status$")) == 2
     assert bench.free_cores("gpu1") == 120
 
 
 def test_what_another_instance_wrote_meanwhile_is_kept_to(bench: Bench) -> None:
     created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.faults.fail("PATCH", "/pods/p$", status=403, reason="Forbidden")
+    bench.api.faults.fail("PATCH", "/pods/p/status$", status=403, reason="Forbidden")
     assert "403" in bench.ask(created)["Error"]
     bench.api.hold_watches()
     written = {
@@ -82,20 +82,20 @@ def test_a_write_that_comes_late_does_not_replace_a_newer_decision(
     bench: Bench, tmp_path: Path
 ) -> None:
     created = bench.create(pod("p", 50, 32))
-    bench.api.faults.drop("PATCH", "/pods/p$", times=2)
+    bench.api.faults.drop("PATCH", "/pods/p/status$", times=2)
     assert "PATCH" in bench.ask(created, ["gpu1"])["Error"]
     assert bench.ask(created, ["gpu2"])["NodeNames"] == ["gpu2"]
-    late = bench.api.asked("PATCH", "/pods/p$")[0].body
+    late = bench.api.asked("PATCH", "/pods/p/status$")[0].body
     client = KubeClient.from_kubeconfig(bench.api.write_kubeconfig(tmp_path / "late"))
     with pytest.raises(KubeError, match="409"):
-        client.patch("/api/v1/namespaces/default/pods/p", late)
+        client.patch("/api/v1/namespaces/default/pods/p/status", late)
     assert bench.annotations("p")[KEYS.predicate_node] == "gpu2"
 
 
 def test_a_write_that_takes_too_long_is_an_error_and_the_next_request_gets_its_cards(
     hurried: Bench,
 ) -> None:
-    held = hurried.api.faults.hold("PATCH", "/pods/slow$")
+    held = hurried.api.faults.hold("PATCH", "/pods/slow/status$")
     created = hurried.create(pod("slow", 50, 32))
     assert "timed out" in hurried.ask(created)["Error"]
     assert hurried.free_cores("gpu1") == 150

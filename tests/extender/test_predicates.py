@@ -27,7 +27,7 @@ def test_a_share_gets_one_node_and_one_card_before_the_answer(bench: Bench) -> N
 def test_the_patch_names_the_pod_by_uid(bench: Bench) -> None:
     created = bench.create(pod("share", 50, 32))
     bench.ask(created)
-    (patch,) = bench.api.asked("PATCH", "/pods/share$")
+    (patch,) = bench.api.asked("PATCH", "/pods/share/status$")
     assert patch.body["metadata"]["uid"] == created["metadata"]["uid"]
 
 

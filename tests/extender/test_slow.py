@@ -291,7 +291,7 @@ def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
         api.create("nodes", node("gpu1"))
         with process(api, tmp_path) as running:
             eventually(lambda: hears(b"STATUS=ready"), lambda: str(heard))
-            held = api.faults.hold("PATCH", "/pods/p$")
+            held = api.faults.hold("PATCH", "/pods/p/status$")
             body = {"Pod": api.create("pods", pod("p", 50, 32)), "NodeNames": ["gpu1"]}
             with running.connect() as connection:
                 connection.sendall(post(json.dumps(body).encode()))
