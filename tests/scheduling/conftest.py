@@ -34,6 +34,8 @@ def whole_cluster(
                 "/apis/scheduling.k8s.io/v1/priorityclasses",
                 {"metadata": {"name": name}, "value": value},
             )
+        # The extender and its schedulers work under the role's policies.
+        identity.lay_policies(control, tmp_path_factory.mktemp("rendered"))
         binary = kubernetes.CURRENT.bin / "kubectl"
         yield Cluster(
             control=control,
