@@ -89,7 +89,7 @@ class Wording:
     def _details(self, pod: PodState) -> _Found:
         """Return what came closest and what would help, as far as there is time to find out.
 
-        A picture of a thousand nodes alone takes a tenth of a second, in which no decision is made.
+        A picture of a thousand nodes alone takes a tenth of a second of a processor.
         """
         now, kind = self._clock(), kind_of(pod)
         since, known = self._known.get(kind, (float("-inf"), _Found()))
