@@ -16,10 +16,12 @@ from tests.fakes.kube_api import FakeKubeApi
 
 
 class Process(processes.Process):
-    """A running `gpustack-extender`."""
+    """A running `gpustack-extender`, or what another module makes of it."""
 
-    def __init__(self, arguments: Sequence[str], port: int, folder: Path) -> None:
-        super().__init__([sys.executable, "-m", "extender.main", *arguments], folder / "log")
+    def __init__(
+        self, arguments: Sequence[str], port: int, folder: Path, module: str = "extender.main"
+    ) -> None:
+        super().__init__([sys.executable, "-m", module, *arguments], folder / "log")
         self.port = port
 
     @property
@@ -37,6 +39,11 @@ class Process(processes.Process):
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
         """Make one HTTP request of its own connection."""
         return call(self.port, method, path, body)
+
+    @property
+    def worker(self) -> int:
+        """The PID of the process that answers."""
+        return int(self.said.rpartition("Booting worker with pid: ")[2].split()[0])
 
     def answers(self) -> bool:
         """Whether it takes requests."""
@@ -57,14 +64,16 @@ class Process(processes.Process):
 
 
 @contextlib.contextmanager
-def process(api: FakeKubeApi, folder: Path, **values: Any) -> Iterator[Process]:
+def process(
+    api: FakeKubeApi, folder: Path, *, module: str = "extender.main", **values: Any
+) -> Iterator[Process]:
     """Run the command with a configuration of ``values`` until the block ends."""
     port = processes.free_port()
     kubeconfig = str(api.write_kubeconfig(folder / "kubeconfig"))
     config = folder / "extender.yml"
     listen = {"listen": f"127.0.0.1:{port}", "kubeconfig": kubeconfig}
     config.write_text(yaml.safe_dump({**listen, **values}))
-    with command(["--config", str(config)], port, folder) as started:
+    with command(["--config", str(config)], port, folder, module) as started:
         yield started
 
 
@@ -78,9 +87,11 @@ def of_snapshot(path: str, folder: Path) -> Iterator[Process]:
 
 
 @contextlib.contextmanager
-def command(arguments: Sequence[str], port: int, folder: Path) -> Iterator[Process]:
+def command(
+    arguments: Sequence[str], port: int, folder: Path, module: str = "extender.main"
+) -> Iterator[Process]:
     """Run the command until the block ends."""
-    started = Process(arguments, port, folder)
+    started = Process(arguments, port, folder, module)
     try:
         started.wait_until(started.answers)
         yield started

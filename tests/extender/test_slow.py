@@ -31,7 +31,7 @@ HEAD = (
 REFUSED_AT_ONCE = (
     (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
     (b"nonsense\r\n\r\n", b"400"),
-    (HEAD.replace(b"1000", b"9" * 30) + b"\r\n", b"413"),
+    *((HEAD.replace(b"1000", b"9" * digits) + b"\r\n", b"413") for digits in (30, 1001, 5000)),
 )
 
 
@@ -147,7 +147,7 @@ def test_a_body_over_the_limit_is_refused_and_named_even_when_it_is_100_mb(
     answer = served.call("POST", PREDICATES, b"x" * 100_000_000)
     assert answer.status == 413
     assert f"request_limit_bytes allows {LIMIT}" in answer.body["Error"]
-    peak = Path(f"/proc/{worker(served)}/status").read_text().partition("VmHWM:")[2].split()[0]
+    peak = Path(f"/proc/{served.worker}/status").read_text().partition("VmHWM:")[2].split()[0]
     assert int(peak) < 200_000  # KiB: the body was not kept
 
 
@@ -184,6 +184,31 @@ def test_what_is_no_request_is_answered_at_once(
     with served.connect() as connection:
         connection.sendall(request_bytes)
         assert read_all(connection).startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize("digits", [1001, 5000])
+def test_a_body_of_any_length_is_never_the_next_request(served: Process, digits: int) -> None:
+    head = HEAD.replace(b"1000", b"9" * digits) + b"\r\n"
+    with served.connect() as connection:
+        connection.sendall(head + b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_all(connection)
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"Content-Length: the body is too large; request_limit_bytes allows" in answer
+
+
+def test_nothing_is_kept_of_a_body_that_nobody_reads(served: Process) -> None:
+    """Of a verb's, so many large ones at a time are refused for want of memory."""
+    before = served.said.count("cause=memory")
+    large = post(b"x" * LIMIT).replace(b"POST /scheduler/predicates", b"POST /version")
+    with contextlib.ExitStack() as stack:
+        half = [stack.enter_context(served.connect()) for _ in range(6)]
+        for each in half:
+            each.sendall(large[:-1])
+        for each in half:
+            each.sendall(large[-1:])
+            assert read_all(each).startswith(b"HTTP/1.1 405")
+    assert served.said.count("cause=memory") == before
 
 
 def test_requests_that_come_together_are_answered_one_after_another(served: Process) -> None:
@@ -265,7 +290,7 @@ def test_who_waits_for_100_continue_is_told_to_go_on(served: Process) -> None:
 
 def test_a_worker_that_dies_is_replaced(served: Process) -> None:
     begun = served.said.count("Booting worker")
-    os.kill(worker(served), signal.SIGKILL)
+    os.kill(served.worker, signal.SIGKILL)
     eventually(lambda: served.said.count("Booting worker") > begun, lambda: served.said)
     assert alive(served)
 
@@ -305,11 +330,6 @@ def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
         eventually(lambda: hears(b"STOPPING=1"), lambda: str(heard))
     # Not gunicorn's own word, which comes before there is a worker.
     assert heard[0].startswith(b"READY=1\nSTATUS=answering")
-
-
-def worker(served: Process) -> int:
-    """Return the PID of the process that answers."""
-    return int(served.said.rpartition("Booting worker with pid: ")[2].split()[0])
 
 
 @pytest.mark.parametrize(

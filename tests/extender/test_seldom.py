@@ -1,0 +1,37 @@
+"""The log is nobody's to fill: what anybody may cause is said now and then."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.seldom import Seldom
+
+SECONDS = 10.0
+MOST = 256
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from("abc")), max_size=60))
+def test_the_same_words_are_said_once_in_ten_seconds(asked: list[tuple[float, str]]) -> None:
+    clock = Clock()
+    seldom, said = Seldom(clock=clock), {}
+    for pause, words in asked:
+        clock.now += pause
+        expected = clock.now - said.get(words, -SECONDS) >= SECONDS
+        assert seldom.may_say(words) == expected
+        if expected:
+            said[words] = clock.now
+
+
+def test_words_that_differ_each_time_are_said_so_often_and_no_more() -> None:
+    clock = Clock()
+    seldom = Seldom(clock=clock)
+    assert sum(seldom.may_say(str(number)) for number in range(10_000)) == MOST
+    clock.now += SECONDS
+    assert sum(seldom.may_say(str(number)) for number in range(10_000)) == MOST

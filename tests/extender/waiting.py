@@ -1,0 +1,72 @@
+"""`gpustack-extender` whose `/v1/cluster` waits for a word: ``python -m tests.extender.waiting``.
+
+Two pipes lie beside its configuration: who comes to the answer says so in `inside`, and goes on
+for each byte of `go`.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from extender import settings
+from extender.picture import Camera, Picture
+from extender.server import Server
+from extender.service import Extender
+from extender.settings import Settings
+from extender.state.pods import PodState
+from extender.tls import Contexts
+from gpustack.adapters.systemd import Notifier
+
+PIPES = ("inside", "go")
+
+
+@contextlib.contextmanager
+def pipes(folder: Path) -> Iterator[tuple[int, int]]:
+    """Make the pipes; yields both as open files."""
+    for name in PIPES:
+        os.mkfifo(folder / name)
+    opened = [os.open(folder / name, os.O_RDWR) for name in PIPES]
+    try:
+        yield opened[0], opened[1]
+    finally:
+        for each in opened:
+            os.close(each)
+
+
+class _Waiting:
+    """A camera that takes its pictures when it is told to."""
+
+    def __init__(self, camera: Camera, folder: Path) -> None:
+        self._camera = camera
+        self._inside, self._go = (os.open(folder / name, os.O_RDWR) for name in PIPES)
+
+    def take(self, pod: PodState | None = None) -> Picture:
+        os.write(self._inside, b"x")
+        os.read(self._go, 1)
+        return self._camera.take(pod)
+
+
+def main(config: Path) -> None:
+    """Serve as the command does."""
+    logging.basicConfig(level="INFO", format="%(message)s")
+    loaded = settings.load(config)
+
+    def compose(chosen: Settings) -> Extender:
+        made = Extender(chosen)
+        made.camera = _Waiting(made.camera, config.parent)  # type: ignore[assignment]
+        return made
+
+    Server(
+        loaded,
+        notifier=Notifier.from_environment(),
+        watchdog_seconds=0,
+        contexts=Contexts(loaded.tls) if loaded.tls else None,
+        compose=compose,
+    ).run()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[2]))
