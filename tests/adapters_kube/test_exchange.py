@@ -205,3 +205,13 @@ def test_a_server_behind_a_proxy_is_asked_through_it(tmp_path: Path) -> None:
         assert client.get("/api", {"limit": "1"}) == {}
         first = b"GET http://api.example.org:8080/api?limit=1 HTTP/1.1\r\n"
         assert proxy.requests[0].startswith(first)
+
+
+@pytest.mark.parametrize("digits", [15, 18, 19, 40, 1001, 5000])
+@pytest.mark.parametrize(
+    "form", ["Content-Length: {}\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n{}\r\nok"]
+)
+def test_a_length_that_none_can_have_is_a_broken_connection(form: str, digits: int) -> None:
+    answer = ("HTTP/1.1 200 OK\r\n" + form.format("9" * digits)).encode()
+    with serving([answer], closes=True) as (_, pool), pytest.raises(urllib3.exceptions.HTTPError):
+        ask(pool)

@@ -24,6 +24,8 @@ _SHORTEST_SECONDS: Final = 1e-3  # 0 would mean not to wait at all
 _END: Final = b"\r\n\r\n"
 _HEAD: Final = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9])(?: [^\r\n]*)?\r\n(?:[^\r\n]+\r\n)+\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)", re.IGNORECASE)
+# http.client takes a length that Python makes no number of (4300 digits) for none at all.
+_BOUNDLESS: Final = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]{19}", re.IGNORECASE)
 # With one of these, something else than the length says where the answer or the connection ends.
 _OTHERWISE: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|[ \t])", re.IGNORECASE)
 _WITHOUT_BODY: Final = frozenset({b"204", b"304"})
@@ -108,6 +110,8 @@ def _read(incoming: "_Incoming", method: str) -> tuple[Answer, bool]:
     while (end := received.find(_END)) < 0 and len(received) < _LONGEST_HEAD:
         received += incoming.receive()
     head = received[: end + len(_END)]
+    if _BOUNDLESS.search(head):
+        raise http.client.HTTPException("Content-Length: more than any answer has")
     found, lengths = _HEAD.fullmatch(head), _LENGTH.findall(head)
     plain = len(lengths) == 1 and not _OTHERWISE.search(head)
     if found is None or found[1] in _WITHOUT_BODY or not plain:
@@ -127,7 +131,10 @@ def _read_any(incoming: "_Incoming", received: bytes, method: str) -> tuple[Answ
     incoming.begun = received
     with http.client.HTTPResponse(incoming, method=method) as response:  # type: ignore[arg-type]
         response.begin()
-        data = response.read()
+        try:
+            data = response.read()
+        except (OverflowError, MemoryError) as error:  # room is made before anything has come
+            raise http.client.HTTPException("a chunk's size: more than any answer has") from error
         return Answer(status=response.status, data=data), not response.will_close
 
 
