@@ -220,10 +220,7 @@ class Agent:
 
     def _build_web(self) -> None:
         usage = UsageReader(
-            nvml=self.nvml,
-            inventory=self.inventory,
-            records=self.records,
-            owners=self.owners,
+            nvml=self.nvml, inventory=self.inventory, records=self.records, owners=self.owners
         )
         parts = numbers.Parts(
             finder=self.finder,
