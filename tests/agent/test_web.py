@@ -93,8 +93,8 @@ def test_openmetrics_is_written_as_its_type_says(host: Host, path: str) -> None:
     status, kind, text = _ask(host, path, Accept="application/openmetrics-text; version=1.0.0")
     assert status == 200
     assert kind.startswith("application/openmetrics-text; version=1.0.0")
-    found = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-    families = {family.name: family for family in found}
+    parsed = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in parsed}
     assert set(families) >= _ORIGINAL
     assert all(families[name].samples for name in _ORIGINAL)
     assert text.endswith("# EOF\n")
