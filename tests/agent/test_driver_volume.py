@@ -133,8 +133,9 @@ def test_a_volume_that_a_power_cut_emptied_is_built_again(
             driver_volume.build(root=root, version=VERSION, libraries=libraries, binaries=[])
             assert mapped.read() == content, "who has it open goes on with it"
         assert file.read_text() == f"libcuda {VERSION}"
-    names = {entry.name for entry in root.iterdir()}
-    assert names == {VERSION, f".{VERSION}.damaged"}
+    (aside,) = root.glob(f".{VERSION}.damaged-*")
+    assert len(list(root.iterdir())) == 2
+    assert aside.is_dir()
 
 
 @pytest.mark.parametrize("lost", ["bin", "lib64", f"lib64/libcuda.so.{VERSION}", ""])
@@ -153,3 +154,18 @@ def test_a_volume_of_which_something_is_lost_is_built_again(
         assert (volume / "lib64" / "libcuda.so.1").read_text() == f"libcuda {VERSION}"
         assert (volume / "bin").is_dir()
         shutil.rmtree(tmp_path / "lost", ignore_errors=True)
+
+
+def test_what_can_not_be_cleared_away_keeps_no_volume_from_being_built(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "lib").mkdir()
+    left = tmp_path / "driver" / f".{VERSION}.abc"
+    left.parent.mkdir()
+    left.symlink_to(tmp_path)  # which is not removed as a folder is
+    libraries = find_libraries(VERSION, _plain(tmp_path / "lib", "libcuda", "libnvidia-ml"))
+    volume = driver_volume.build(
+        root=tmp_path / "driver", version=VERSION, libraries=libraries, binaries=[]
+    )
+    assert (volume / "lib64" / "libcuda.so.1").exists()
+    assert "an earlier driver volume is left" in caplog.text

@@ -38,7 +38,7 @@ def build(
             return volume
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         for left in root.glob(f".{version}.*"):
-            _remove(left)  # a builder that was killed
+            _remove(left)  # of a builder that was killed, or of a damaged volume
         building = pathlib.Path(tempfile.mkdtemp(dir=root, prefix=f".{version}."))
         building.chmod(0o755)
         _fill(building, libraries, binaries)
@@ -46,7 +46,9 @@ def build(
             _sync(folder)
         if volume.exists():
             # Moved, not removed: somebody may have its other files mapped.
-            volume.rename(root / f".{version}.damaged")
+            aside = pathlib.Path(tempfile.mkdtemp(dir=root, prefix=f".{version}.damaged-"))
+            aside.rmdir()
+            volume.rename(aside)
         building.rename(volume)
         _sync(root)
     except OSError as error:
@@ -100,10 +102,14 @@ def _take(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _remove(path: pathlib.Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    """Remove what is of no use to anybody; what can't be removed is in nobody's way either."""
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except OSError as error:
+        logger.warning("an earlier driver volume is left: %s", error)
 
 
 def _sync(path: pathlib.Path) -> None:
