@@ -89,6 +89,17 @@ def test_damaged_limits_of_a_container_that_runs_are_named(host: Host) -> None:
     host.kubelet.start_container(pod, "c0", CORE)
 
 
+def test_what_stands_in_the_folders_place_is_named(host: Host) -> None:
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    folder = host.folder(pod, "c0")
+    shutil.rmtree(folder)
+    folder.touch()
+    with pytest.raises(AdmissionError, match=f"LimitsNotWritten: {folder}: .*File exists"):
+        host.kubelet.start_container(pod, "c0", CORE)
+
+
 def test_limits_are_not_made_anew_while_nobody_knows_what_runs(host: Host) -> None:
     host.start_agent()
     pod = host.share()
