@@ -67,7 +67,8 @@ SYSTEMCTL = """\
     """
 PGREP = """\
     #!/bin/sh
-    pid=$(cat "{folder}/pid") && kill -0 "$pid" && echo "$pid"
+    pid=$(cat "{folder}/pid") && kill -0 "$pid" || exit 1
+    test "$1" = --exact && echo "$pid" || echo "$pid $(tr '\\0' ' ' < "/proc/$pid/cmdline")"
     """
 JOURNALCTL = """\
     #!/bin/sh

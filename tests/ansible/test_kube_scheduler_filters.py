@@ -52,6 +52,19 @@ def test_profiles_and_other_extenders_of_the_site_stay(filters: types.ModuleType
     assert found["extenders"] == [other]
 
 
+def test_a_configuration_made_here_follows_the_schedulers_version(
+    filters: types.ModuleType,
+) -> None:
+    old = filters.with_extender(None, [ENTRY], **{**NEW, "api_version": "x/v1beta3"})
+    assert filters.with_extender(old, [ENTRY], **NEW, made_here=True)["apiVersion"] == (
+        "kubescheduler.config.k8s.io/v1"
+    )
+    unknown = {**NEW, "api_version": ""}
+    assert filters.with_extender(old, [ENTRY], **unknown, made_here=True) == old
+    with pytest.raises(ValueError, match="set kube_scheduler_api_version"):
+        filters.with_extender(None, [ENTRY], **unknown)
+
+
 def test_merging_twice_is_merging_once(filters: types.ModuleType) -> None:
     once = filters.with_extender({"extenders": [{**ENTRY, "weight": 7}]}, [ENTRY], **NEW)
     assert filters.with_extender(once, [ENTRY], **NEW) == once

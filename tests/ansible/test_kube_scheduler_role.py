@@ -68,8 +68,11 @@ def test_a_unit_runs_with_what_was_written(make: Make) -> None:
     assert first != before
     again = host.play(kube_scheduler_extender_url=GOOD)
     assert changes(again.stdout) == 0, again.stdout
+    assert host.play("verify", kube_scheduler_extender_url=GOOD).returncode == 0
     # as a run leaves it that was ended between the file and the restart
     os.utime(host.config)
+    verified = host.play("verify", kube_scheduler_extender_url=GOOD)
+    assert "was written after kube-scheduler was started" in verified.stdout
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
     assert host.pid != first
 
@@ -118,8 +121,7 @@ def test_what_a_broken_off_run_left_is_taken_back(make: Make, kind: str) -> None
     host.config.write_text(good.replace(GOOD, BROKEN))
     if kind == "unit":
         os.kill(int(host.pid), 9)
-    else:
-        host.manifest.write_text(host.manifest.read_text() + "# by the run that was ended\n")
+    # a pod's scheduler still runs with the file that it was started with
     done = host.play(kube_scheduler_extender_url=BROKEN)
     assert done.returncode != 0
     host.wait()
@@ -181,3 +183,9 @@ def test_preflight_wants_the_form_that_the_version_reads(tmp_path: pathlib.Path)
     done = Host(tmp_path, version="v1.22.17").play("preflight")
     assert done.returncode != 0
     assert "set kube_scheduler_form to policy" in " ".join(done.stdout.split())
+
+
+def test_preflight_wants_an_api_version_that_nothing_says(tmp_path: pathlib.Path) -> None:
+    done = Host(tmp_path, version="unknown").play("preflight")
+    assert done.returncode != 0
+    assert "set kube_scheduler_api_version to" in " ".join(done.stdout.split())

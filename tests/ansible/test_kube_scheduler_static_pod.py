@@ -67,6 +67,13 @@ def test_it_changes_when_the_files_content_does_and_not_otherwise(
     assert filters.with_flags(once, [FLAG], PATH, "other") != once
 
 
+def test_it_tells_whether_it_was_started_with_the_file(filters: types.ModuleType) -> None:
+    made = filters.with_flags(manifest(), [FLAG], PATH, "content")
+    assert filters.was_started_with(made, "content")
+    assert not filters.was_started_with(made, "other")
+    assert filters.was_started_with(manifest(), "content")
+
+
 def test_a_manifest_without_a_scheduler_is_refused_by_name(filters: types.ModuleType) -> None:
     with pytest.raises(ValueError, match=r"spec\.containers: none has kube-scheduler"):
         filters.with_flags({"spec": {"containers": [{"command": ["etcd"]}]}}, [FLAG], PATH, "")

@@ -92,6 +92,17 @@ def is_ours(manifest: Mapping[str, Any]) -> bool:
     return CHECKSUM_ANNOTATION in (manifest.get("metadata", {}).get("annotations") or {})
 
 
+def was_started_with(manifest: Mapping[str, Any], content: str) -> bool:
+    """Tell whether the kubelet was given this manifest for a file with this content.
+
+    One that isn't ours says nothing of a file.
+    """
+    if not is_ours(manifest):
+        return True
+    said = manifest["metadata"]["annotations"][CHECKSUM_ANNOTATION]
+    return bool(said == hashlib.sha256(content.encode()).hexdigest())
+
+
 def scheduler_container(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the container whose command is kube-scheduler."""
     for container in spec.get("containers") or []:
@@ -160,6 +171,7 @@ class FilterModule:
         """Return the filters by the names that templates use."""
         return {
             "kube_scheduler_is_ours": is_ours,
+            "kube_scheduler_was_started_with": was_started_with,
             "kube_scheduler_with_flags": with_flags,
             "kube_scheduler_without_flags": without_flags,
         }
