@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def host(tmp_path: pathlib.Path) -> GpuHost:
     return GpuHost(tmp_path)
 
 
-def answer(host: GpuHost) -> dict[str, Any]:
+def answer(host: GpuHost, *, settle_seconds: float = 0) -> dict[str, Any]:
     """Run the module as Ansible does, without Ansible around it."""
     arguments = {
         "state_path": str(host.state),
@@ -33,6 +34,7 @@ def answer(host: GpuHost) -> dict[str, Any]:
         "domain": "tencent.com",
         "pod_logs_path": str(host.logs),
         "proc_path": str(host.proc),
+        "settle_seconds": settle_seconds,
     }
     done = subprocess.run(
         [sys.executable, str(MODULE)],
@@ -68,6 +70,22 @@ def test_a_recorded_pod_that_the_kubelet_has_is_named(host: GpuHost) -> None:
     assert users(host) == ([], [])
     host.keep(UID)
     assert users(host) == (["research/notebook"], [])
+
+
+def test_a_pod_that_the_kubelet_is_just_removing_is_waited_for(host: GpuHost) -> None:
+    host.record(UID, "research", "notebook")
+    host.keep(UID)
+    # the module's first look finds it, and it goes once that look is over
+    waiting = threading.Timer(2, (host.kubelet / "pods" / UID).rmdir)
+    waiting.start()
+    assert answer(host, settle_seconds=60)["pods"] == []
+    waiting.join()
+
+
+def test_a_pod_that_lives_is_not_waited_for(host: GpuHost) -> None:
+    host.run(42, ["/var/lib/gpustack/driver/535.261.03"], cgroup=SYSTEMD)
+    host.keep(UID, "research", "job-1")
+    assert answer(host, settle_seconds=3600)["pods"] == ["research/job-1"]
 
 
 def test_a_pod_that_only_the_kubelet_knows_is_named_by_its_logs(host: GpuHost) -> None:

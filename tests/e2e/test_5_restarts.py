@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import workloads
+from tests.cluster import rollout, workloads
 from tests.cluster.kubectl import annotations, is_running, wait_for
 from tests.cluster.site import Site
 
@@ -126,3 +126,13 @@ def decided(site: Site) -> int:
     """Return how many replicas carry the extender's decision."""
     pods = site.kubectl.items("pods", SELECTOR)
     return sum("tencent.com/predicate-node" in annotations(pod) for pod in pods)
+
+
+def test_uninstall_is_refused_while_a_pod_holds_a_card(site: Site) -> None:
+    site.kubectl.apply(workloads.pod("tenant", workloads.SHARE))
+    site.running("tenant")
+    before = site.traces()
+    with pytest.raises(rollout.PlaybookError, match="default/tenant"):
+        site.playbook("uninstall", "--extra-vars=uninstall_confirmed=true")
+    assert site.traces() == before
+    assert all(recap.failed == 0 for recap in site.playbook("verify").values())

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,14 +22,19 @@ description:
     has a folder for. C(hooks) are the folders below C(state_path)/hooks that a process has mounted,
     or that the kubelet would mount when it starts a container again.
   - Changes nothing.
+  - Of a pod that was deleted a moment ago the kubelet still has a folder. While pods are known by
+    such folders alone, the module looks again for C(settle_seconds).
 options:
   state_path: {type: path, required: true, description: The agent's state folder.}
   kubelet_path: {type: path, required: true, description: The kubelet's folder.}
   domain: {type: str, required: true, description: Domain of our resources.}
   pod_logs_path: {type: path, default: /var/log/pods, description: The kubelet's folders of logs.}
   proc_path: {type: path, default: /proc, description: The proc file system.}
+  settle_seconds: {type: float, default: 0, description: How long to look again.}
 """
 
+# The kubelet tidies up every 2 s (its housekeeping period).
+_LOOK_SECONDS = 0.5
 # A process that has ended: no such file, no such process, or (of a zombie) no mount namespace.
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 # A pod's UID as cgroups write it: with `_` by the systemd driver, without either of a static pod.
@@ -56,6 +62,7 @@ class Users:
         self._proc: str = params["proc_path"]
         self._known: dict[str, str] = {}
         self._found: set[str] = set()
+        self.living = False  # whether a process has files of ours mounted
         self.hooks: set[str] = set()
         self._ask_records()
         self._ask_kubelet()
@@ -117,6 +124,7 @@ class Users:
         mounted = set(self._mounted(mounts))
         self.hooks.update(name for kind, name in mounted if kind == "hooks")
         if mounted:
+            self.living = True
             match = _CGROUP_UID.search(self._read(pid, "cgroup"))
             name = match.group(1).replace("_", "-") if match else ""
             self._found.add(name or f"process {pid} ({self._read(pid, 'comm').strip()})")
@@ -164,10 +172,15 @@ def main() -> None:
         "domain": {"type": "str", "required": True},
         "pod_logs_path": {"type": "path", "default": "/var/log/pods"},
         "proc_path": {"type": "path", "default": "/proc"},
+        "settle_seconds": {"type": "float", "default": 0},
     }
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
+    deadline = time.monotonic() + module.params["settle_seconds"]
     try:
         users = Users(module.params)
+        while users.pods and not users.living and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+            users = Users(module.params)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"who uses {module.params['state_path']} can't be told: {error}")
     module.exit_json(changed=False, pods=users.pods, hooks=sorted(users.hooks))
