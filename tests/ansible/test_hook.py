@@ -141,6 +141,7 @@ def test_builds_go_when_nothing_uses_them(stage: Stage) -> None:
         (stage.hooks / name).mkdir(parents=True)
     build = stage.make_bundle("0.1.0")
     stage.host.give("11111111-2222-3333-4444-555555555555", OLDER)
+    stage.host.keep("11111111-2222-3333-4444-555555555555")
     assert stage.run("main", "remove_unused").returncode == 0
     assert len(stage.builds()) == 5, "nobody knows what the agent gives"
     stage.agent.write_text("hook: {version: 0.0.8-00000000}\n")

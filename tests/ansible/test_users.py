@@ -103,7 +103,13 @@ def test_a_pod_of_another_device_plugin_is_none_of_ours(host: GpuHost) -> None:
 def test_a_container_between_two_starts_keeps_its_build(host: GpuHost) -> None:
     # The kubelet gives it the mounts of its first start; no process has them just now.
     host.give(UID, OLDER)
-    assert users(host) == ([], [OLDER])
+    host.keep(UID, "research", "job-1")
+    assert users(host) == (["research/job-1"], [OLDER])
+
+
+def test_a_pod_that_is_gone_keeps_no_build(host: GpuHost) -> None:
+    host.give(UID, OLDER)
+    assert users(host) == ([], [])
 
 
 @pytest.mark.parametrize("cgroup", [SYSTEMD, CGROUPFS])

@@ -97,9 +97,10 @@ class Users:
         try:
             entries = (document["Data"]["PodDeviceEntries"] or []) if document is not None else []
             for entry in entries:
-                if entry["ResourceName"].startswith(f"{self._domain}/vcuda-"):
-                    if self._is_kept(entry["PodUID"]):
-                        self._found.add(entry["PodUID"])
+                ours = entry["ResourceName"].startswith(f"{self._domain}/vcuda-")
+                # the file keeps pods that are gone until the next Allocate
+                if ours and self._is_kept(entry["PodUID"]):
+                    self._found.add(entry["PodUID"])
                     self._ask_answer(base64.b64decode(entry["AllocResp"] or ""))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: not a kubelet's checkpoint ({error!r})") from error
