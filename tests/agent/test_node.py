@@ -193,7 +193,7 @@ def test_the_program_checks_its_configuration_and_tells_its_version(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "agent.yml"
-    file.write_text("")
+    file.write_text("hook: {version: 0.1.0-01234567}\n")
     assert main(["--config", str(file), "--check-config"]) == 0
     file.write_text("http: {port: 99999}\nnode: x\n")
     assert main(["--config", str(file), "--check-config"]) == 2

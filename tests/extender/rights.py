@@ -67,7 +67,7 @@ def _confined(request: Request) -> bool:
     if request.path.endswith("/binding"):
         return not metadata.keys() & {"labels", "finalizers", "ownerReferences"}
     known = {"uid", "resourceVersion", "annotations"}
-    return request.body.keys() == {"metadata"} and metadata.keys() <= known
+    return bool(request.body.keys() == {"metadata"} and metadata.keys() <= known)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ class Clock:
 @given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from("abc")), max_size=60))
 def test_the_same_words_are_said_once_in_ten_seconds(asked: list[tuple[float, str]]) -> None:
     clock = Clock()
-    seldom, said = Seldom(clock=clock), {}
+    seldom = Seldom(clock=clock)
+    said: dict[str, float] = {}
     for pause, words in asked:
         clock.now += pause
         expected = clock.now - said.get(words, -SECONDS) >= SECONDS

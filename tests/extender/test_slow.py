@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -37,7 +37,7 @@ REFUSED_AT_ONCE = (
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    settings = {
+    settings: dict[str, Any] = {
         "threads": THREADS,
         "request_seconds": REQUEST_SECONDS,
         "request_limit_bytes": LIMIT,

@@ -1,4 +1,5 @@
-/* A program that is linked with the driver: linked MIB [hold]; takes MIB, and prints as client.c does. */
+/* A program that is linked with the driver: linked MIB [hold]; takes MIB, and prints as client.c
+ * does. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
