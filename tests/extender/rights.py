@@ -65,9 +65,9 @@ def _confined(request: Request) -> bool:
     if not all(key.startswith(_PREFIXES) for key in written):
         return False
     if request.path.endswith("/binding"):
-        return not metadata.keys() & {"labels", "finalizers", "ownerReferences"}
+        return set(metadata).isdisjoint({"labels", "finalizers", "ownerReferences"})
     known = {"uid", "resourceVersion", "annotations"}
-    return bool(request.body.keys() == {"metadata"} and metadata.keys() <= known)
+    return set(request.body) == {"metadata"} and set(metadata) <= known
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

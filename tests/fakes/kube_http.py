@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import copy
 import dataclasses
 import http.server
 import json
@@ -180,12 +179,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return 201, store.create(_created_key(key, body), body)
             case "PATCH", "" | "status":
                 kind = request.headers.get("content-type", "")
-
-                def change(old: KubeObject) -> KubeObject:
-                    new = kube_rules.patched(copy.deepcopy(old), body, kind)
-                    return kube_rules.kept_apart(old, new, sub) if key[0] == "pods" else new
-
-                return 200, store.update(key, change)
+                return 200, store.update(
+                    key, lambda old: kube_rules.written(key[0], sub, old, body, kind)
+                )
             case "PUT", "" | "status":
                 return 200, store.update(key, lambda old: _replaced(old, body))
             case "DELETE", "":

@@ -88,8 +88,20 @@ def patched(value: KubeObject, patch: KubeObject, content_type: str) -> KubeObje
     return result
 
 
-def kept_apart(old: KubeObject, new: KubeObject, part: str) -> KubeObject:
-    """Undo what a write to this part of a pod (`status`, or empty for the rest) doesn't change.
+def written(
+    resource: str, part: str, old: KubeObject, patch: KubeObject, content_type: str
+) -> KubeObject:
+    """Patch a part of an object (`status`, or empty for the rest); of a pod nothing else changes.
+
+    Raises:
+        StoreError: as `patched`.
+    """
+    new = patched(old, patch, content_type)
+    return _kept_apart(old, new, part) if resource == "pods" else new
+
+
+def _kept_apart(old: KubeObject, new: KubeObject, part: str) -> KubeObject:
+    """Undo what a write to this part of a pod doesn't change.
 
     As the pod registry's strategies do: the status carries no spec and no owners, the rest no
     status. Labels, annotations and finalizers can be written both ways.

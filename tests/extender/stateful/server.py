@@ -134,12 +134,10 @@ class Server:
         if call.method == "GET":
             return 200, self._list(call, namespace)
         if call.method == "PATCH":
-
-            def change(old: KubeObject) -> KubeObject:
-                new = kube_rules.patched(old, call.body, call.kind)
-                return kube_rules.kept_apart(old, new, call.sub)
-
-            return 200, self.store.update(key, change)
+            return 200, self.store.update(
+                key,
+                lambda old: kube_rules.written(call.resource, call.sub, old, call.body, call.kind),
+            )
         assert (call.method, call.sub) == ("POST", "binding"), call
         self.store.update(key, lambda value: kube_rules.bound(value, call.body))
         return 201, {"kind": "Status", "status": "Success"}
