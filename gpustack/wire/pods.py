@@ -25,6 +25,7 @@ from gpustack.wire.user_keys import LONGEST_BYTES, names_of, parse_user_keys
 _MIRROR: Final = "kubernetes.io/config.mirror"  # the API's image of a static pod
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
+_NONE: Final = (0, "0")
 MOST_CONTAINERS: Final = 64  # of a GPU pod; as the admission policy gpustack-requests
 
 
@@ -90,40 +91,32 @@ def asking(keys: Keys, pod: Mapping[str, Any]) -> dict[str, Any]:
     """
     spec, annotations = pod.get("spec") or {}, annotations_of(pod)
     _refuse_many(keys, spec)
-    if not any(_asks(keys, container) for _, _, _, container in _containers(spec)):
-        return {}
-    return {
-        "metadata": {
-            "annotations": {
-                key: annotations[key][: LONGEST_BYTES + 1]
-                for key in names_of(keys)
-                if key in annotations
-            }
-        },
-        "spec": {
-            name: [_asking(keys, container) for container in spec[name]]
-            for name in _CONTAINER_LISTS
-            if spec.get(name)
-        },
+    containers = {
+        name: [_asking(keys, container) for container in spec[name]]
+        for name in _CONTAINER_LISTS
+        if spec.get(name)
     }
+    if not any(any(each) for each in containers.values()):
+        return {}
+    written = {
+        key: annotations[key][: LONGEST_BYTES + 1] for key in names_of(keys) if key in annotations
+    }
+    return {"metadata": {"annotations": written}, "spec": containers}
 
 
 def _asking(keys: Keys, container: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not _asks(keys, container):
+    """Return the part of a container that is read; empty where it asks for nothing."""
+    limits = (container.get("resources") or {}).get("limits")
+    if not limits:
         return {}
-    limits = container["resources"]["limits"]
-    kept = {name: limits[name] for name in (keys.vcuda_core, keys.vcuda_memory) if name in limits}
+    cores, memory = limits.get(keys.vcuda_core, 0), limits.get(keys.vcuda_memory, 0)
+    if cores in _NONE and memory in _NONE:
+        return {}
     return {
         "name": container.get("name", ""),
         "restartPolicy": container.get("restartPolicy"),
-        "resources": {"limits": kept},
+        "resources": {"limits": {keys.vcuda_core: cores, keys.vcuda_memory: memory}},
     }
-
-
-def _asks(keys: Keys, container: Mapping[str, Any]) -> bool:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    amounts = limits.get(keys.vcuda_core, 0), limits.get(keys.vcuda_memory, 0)
-    return any(amount not in (0, "0") for amount in amounts)
 
 
 def _refuse_many(keys: Keys, spec: Mapping[str, Any]) -> None:
@@ -131,7 +124,7 @@ def _refuse_many(keys: Keys, spec: Mapping[str, Any]) -> None:
     count = sum(len(spec.get(name) or ()) for name in _CONTAINER_LISTS)
     if count <= MOST_CONTAINERS:
         return
-    if any(_asks(keys, container) for _, _, _, container in _containers(spec)):
+    if any(_asking(keys, container) for _, _, _, container in _containers(spec)):
         raise BadRequest(
             "spec.containers",
             f"{count} containers with spec.initContainers; a pod that asks for a GPU may have "

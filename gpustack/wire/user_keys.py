@@ -4,6 +4,7 @@ Whoever may edit a pod may change them at any time, so every value is bounded be
 and what a pod holds never depends on them.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -52,6 +53,7 @@ class UserKeys:
         )
 
 
+@functools.cache
 def names_of(keys: Keys) -> tuple[str, ...]:
     """Return the user keys of a domain."""
     return (keys.gpu_placement, keys.gpu_model, keys.gpu_uuid, keys.gpu_topology, keys.core_limit)
