@@ -81,7 +81,8 @@ def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
     """The only thread has one request of it; somebody else's comes before its second."""
     with FakeKubeApi() as api:
         api.create("nodes", node("gpu1"))
-        with process(api, tmp_path, threads=1) as served:
+        # whoever is held gives up after the test, not within it
+        with process(api, tmp_path, threads=1, decision_seconds=60) as served:
             eventually(lambda: served.call("GET", "/readyz").status == 200)
             held = [api.faults.hold("PATCH", f"/pods/{name}$") for name in ("a", "b")]
             with served.connect() as ahead, served.connect() as patient:
