@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def served(tmp_path: Path) -> Iterator[Process]:
             assert "Traceback" not in running.said
 
 
-def secured(folder: Path) -> tuple[dict[str, object], ssl.SSLContext]:
+def secured(folder: Path) -> tuple[dict[str, Any], ssl.SSLContext]:
     """Return the extender's settings and the scheduler's context."""
     authority = certificates.authority("authority")
     root = authority.pair.store(folder, "authority")
