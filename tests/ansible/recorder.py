@@ -17,7 +17,7 @@ import yaml
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
-CHECKS = ("preflight", "everyone")
+CHECKS = ("preflight", "cluster", "everyone")
 # A host's variables: `fails` and `vanishes` list the roles (or ROLE/TASKS) that do so on it.
 RECORD: list[dict[str, Any]] = [
     {

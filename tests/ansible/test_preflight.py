@@ -205,7 +205,7 @@ def test_a_domain_that_all_roles_were_told_is_accepted(tmp_path: pathlib.Path) -
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(("version", "served"), [("v1.29.9", 0), ("v1.30.0-rc.1+k3s1", 2)])
+@pytest.mark.parametrize(("version", "served"), [("v1.29.9", 0), ("v1.30.0-rc.1+k3s1", 5)])
 def test_the_extender_gets_the_current_contexts_server_and_old_api_servers_no_policy(
     tmp_path: pathlib.Path, version: str, served: int
 ) -> None:
