@@ -8,17 +8,16 @@ from typing import Any, Final
 
 import msgspec
 
+from extender.state.demands import read_demands
 from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys
-from gpustack.wire.eligibility import parse_demands
 from gpustack.wire.user_keys import parse_user_keys
 
 _DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_OF_DEMANDS: Final = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
@@ -49,7 +48,7 @@ class PodState:
         decision_keys: the annotation keys of cards on it, readable or not.
         unschedulable: what the scheduler last said about it, empty when nothing.
         unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
-        demands: what it says about nodes, where it asks for a GPU.
+        demands: what it says about nodes, where it asks for a GPU and says it in bounds.
         followed: an earlier version of it was known here, so what is new in this one came since.
         refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
             minus infinity where it was there at first sight, or there is none.
@@ -132,7 +131,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         decision_keys=_decision_keys(keys, pod) if asked.limits is not None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
-        demands=_demands(spec) if ours else NO_DEMANDS,
+        demands=read_demands(spec) if ours else NO_DEMANDS,
     )
 
 
@@ -236,20 +235,6 @@ def _request_bytes(request: PodRequest) -> int:
 @remembered(16 << 20, _request_bytes)
 def _shared(request: PodRequest) -> PodRequest:
     return request
-
-
-def _demands(spec: Mapping[str, Any]) -> Demands:
-    """Return what a pod says about nodes; the scheduler judges what can't be read."""
-    said = {name: spec[name] for name in _OF_DEMANDS if spec.get(name)}
-    return _demands_of(msgspec.json.encode(said)) if said else NO_DEMANDS
-
-
-@remembered(16 << 20, _bytes_of)
-def _demands_of(spec: bytes) -> Demands:
-    try:
-        return parse_demands({"spec": msgspec.json.decode(spec)})
-    except BadRequest:
-        return NO_DEMANDS
 
 
 @remembered(

@@ -1,0 +1,45 @@
+"""What a pod says about nodes, as far as explanations need it.
+
+The scheduler hands us the nodes that suit a pod, so nothing is decided by this. It is read in
+bounds: a tenant's node affinity may be a megabyte, which takes a third of a second to read, each
+time that the pod changes, and minutes to compare with thousands of nodes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gpustack.model.eligibility import NO_DEMANDS, Demands
+from gpustack.model.lru import remembered
+from gpustack.model.request import BadRequest
+from gpustack.wire.eligibility import parse_demands
+
+_FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
+_LONGEST_BYTES: Final = 16 << 10  # as JSON: some 300 terms; most pods have a few hundred bytes
+# What is read takes some three times the bytes that it is read from.
+_READ_PARTS: Final = 4  # with the bytes themselves
+_ENTRY_BYTES: Final = 512
+
+
+def read_demands(spec: Mapping[str, Any]) -> Demands:
+    """Return what a pod says about nodes; the scheduler judges what can't be read, or is too long.
+
+    Beside what is too long the scheduling gates stand still.
+    """
+    said = {name: spec[name] for name in _FIELDS if spec.get(name)}
+    if node_affinity := (spec.get("affinity") or {}).get("nodeAffinity"):
+        said["affinity"] = {"nodeAffinity": node_affinity}
+    for each in (said, {"schedulingGates": said.get("schedulingGates")}):
+        text = msgspec.json.encode(each)
+        if len(text) <= _LONGEST_BYTES:
+            return _demands_of(text) if said else NO_DEMANDS
+    return NO_DEMANDS
+
+
+@remembered(16 << 20, lambda text: _ENTRY_BYTES + _READ_PARTS * len(text))
+def _demands_of(text: bytes) -> Demands:
+    try:
+        return parse_demands({"spec": msgspec.json.decode(text)})
+    except BadRequest:
+        return NO_DEMANDS

@@ -1,0 +1,54 @@
+"""What pods say about nodes: read for explanations alone, so as far as it costs nobody else."""
+
+from typing import Any
+
+from extender.state.pods import PodState, read_pod
+from gpustack.model.eligibility import NO_DEMANDS
+from tests.control_plane.fleet import KEYS
+from tests.extender.bench import pod
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def read(**spec: Any) -> PodState:
+    """Read a pod of one share with these fields."""
+    value = pod("p", 50, 32)
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1"}
+    value["spec"] |= spec
+    return read_pod(KEYS, value)
+
+
+def affinity(terms: int) -> dict[str, Any]:
+    found = [
+        {"matchExpressions": [{"key": f"example.org/{at}", "operator": "Exists"}]}
+        for at in range(terms)
+    ]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}}
+
+
+def test_a_node_affinity_of_100_terms_is_read() -> None:
+    terms = read(affinity=affinity(100)).demands.affinity
+    assert terms is not None
+    assert len(terms) == 100
+
+
+def test_an_endless_node_affinity_is_left_to_the_scheduler() -> None:
+    assert read(affinity=affinity(15_000)).demands == NO_DEMANDS
+
+
+def test_endless_tolerations_are_left_to_the_scheduler() -> None:
+    tolerations = [{"key": f"example.org/{at}", "operator": "Exists"} for at in range(15_000)]
+    assert read(tolerations=tolerations).demands == NO_DEMANDS
+
+
+def test_scheduling_gates_are_read_beside_an_endless_affinity() -> None:
+    state = read(affinity=affinity(15_000), schedulingGates=[{"name": "example.org/wait"}])
+    assert state.gated
+    assert state.demands.gates == ("example.org/wait",)
+    assert state.demands.affinity is None
+
+
+def test_an_affinity_between_pods_leaves_the_other_demands_as_they_are() -> None:
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "x" * 20_000}}}]
+    state = read(affinity={"podAffinity": {REQUIRED: terms}}, nodeSelector={"disk": "ssd"})
+    assert state.demands.selector == (("disk", "ssd"),)
