@@ -114,8 +114,6 @@ class Bind:
             CannotDecide: it isn't bound, and trying again now would change nothing.
         """
         refuse_unplaceable(pod)
-        if pod.problem is not None:
-            raise CannotDecide("BadRequest", f"pod {pod.full_name}: {pod.problem.message}")
         placement: Placement | None = None
         if pod.request is not None:
             pod, placement = self._choose(pod, node, held, deadline)

@@ -55,7 +55,7 @@ class Chooser:
         A pod that has cards reserved on one of them keeps them while they suit it still.
 
         Raises:
-            CannotDecide: the pod is gone, asks for nothing, or may not be placed.
+            CannotDecide: the pod is gone, asks for nothing or badly, or may not be placed.
         """
         choice = self._try(asked, names)
         if choice is None:
@@ -90,7 +90,7 @@ class Chooser:
 
     def _pod(self, asked: PodState) -> PodState:
         pod = self._view.pod(asked.uid)
-        if pod is None or pod.request is None:
+        if pod is None or not pod.ours:
             raise Gone(asked.full_name, asked.uid)
         refuse_unplaceable(pod)
         return pod
@@ -123,7 +123,7 @@ def refuse_unplaceable(pod: PodState) -> None:
     """Refuse a pod that nobody may place now.
 
     Raises:
-        CannotDecide: it has ended, is being deleted, is gated or bound.
+        CannotDecide: it has ended, is being deleted, is gated or bound, or asks badly.
     """
     if pod.finished:
         raise CannotDecide("Finished", f"pod {pod.full_name} has finished")
@@ -133,3 +133,5 @@ def refuse_unplaceable(pod: PodState) -> None:
         raise CannotDecide("Bound", f"pod {pod.full_name} runs on node {pod.node} already")
     if pod.deletion:
         raise CannotDecide("Deleted", f"pod {pod.full_name} is being deleted")
+    if pod.problem is not None:
+        raise CannotDecide("BadRequest", f"pod {pod.full_name}: {pod.problem.message}")

@@ -1,0 +1,39 @@
+"""What a pod is told that changes while cards are chosen for it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.errors import CannotDecide
+from extender.state.answers import Answers
+from extender.verbs.choice import Chooser
+from extender.writes.retry import Retry
+from gpustack.model.device import Node
+from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
+from tests.extender.states import known, view, waiting
+from tests.model.machines import card
+
+
+def test_a_pod_whose_user_key_turns_bad_is_not_said_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = view()
+    answers = Answers(seen)
+    chooser = Chooser(seen, answers, Retry(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
+    seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    share = ContainerRequest(name="main", index=0, cores=50, memory_units=8)
+    asked = waiting("p", PodRequest(containers=(share,)))
+    seen.pod_event("ADDED", asked)
+    problem = BadRequest("metadata.annotations[tencent.com/gpu-model]", "has an empty name")
+    of = answers.of
+
+    def spoilt(*arguments: Any) -> Any:
+        bad = replace(asked, version=asked.version + 1, request=None, shape=None, problem=problem)
+        seen.pod_event("MODIFIED", bad)
+        return of(*arguments)
+
+    monkeypatch.setattr(answers, "of", spoilt)
+    with pytest.raises(CannotDecide, match=r"gpu-model\]: has an empty name") as caught:
+        chooser.choose(asked, ("n0",))
+    assert caught.value.code == "BadRequest"
