@@ -5,6 +5,7 @@ and what a pod holds never depends on them.
 """
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -14,9 +15,13 @@ from gpustack.model.request import ANY, BadRequest, PodRequest, Selector, Strate
 from gpustack.wire.annotations import Keys, annotations_of
 from gpustack.wire.quoting import quoted
 
-# The admission policy gpustack-requests says the same in CEL.
+# The admission policy gpustack-user-keys says the same in CEL.
 MOST_NAMES: Final = 64  # of one key: more cards or models than any node has
 LONGEST_BYTES: Final = 4096  # of one key: 64 names of 63 characters, the longest of Kubernetes
+
+_PLAIN: Final = re.compile(r"[\t-\r -~]*")  # the names that drivers give are ASCII
+_SPACES: Final = " \t\n\v\f\r"
+_NAMING: Final = re.compile(r"[0-9A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +113,16 @@ def _refuse_long(key: str, text: str) -> None:
 
 
 def _selector(key: str, text: str, spelt: Callable[[str], str]) -> Selector:
+    # A look-alike would match no card: what it excludes would be given all the same.
+    if not _PLAIN.fullmatch(text):
+        problem = "has a character beyond ASCII, or a control character; write A100,!P40"
+        raise BadRequest(field(key), f"{quoted(text)} {problem}")
     include: list[str] = []
     exclude: list[str] = []
     for word in text.split(","):
         name = word.strip()
         wanted = spelt(name.removeprefix("!"))
-        if not wanted:
+        if not _NAMING.search(wanted):
             raise BadRequest(field(key), f"{quoted(text)} has an empty name; write A100,!P40")
         (exclude if name.startswith("!") else include).append(wanted)
     return Selector(include=tuple(include), exclude=tuple(exclude))
@@ -121,7 +130,7 @@ def _selector(key: str, text: str, spelt: Callable[[str], str]) -> Selector:
 
 def _topology(key: str, text: str) -> Topology:
     try:
-        return Topology(text.strip())
+        return Topology(text.strip(_SPACES))
     except ValueError:
         allowed = ", ".join(each.value for each in Topology)
         raise BadRequest(field(key), f"{quoted(text)} is not one of {allowed}") from None
@@ -130,10 +139,10 @@ def _topology(key: str, text: str) -> Topology:
 def _strategies(key: str, text: str) -> dict[str, Any]:
     try:
         if "=" not in text:
-            both = Strategy(text.strip())
+            both = Strategy(text.strip(_SPACES))
             return {"node_strategy": both, "card_strategy": both}
         pairs = [part.partition("=") for part in text.split(",")]
-        chosen = {name.strip(): Strategy(value.strip()) for name, _, value in pairs}
+        chosen = {name.strip(_SPACES): Strategy(value.strip(_SPACES)) for name, _, value in pairs}
         if len(chosen) != len(pairs) or not chosen.keys() <= {"node", "card"}:
             raise ValueError(text)
     except ValueError:

@@ -31,6 +31,39 @@ def test_a_bad_user_key_is_refused_by_name_and_in_few_words(key: str, text: str)
 
 
 @pytest.mark.parametrize("key", LISTS)
+@pytest.mark.parametrize("name", ["!-", "\t", "*", "! !"])
+def test_a_name_without_letter_or_digit_is_refused(key: str, name: str) -> None:
+    with pytest.raises(BadRequest, match="empty name"):
+        parse_request(KEYS, pod(container("50", "32"), annotations={key: f"A100,{name}"}))
+
+
+@pytest.mark.parametrize("key", LISTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("!\u0420\u0034\u0030", id="Cyrillic"),
+        pytest.param("\u200b!A100", id="zero-width"),
+        pytest.param("\ufeffA100", id="byte order mark"),
+        pytest.param("!A100\u00a0", id="no-break space"),
+        pytest.param("\u00e9", id="accent"),
+        pytest.param("A100\0", id="NUL"),
+        pytest.param("\x1cA100", id="separator"),
+    ],
+)
+def test_a_name_that_only_looks_like_a_card_is_refused(key: str, name: str) -> None:
+    with pytest.raises(BadRequest, match="ASCII"):
+        parse_request(KEYS, pod(container("50", "32"), annotations={key: f"A100,{name}"}))
+
+
+@pytest.mark.parametrize("key", LISTS)
+def test_names_may_stand_on_lines_of_their_own(key: str) -> None:
+    request = parse_request(KEYS, pod(container("50", "32"), annotations={key: "a,\n !b\n"}))
+    assert request is not None
+    chosen = request.models if key == KEYS.gpu_model else request.uuids
+    assert chosen == Selector(include=("a",), exclude=("b",))
+
+
+@pytest.mark.parametrize("key", LISTS)
 def test_a_user_key_takes_64_names_and_4096_bytes(key: str) -> None:
     names = [f"{index:03d}".ljust(63, "x") for index in range(64)]
     request = parse_request(KEYS, pod(container("50", "32"), annotations={key: ",".join(names)}))
@@ -75,3 +108,13 @@ def test_a_burst_ceiling_that_is_no_percentage_is_refused(text: str) -> None:
     for read in (core_limit, parse_request):
         with pytest.raises(BadRequest, match=r"vcuda-core-limit.*write 1 to 100"):
             read(KEYS, written)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\x1c", "\u200b"])
+@pytest.mark.parametrize("text", ["nvlink", "spread", "node=spread,card=binpack"])
+def test_only_ascii_spaces_stand_around_a_word(text: str, space: str) -> None:
+    key = KEYS.gpu_topology if text == "nvlink" else KEYS.gpu_placement
+    for around in (f"{space}{text}", f"{text}{space}"):
+        found = parse_user_keys(KEYS, pod(annotations={key: around}))
+        assert [each.field for each in found.problems] == [f"metadata.annotations[{key}]"]
+    assert parse_user_keys(KEYS, pod(annotations={key: f"\t{text} \n"})).problems == ()
