@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.admission.site import PODS, Site, bind, notes, pod, refusal
+from tests.admission.site import PLAIN, PODS, Site, bind, notes, pod, refusal
 from tests.control_plane.fleet import KEYS
 
 pytestmark = pytest.mark.bench
@@ -52,6 +52,15 @@ def test_the_extender_binds_with_its_own_annotations_only(site: Site) -> None:
     assert "metadata.labels" in bind(site.extender, path, labels={"a": "b"})
     assert bind(site.extender, path, annotations=mine) == ""
     assert site.admin.get(path)["spec"]["nodeName"] == "gpu1"
+
+
+@pytest.mark.parametrize("count", [600, 1100])
+def test_the_extender_writes_on_a_pod_of_many_annotations_what_is_its_own(
+    site: Site, count: int
+) -> None:
+    path = site.create(pod(PLAIN, annotations={f"example.org/{at}": "" for at in range(count)}))
+    foreign = notes(**{"example.org/0": "changed"})
+    assert "metadata.annotations" in site.patched(f"{path}/status", foreign, site.extender)
 
 
 def test_others_still_write_no_decision(site: Site) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.admission.site import COSTLY, MIRROR, PLAIN, Json, Site, notes, pod
+from tests.admission.site import COSTLY, MIRROR, PLAIN, Json, Site, bind, notes, pod
 from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import container
@@ -37,9 +37,29 @@ def test_a_decided_pod_is_not_buried_under_annotations(site: Site) -> None:
     assert site.patched(f"{path}/status", notes(**{KEYS.gpu_retry: "1"}), site.extender) == ""
     buried = notes(**{f"example.org/{at}": "" for at in range(600)})
     assert "there are 601" in site.patched(path, buried)
-    assert "there are 601" in site.patched(f"{path}/status", buried, site.extender)
+    assert "annotations[example.org/" in site.patched(f"{path}/status", buried, site.extender)
     buried["metadata"]["annotations"][KEYS.gpu_retry] = None
-    assert "there are 600" in site.patched(path, buried)
+    assert f"annotations[{KEYS.gpu_retry}]" in site.patched(path, buried)
+
+
+def test_a_gpu_pod_of_512_annotations_is_decided_and_confirmed(site: Site) -> None:
+    path = site.pod(**{f"example.org/{at}": "" for at in range(512)})
+    assert site.patched(f"{path}/status", notes(**{KEYS.gpu_retry: "1"}), site.extender) == ""
+    decided = {KEYS.predicate_time: "1", KEYS.predicate_node: "gpu1", KEYS.idx_prefix + "0": "0"}
+    assert site.patched(f"{path}/status", notes(**decided), site.extender) == ""
+    assert bind(site.extender, path, annotations={**decided, KEYS.gpu_assigned: "false"}) == ""
+    assert site.patched(f"{path}/status", notes(**{KEYS.gpu_assigned: "true"}), site.node) == ""
+    assert "there are 518" in site.patched(path, notes(**{"example.org/one": "more"}))
+    assert site.patched(path, notes(**{"example.org/0": "changed"})) == ""
+    assert site.patched(path, notes(**{"example.org/0": None})) == ""
+    for key in (KEYS.gpu_retry, KEYS.idx_prefix + "0"):
+        assert f"annotations[{key}]" in site.patched(path, notes(**{key: None}))
+
+
+def test_too_many_annotations_are_no_sign_of_another_pod(site: Site) -> None:
+    """422 is one, for the extender and the agent: the UID that they write is another's then."""
+    written = {f"example.org/{at}": "" for at in range(513)}
+    assert "403" in site.denied(pod(annotations=written))
 
 
 @pytest.mark.parametrize("part", ["ephemeralcontainers", "resize"])
