@@ -13,11 +13,19 @@ import msgspec
 from gpustack.wire.disruption import Budget, decode_budget
 
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
+_LONGEST_SELECTOR: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
 
 
 def read_budget(raw: bytes | msgspec.Raw) -> Budget:
-    """Read a PodDisruptionBudget as the API server sends it."""
-    return decode_budget(_ANY.decode(raw))
+    """Read a PodDisruptionBudget as the API server sends it; an endless selector selects nothing.
+
+    Any tenant may make budgets, and all of them are kept.
+    """
+    value = _ANY.decode(raw)
+    spec = value.get("spec") or {}
+    if len(msgspec.json.encode(spec.get("selector"))) > _LONGEST_SELECTOR:
+        value["spec"] = {**spec, "selector": None}
+    return decode_budget(value)
 
 
 class Budgets:

@@ -20,6 +20,7 @@ _DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
+_MOST_LABELS: Final = 16 << 10  # characters of all; an object of the API may have a megabyte
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 
 
@@ -38,7 +39,7 @@ class PodState:
         gated: it has scheduling gates, so nobody may place it.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
-        labels: of pods that ask for a GPU; others' are left out.
+        labels: of pods that ask for a GPU; others' are left out, and endless ones.
         request: what it asks; None when it asks for no GPU, or badly.
         shape: the request without the names of its containers: pods alike ask alike.
         problem: why what it asks can't be.
@@ -245,7 +246,10 @@ def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    return _labels_of(tuple(sorted(labels.items()))) if labels else _NO_LABELS
+    """Return the labels, none where they are endless: no budget protects such a pod here."""
+    if not labels or sum(len(key) + len(value) for key, value in labels.items()) > _MOST_LABELS:
+        return _NO_LABELS
+    return _labels_of(tuple(sorted(labels.items())))
 
 
 def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:

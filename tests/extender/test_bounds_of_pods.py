@@ -1,9 +1,13 @@
-"""What pods say about nodes: read for explanations alone, so as far as it costs nobody else."""
+"""What pods say beside their limits is kept in bounds: on nodes, and for disruption budgets."""
 
 from typing import Any
 
+import msgspec
+
+from extender.state.budgets import read_budget
 from extender.state.pods import PodState, read_pod
 from gpustack.model.eligibility import NO_DEMANDS
+from gpustack.wire.disruption import Budget
 from tests.control_plane.fleet import KEYS
 from tests.extender.bench import pod
 
@@ -52,3 +56,36 @@ def test_an_affinity_between_pods_leaves_the_other_demands_as_they_are() -> None
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "x" * 20_000}}}]
     state = read(affinity={"podAffinity": {REQUIRED: terms}}, nodeSelector={"disk": "ssd"})
     assert state.demands.selector == (("disk", "ssd"),)
+
+
+def labelled(labels: dict[str, str]) -> PodState:
+    """Read a pod of one share with these labels."""
+    value = pod("p", 50, 32)
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1", "labels": labels}
+    return read_pod(KEYS, value)
+
+
+def test_labels_in_bounds_are_kept() -> None:
+    labels = {f"example.org/{at}": "x" * 63 for at in range(100)}
+    assert labelled(labels).labels == labels
+
+
+def test_endless_labels_are_not_kept() -> None:
+    assert labelled({f"l{at}": "" for at in range(50_000)}).labels == {}
+
+
+def budget(selector: dict[str, Any]) -> Budget:
+    """Read a budget that allows no pod of its selector to end."""
+    metadata = {"name": "b", "namespace": "default"}
+    status = {"disruptionsAllowed": 0}
+    value = {"metadata": metadata, "spec": {"selector": selector}, "status": status}
+    return read_budget(msgspec.json.encode(value))
+
+
+def test_a_budget_of_an_endless_selector_covers_no_pod() -> None:
+    short = budget({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]})
+    assert short.covers(labelled({"b": ""}))
+    keys = [{"key": f"a{at}", "operator": "DoesNotExist"} for at in range(20_000)]
+    endless = budget({"matchExpressions": keys})
+    assert not endless.covers(labelled({"b": ""}))
+    assert endless.selects == ()
