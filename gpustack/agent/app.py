@@ -1,5 +1,6 @@
 """The composition root: what the agent is made of, and the order in which it starts and ends."""
 
+import functools
 import logging
 import pathlib
 
@@ -42,6 +43,7 @@ from gpustack.agent.web.pages import pages
 from gpustack.agent.web.server import WebServer
 from gpustack.agent.web.usage import UsageReader
 from gpustack.wire.annotations import Keys
+from gpustack.wire.objects import decode_host_pod
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +97,10 @@ class Agent:
     def _build_views(self) -> None:
         settings, keys = self._settings, self.keys
         self.pods = PodView(
-            client=self.client, node_name=settings.node_name, on_pod=self._pod_changed
+            client=self.client,
+            node_name=settings.node_name,
+            decode=functools.partial(decode_host_pod, keys),
+            on_pod=self._pod_changed,
         )
         self.writes = PodWrites(client=self.client)
         self.confirmation = Confirmation(keys=keys, writes=self.writes)

@@ -5,12 +5,15 @@ What comes out are plain dicts in the API's own form, so one set of functions (`
 out is never built: of a node's 13 kB (image names, managed fields) some hundred bytes stay.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.keys import Keys
+from gpustack.wire.user_keys import names_of
 
 
 class BadObject(GpustackError, ValueError):
@@ -96,7 +99,54 @@ class _Node(TypedDict, total=False):
     status: _NodeStatus | None
 
 
+class _HostMetadata(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+    creationTimestamp: str | None
+    deletionTimestamp: str | None
+    annotations: dict[str, str] | None
+
+
+class _Mount(TypedDict, total=False):
+    mountPath: str
+
+
+class _Device(TypedDict, total=False):
+    devicePath: str
+
+
+class _HostContainer(_Container, total=False):
+    volumeMounts: list[_Mount] | None
+    volumeDevices: list[_Device] | None
+
+
+class _HostPodSpec(TypedDict, total=False):
+    containers: list[_HostContainer]
+    initContainers: list[_HostContainer]
+    nodeName: str | None
+
+
+class _ContainerStatus(TypedDict, total=False):
+    name: str
+    state: dict[str, Any] | None
+
+
+class _HostPodStatus(TypedDict, total=False):
+    phase: str | None
+    containerStatuses: list[_ContainerStatus] | None
+    initContainerStatuses: list[_ContainerStatus] | None
+
+
+class _HostPod(TypedDict, total=False):
+    metadata: _HostMetadata
+    spec: _HostPodSpec
+    status: _HostPodStatus | None
+
+
 _POD: Final = msgspec.json.Decoder(_Pod)
+_HOST_POD: Final = msgspec.json.Decoder(_HostPod)
 _NODE: Final = msgspec.json.Decoder(_Node)
 
 
@@ -107,6 +157,43 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
         BadObject: not JSON, or a field of another type than the API's.
     """
     return _decode(_POD, raw)
+
+
+def decode_host_pod(keys: Keys, raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
+    """Return what the agent reads of a pod on its node; errors as in ``decode_pod``.
+
+    Any tenant may bring a pod of a megabyte to a node, and a hundred of them: as Python's objects
+    each would take seven times as much.
+    """
+    pod = _decode(_HOST_POD, raw)
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    if found := metadata.get("annotations"):
+        metadata["annotations"] = {
+            key: value for key, value in found.items() if _is_read(keys, key)
+        }
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        _keep_what_is_asked(keys, container)
+    return pod
+
+
+def _keep_what_is_asked(keys: Keys, container: dict[str, Any]) -> None:
+    limits = (container.get("resources") or {}).pop("limits", None) or {}
+    names = keys.vcuda_core, keys.vcuda_memory
+    if asked := {name: limits[name] for name in names if name in limits}:
+        container["resources"]["limits"] = asked
+    else:  # nothing of ours is mounted there
+        container.pop("volumeMounts", None)
+        container.pop("volumeDevices", None)
+
+
+def _is_read(keys: Keys, key: str) -> bool:
+    return key in _annotations_read(keys) or key.startswith((keys.idx_prefix, keys.uuid_prefix))
+
+
+@functools.lru_cache(maxsize=8)
+def _annotations_read(keys: Keys) -> frozenset[str]:
+    decision = keys.predicate_time, keys.predicate_node, keys.gpu_assigned
+    return frozenset((*decision, *names_of(keys)))
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from gpustack.wire.annotations import annotations_of
 from gpustack.wire.pods import finished
-from tests.agent.host import CORE, Host, Pod, card_of
+from tests.agent.host import CORE, KEYS, Host, Pod, card_of
 from tests.fakes.kubelet import AdmissionError
 
 
@@ -79,9 +80,9 @@ def test_what_the_watch_shows_late_changes_nothing_back(host: Host) -> None:
     host.end(pod)
     host.kubelet.admit(big)
     asked = len(host.api.asked("GET", "/api/v1/pods$"))
-    host.api.edit("pods", "big", {"metadata": {"labels": {"last": "change"}}})
+    _annotate(host, "big")
     host.api.release_watches()
-    host.wait_until(lambda: "labels" in _seen(host, big)["metadata"])
+    host.wait_until(lambda: _is_annotated(_seen(host, big)))
     assert finished(_seen(host, pod))
     assert len(host.api.asked("GET", "/api/v1/pods$")) == asked
 
@@ -98,8 +99,29 @@ def test_a_server_that_was_restored_from_a_copy_is_followed(host: Host) -> None:
     host.api.drop_connections()
     listed = len(host.api.asked("GET", "/api/v1/pods$"))
     host.wait_until(lambda: len(host.api.asked("GET", "/api/v1/pods$")) >= listed + 3)
-    host.api.edit("pods", "p", {"metadata": {"labels": {"made": "afterwards"}}})
-    host.wait_until(lambda: "labels" in _seen(host, pod)["metadata"])
+    _annotate(host, "p")
+    host.wait_until(lambda: _is_annotated(_seen(host, pod)))
+
+
+def test_of_a_pod_no_more_is_kept_than_is_read(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.api.edit("pods", "p", {"metadata": {"labels": {"any": "label"}, "annotations": {"a": ""}}})
+    _annotate(host, "p")
+    host.wait_until(lambda: _is_annotated(_seen(host, pod)))
+    followed = _seen(host, pod)
+    host.agent.pods.refresh(5.0)
+    for seen in (followed, _seen(host, pod)):
+        assert "labels" not in seen["metadata"]
+        assert "a" not in annotations_of(seen)
+
+
+def _annotate(host: Host, name: str) -> None:
+    host.api.edit("pods", name, {"metadata": {"annotations": {KEYS.core_limit: "60"}}})
+
+
+def _is_annotated(pod: Pod) -> bool:
+    return KEYS.core_limit in annotations_of(pod)
 
 
 def _seen(host: Host, pod: Pod) -> Pod:

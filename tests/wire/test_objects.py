@@ -2,6 +2,7 @@
 
 import json
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -119,6 +120,51 @@ def test_what_nobody_reads_is_not_decoded() -> None:
         "metadata": {"name": "n1"},
         "status": {},
     }
+
+
+@given(dice)
+def test_a_pod_of_a_host_says_the_same(rolled: random.Random) -> None:
+    whole = written(rolled)
+    raw = json.dumps(noisy(rolled, whole)).encode()
+    assert asked(objects.decode_host_pod(KEYS, raw)) == asked(whole)
+
+
+def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
+    mounts = [{"mountPath": "/data", "name": "data"}]
+    share = {**container("50", "32"), "volumeMounts": mounts}
+    plain = {"name": "plain", "volumeMounts": mounts, "resources": {"limits": {"cpu": "1"}}}
+    raw = json.dumps({"metadata": {}, "spec": {"containers": [share, plain]}}).encode()
+    first, second = objects.decode_host_pod(KEYS, raw)["spec"]["containers"]
+    assert first["volumeMounts"] == [{"mountPath": "/data"}]
+    assert second == {"name": "plain", "resources": {}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"metadata": {"labels": {f"l{at}": "" for at in range(50_000)}}},
+        {"metadata": {"annotations": {f"a{at}": "" for at in range(40_000)}}},
+        {"spec": {"containers": [{"env": [{"name": f"E{at}"} for at in range(30_000)]}]}},
+        {"spec": {"tolerations": [{"key": f"t{at}"} for at in range(30_000)]}},
+        {
+            "spec": {
+                "containers": [{"volumeMounts": [{"mountPath": f"/{at}"} for at in range(30_000)]}]
+            }
+        },
+    ],
+    ids=["labels", "annotations", "environment", "tolerations", "mounts"],
+)
+def test_a_large_pod_costs_a_host_little(value: dict[str, Any]) -> None:
+    raw = json.dumps({"metadata": {"name": "p"}, **value}).encode()
+    objects.decode_host_pod(KEYS, b'{"metadata": {}}')
+    tracemalloc.start()
+    try:
+        pod = objects.decode_host_pod(KEYS, raw)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert pod
+    assert kept < 100_000  # decoded as a whole it takes some megabytes
 
 
 @pytest.mark.parametrize(

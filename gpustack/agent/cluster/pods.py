@@ -1,7 +1,8 @@
 """The pods of this node, as the API server's watch shows them.
 
-Pods are the API's own JSON. A pod that was just bound may reach the kubelet before it reaches us:
-whoever misses one waits for a change, with a bound, and then asks the API server once (`refresh`).
+Pods are in the API's own form, with what is read of them and nothing else. A pod that was just
+bound may reach the kubelet before it reaches us: whoever misses one waits for a change, with a
+bound, and then asks the API server once (`refresh`).
 """
 
 import logging
@@ -9,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from gpustack.adapters.kube import KubeClient, KubeError, Watcher, as_json
 
@@ -33,12 +36,18 @@ def name_of(pod: Pod) -> tuple[str, str]:
     return str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])
 
 
+def _left(deadline: float) -> float:
+    """Return the seconds until a deadline (monotonic); a little where it is over."""
+    return max(_LOOK_SECONDS, deadline - time.monotonic())
+
+
 class PodView:
     """This node's pods by UID, kept by a watch.
 
     Args:
         client: the API server.
         node_name: whose pods.
+        decode: makes of a pod's bytes what is kept of it.
         on_pod: called on the watch's thread with every pod that was added or changed.
         late_seconds: how long the watch may be lost before that is a problem.
     """
@@ -48,12 +57,14 @@ class PodView:
         *,
         client: KubeClient,
         node_name: str,
+        decode: Callable[[msgspec.Raw], Pod] = as_json,
         on_pod: Callable[[Pod], None] = lambda _: None,
         late_seconds: float = _LATE_SECONDS,
     ) -> None:
         self._late_seconds = late_seconds
         self._client = client
         self._selector = f"spec.nodeName={node_name}"
+        self._decode = decode
         self._on_pod = on_pod
         self._changed = threading.Condition()  # guards what follows
         self._pods: dict[str, Pod] = {}
@@ -63,7 +74,7 @@ class PodView:
             client,
             "/api/v1/pods",
             field_selector=self._selector,
-            decode=as_json,
+            decode=decode,
             on_sync=self._replace,
             on_event=self._event,
         )
@@ -144,11 +155,15 @@ class PodView:
             KubeUnavailable: no answer in time.
         """
         params = {"fieldSelector": self._selector}  # without a resourceVersion it is consistent
-        answer = self._client.get("/api/v1/pods", params, timeout_seconds=timeout_seconds)
-        version = int(answer["metadata"]["resourceVersion"])
+        deadline = time.monotonic() + timeout_seconds
+        pods: list[Pod] = []
+        version = 0
+        for page in self._client.pages("/api/v1/pods", params, timeout=lambda: _left(deadline)):
+            pods += map(self._decode, page.items)
+            version = int(page.version)
         with self._changed:
             if version >= self._seen:
-                self._pods = {uid_of(pod): pod for pod in answer.get("items") or ()}
+                self._pods = {uid_of(pod): pod for pod in pods}
                 self._seen = version
             self._version += 1
             self._changed.notify_all()
