@@ -51,12 +51,23 @@ class Caller:
         self.fresh_at = float("-inf")  # last acknowledged decision, or consistent list
         # What it must know of: all that was true when it began to decide after a pause.
         self.obliged = 0
+        self._paused_at = float("nan")  # since when it had been idle when that was
         self.busy: set[str] = set()  # pods (UID) that it is just asked about
         self.deliver = 0
         self.bookmarks = False
         self.known: Known | None = None  # when the decision was made that this request is writing
         self.locked: Callable[[], bool] = lambda: False
         self._watched: dict[str, int] = {}  # how far each watch has come
+
+    def begin(self, server: Server, idle_seconds: float) -> None:
+        """Oblige it to know all there is, where it is asked after a pause.
+
+        Who is asked while an earlier request still looks after the same pause decides with it, on
+        what that one sees: another instance that decides meanwhile decides at the same time.
+        """
+        idle = server.clock.seconds - self.fresh_at > idle_seconds
+        if idle and not (self.busy and self._paused_at == self.fresh_at):
+            self.obliged, self._paused_at = server.store.version, self.fresh_at
 
     def die(self) -> None:
         """Nothing more comes from it.

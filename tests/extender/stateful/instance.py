@@ -163,8 +163,7 @@ class Instance:
         if self.service.unready:  # silence: the watches are opened again, and show nothing new
             for which in self.watchers:
                 self.deliver(which, 0, bookmark=False)
-        if self.server.clock.seconds - self.caller.fresh_at > _IDLE_SECONDS:
-            self.caller.obliged = self.server.store.version
+        self.caller.begin(self.server, _IDLE_SECONDS)
         uid = pods.uid(pod)
         self.caller.busy.add(uid)
         outer, self.caller.known = self.caller.known, None
