@@ -22,7 +22,7 @@ from gpustack.model.holding import Placement, apply
 from gpustack.model.likeness import moved
 from gpustack.model.placement import place
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota import Placer, Usage, amounts, check, within
+from gpustack.model.quota import Placer, Usage, amounts, forbids, within
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
@@ -252,8 +252,8 @@ class Answers:
             # What the quota looks at: the many nodes of a cluster differ in little of it.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                no = check(quota, usage, pod.namespace, base, answer.like, without=(pod.uid,))
-                verdicts[looked_at] = None if no is None else no.reason
+                asked = quota, usage, pod.namespace, base, answer.like
+                verdicts[looked_at] = forbids(*asked, without=(pod.uid,))
             reason = verdicts[looked_at]
             if reason is not None:
                 found[at] = self._mend(pod, base, reason, mended)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from gpustack.model import quota_words
 from gpustack.model.avoiding import avoiding
 from gpustack.model.device import Node, label_safe_model, model_matches
 from gpustack.model.explanation import Reason, Refusal
@@ -21,6 +22,7 @@ from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement
 from gpustack.model.placement import place
 from gpustack.model.policies import Policy
+from gpustack.model.quota_words import cards_text
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.usage import Usage, amounts, matching
@@ -34,12 +36,11 @@ __all__ = [
     "amounts",
     "cards_text",
     "check",
+    "forbids",
     "others",
     "raised",
     "within",
 ]
-
-_LARGEST_NAMED: Final = 3  # a refusal names so many of the pods that use the quota
 
 # On a node with several models only so many sets of cards to avoid are tried, which takes some
 # milliseconds, and the refusal stands where none of them helps. All sets of four models are 14.
@@ -82,12 +83,6 @@ class Quota:
 NO_QUOTA: Final = Quota()
 
 
-def cards_text(hundredths: int) -> str:
-    """Return hundredths as people write cards: `4`, `2.5`, `0.25`."""
-    whole, part = divmod(hundredths, CORES_PER_CARD)
-    return f"{whole}.{part:02d}".rstrip("0") if part else str(whole)
-
-
 def check(
     quota: Quota,
     usage: Usage,
@@ -102,22 +97,50 @@ def check(
     `without` names pods (UIDs) that don't count: the pod itself, where it is counted already, or
     pods that are about to end.
     """
+    found = _problem(quota, usage, namespace, node, placement, without=without)
+    return None if found is None else found[1]()
+
+
+def forbids(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    node: Node,
+    placement: Placement,
+    *,
+    without: Collection[str] = (),
+) -> Reason | None:
+    """Return the reason of `check` alone, which costs no look at the namespace's pods."""
+    found = _problem(quota, usage, namespace, node, placement, without=without)
+    return None if found is None else found[0]
+
+
+def _problem(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    node: Node,
+    placement: Placement,
+    *,
+    without: Collection[str],
+) -> tuple[Reason, Callable[[], Refusal]] | None:
     limit = quota.of(namespace)
     if limit is None:
         return None
     if limit.pools and node.pool not in limit.pools:
-        return _wrong_pool(namespace, limit, node)
+        return Reason.POOL_FORBIDDEN, partial(quota_words.pool, namespace, limit.pools, node)
     asked = amounts(node, placement)
     for model in sorted(asked):
         if not any(model_matches(name, model) for name in limit.cards):
-            return _wrong_model(namespace, limit, node, model)
+            words = partial(quota_words.model, namespace, limit.cards, node, model)
+            return Reason.MODEL_FORBIDDEN, words
     for name in sorted(limit.cards):
         more = matching(asked, name)
         used = usage.used(namespace, name, without=without)
         if more and used + more > limit.cards[name]:
-            holders = usage.holders(namespace, name, without=without)
             amount = used, limit.cards[name], more
-            return _too_much(namespace, name, amount, holders)
+            words = partial(quota_words.amount, usage, namespace, name, amount, without)
+            return Reason.QUOTA_EXCEEDED, words
     return None
 
 
@@ -270,35 +293,3 @@ def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Pl
         pools = (*pools, node.pool)
     allowed = NamespaceQuota(cards=cards, pools=pools)
     return Quota(namespaces={**quota.namespaces, namespace: allowed})
-
-
-def _wrong_pool(namespace: str, limit: NamespaceQuota, node: Node) -> Refusal:
-    where = f"pool {node.pool!r}" if node.pool else "no pool"
-    return Refusal(
-        reason=Reason.POOL_FORBIDDEN,
-        detail=f"node {node.name} is in {where}; the quota of namespace {namespace!r} allows "
-        f"pool {', '.join(limit.pools)}",
-    )
-
-
-def _wrong_model(namespace: str, limit: NamespaceQuota, node: Node, model: str) -> Refusal:
-    named = f"the models {', '.join(sorted(limit.cards))}" if limit.cards else "no model"
-    what = f"model {model}" if model else "cards whose model nobody names"
-    return Refusal(
-        reason=Reason.MODEL_FORBIDDEN,
-        detail=f"node {node.name} has {what}; the quota of namespace {namespace!r} names {named}",
-    )
-
-
-def _too_much(
-    namespace: str, name: str, amount: tuple[int, int, int], held: Sequence[tuple[str, str, int]]
-) -> Refusal:
-    used, limit, more = amount
-    named = ", ".join(f"{pod} {cards_text(part)}" for _, pod, part in held[:_LARGEST_NAMED])
-    rest = len(held) - _LARGEST_NAMED
-    by = f" ({named}{f', and {rest} more' if rest > 0 else ''})" if named else ""
-    return Refusal(
-        reason=Reason.QUOTA_EXCEEDED,
-        detail=f"namespace {namespace!r} holds {cards_text(used)} of its {cards_text(limit)} "
-        f"{name} cards{by}; the pod needs {cards_text(more)} more",
-    )

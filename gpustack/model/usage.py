@@ -7,7 +7,7 @@ it holds beyond the pod's containers.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gpustack.model.device import Node, label_safe_model, model_matches
@@ -22,13 +22,17 @@ class _Held:
     amounts: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Namespace:
-    """One namespace's pods by UID, their sum, and who is largest, by model name, when asked for."""
+    """One namespace's pods by UID, their sum, and who is largest, by model name, when asked for.
 
-    totals: Counter[str]
-    pods: dict[str, _Held]
-    largest: dict[str, list[tuple[str, str, int]]]
+    Once it is ``shared``, who wants to change it changes a copy.
+    """
+
+    totals: Counter[str] = field(default_factory=Counter)
+    pods: dict[str, _Held] = field(default_factory=dict)
+    largest: dict[str, list[tuple[str, str, int]]] = field(default_factory=dict)
+    shared: bool = False
 
 
 class Usage:
@@ -42,36 +46,48 @@ class Usage:
     def __init__(self) -> None:
         self._namespaces: dict[str, _Namespace] = {}
         self._where: dict[str, str] = {}
+        self._only = ""  # the namespace of a part (`of`), whose pods stand in no ``_where``
 
     def put(self, uid: str, namespace: str, name: str, node: Node, placement: Placement) -> None:
         """Count what a pod holds on its node, in place of what it held before."""
         self.drop(uid)
         held = _Held(name=name, amounts=amounts(node, placement))
-        found = self._namespaces.setdefault(namespace, _Namespace(Counter(), {}, {}))
+        found = self._changing(namespace)
         found.totals.update(held.amounts)
         found.pods[uid] = held
-        found.largest.clear()
         self._where[uid] = namespace
 
     def drop(self, uid: str) -> None:
         """Forget a pod; one that isn't counted is passed over."""
-        namespace = self._where.pop(uid, None)
-        if namespace is None:
+        namespace = self._where.pop(uid, self._only)
+        if namespace not in self._namespaces or uid not in self._namespaces[namespace].pods:
             return
-        found = self._namespaces[namespace]
+        found = self._changing(namespace)
         found.totals.subtract(found.pods.pop(uid).amounts)
-        found.largest.clear()
         if not found.pods:
             del self._namespaces[namespace]
 
     def of(self, namespace: str) -> "Usage":
-        """Return what one namespace holds now, as a value that nobody changes behind its reader."""
-        copy = Usage()
+        """Return what one namespace holds now, as a value that nobody changes behind its reader.
+
+        It costs nothing until one of both is changed, and then a copy.
+        """
+        part = Usage()
+        part._only = namespace
         found = self._namespaces.get(namespace)
         if found is not None:
-            copy._namespaces[namespace] = _Namespace(found.totals.copy(), found.pods.copy(), {})
-            copy._where = dict.fromkeys(found.pods, namespace)
-        return copy
+            found.shared = True
+            part._namespaces[namespace] = found
+        return part
+
+    def _changing(self, namespace: str) -> _Namespace:
+        """Return a namespace to be changed, of which nobody knows who is largest any more."""
+        found = self._namespaces.setdefault(namespace, _Namespace())
+        if found.shared:
+            found = _Namespace(found.totals.copy(), found.pods.copy())
+            self._namespaces[namespace] = found
+        found.largest.clear()
+        return found
 
     def used(self, namespace: str, pattern: str, *, without: Collection[str] = ()) -> int:
         """Return the hundredths held of the models that `pattern` means.

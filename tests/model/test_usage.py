@@ -1,0 +1,56 @@
+"""A namespace's usage as a value of its own."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.holding import Placement
+from gpustack.model.placement import place
+from gpustack.model.quota import Usage
+from tests.model.clusters import NAMESPACES
+from tests.model.machines import dice, node, pod
+
+
+def put(usage: Usage, uid: str, namespace: str, cores: int) -> None:
+    where = node(8)
+    found = place(where, pod((cores, 8)))
+    assert isinstance(found, Placement)
+    usage.put(uid, namespace, uid, where, found)
+
+
+@given(dice, st.integers(1, 25))
+def test_a_part_and_the_whole_change_each_by_itself(rolled: random.Random, steps: int) -> None:
+    """Parts of parts, too; each is compared with a dictionary of what it should hold."""
+    known: list[tuple[Usage, dict[tuple[str, str], int]]] = [(Usage(), {})]
+    for _ in range(steps):
+        at = rolled.randrange(len(known))
+        usage, held = known[at]
+        namespace = NAMESPACES[0] if at else rolled.choice(NAMESPACES)
+        uid = f"{namespace}-{rolled.randrange(4)}"
+        match rolled.randrange(3):
+            case 0:
+                held[namespace, uid] = rolled.randint(1, 99)
+                put(usage, uid, namespace, held[namespace, uid])
+            case 1:
+                held.pop((namespace, uid), None)
+                usage.drop(uid)
+            case 2:
+                part = {key: cores for key, cores in held.items() if key[0] == NAMESPACES[0]}
+                known.append((usage.of(NAMESPACES[0]), part))
+        for each, wanted in known:
+            for name in NAMESPACES:
+                pods = {uid: cores for (where, uid), cores in wanted.items() if where == name}
+                assert each.used(name, "P40") == sum(pods.values())
+                found = {uid: cores for uid, _, cores in each.holders(name, "P40")}
+                assert found == pods
+
+
+def test_a_part_of_what_has_not_changed_is_ranked_once() -> None:
+    """A namespace of ten thousand pods is asked for by each filter of a pod in it."""
+    usage = Usage()
+    put(usage, "p0", "team", 30)
+    first = usage.of("team").holders("team", "P40")
+    assert usage.of("team").holders("team", "P40") is first
+    put(usage, "p1", "team", 40)
+    assert [uid for uid, _, _ in usage.of("team").holders("team", "P40")] == ["p1", "p0"]
