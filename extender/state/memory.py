@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from extender.state.pods import request_bytes
 from gpustack.model.device import Node
 from gpustack.model.explanation import REASON_WORDS, Reason
 from gpustack.model.holding import ContainerPlacement, Placement
@@ -60,11 +61,13 @@ class Table:
         version: that version, and how many nodes had been forgotten by then.
         answers: by node.
         by_state: the same by the number of the state that a node is in.
+        shape_bytes: the size of the shape, which its user chooses.
         counted_bytes: its size when `Tables` counted it last.
     """
 
     turn: threading.Lock = field(default_factory=threading.Lock)
     version: tuple[int, int] = (-1, 0)
+    shape_bytes: int = 0
     counted_bytes: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
     by_state: dict[int, Answer] = field(default_factory=dict)
@@ -75,7 +78,7 @@ class Table:
     def size_bytes(self) -> int:
         """About how much memory it takes."""
         names, states = _NAME_BYTES * len(self.answers), _STATE_BYTES * len(self.by_state)
-        return _CONTAINER_BYTES + names + states + self._kept_bytes
+        return _CONTAINER_BYTES + self.shape_bytes + names + states + self._kept_bytes
 
     def take(self, said: Mapping[str, Answer]) -> None:
         """Replace what these nodes said."""
@@ -137,7 +140,7 @@ class Tables:
         """Return a shape's table, perhaps an empty one."""
         table = self._tables.get(shape)
         if table is None:
-            table = self._tables[shape] = Table()
+            table = self._tables[shape] = Table(shape_bytes=request_bytes(shape))
         self._tables.move_to_end(shape)
         return table
 
