@@ -195,8 +195,9 @@ class Retry:
         heads: list[_Head] = []
         for some in portions(kind for kind in kinds if kind not in self._looked_at):
             with self._view.lock:
-                for kind in some:
-                    self._push(heads, kind, self._waiting.ready(kind))
+                queues = [(kind, self._waiting.ready(kind)) for kind in some]
+            for kind, entries in queues:  # thousands in a row may be gone, or not ready
+                self._push(heads, kind, entries)
         return heads
 
     def _push(self, heads: list[_Head], kind: Kind, entries: Iterator[Waiting]) -> None:
