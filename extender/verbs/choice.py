@@ -8,11 +8,12 @@ from typing import Final
 from extender.errors import CannotDecide, Gone
 from extender.state.answered import Answered
 from extender.state.answers import Answers
+from extender.state.memory import Answer
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
 from gpustack.model.holding import Placement
-from gpustack.model.quota import check
+from gpustack.model.quota import forbids
 from gpustack.model.verification import verify
 
 _MOST_TRIES: Final = 20  # one after another: only what the watches tell comes in between
@@ -75,14 +76,16 @@ class Chooser:
         pod = self._pod(asked)
         before = self._view.placement(pod.uid)
         answers = self._answers.of(pod, names)
-        placement = self._held(pod, before, answers) or self._best(pod, answers)
+        held = self._held(pod, before, answers)
+        chosen = answers.best() if held is None else (held.node, held)
         with self._view.lock:
             now = self._pod(asked)
             if now.request != pod.request or self._view.placement(pod.uid) is not before:
                 return None
-            if placement is None:
+            if chosen is None:
                 return Choice(pod=now, placement=None, time_ns=0, answers=answers)
-            if not self._may_have(now, placement, answers):
+            placement = self._still(now, *chosen, answers)
+            if placement is None:
                 return None
             self._retry.settled(now.uid)
             time_ns = self._view.assume(now.uid, placement)
@@ -95,10 +98,6 @@ class Chooser:
         refuse_unplaceable(pod)
         return pod
 
-    def _best(self, pod: PodState, answers: Answered) -> Placement | None:
-        best = answers.best()
-        return None if best is None else self._answers.placement(pod, *best)
-
     def _held(self, pod: PodState, held: Placement | None, answers: Answered) -> Placement | None:
         """Return the cards that the pod has reserved, if they may be its own still."""
         if held is None or held.node not in answers.names or pod.request is None:
@@ -107,16 +106,21 @@ class Chooser:
         if node is None or verify(node, held, pod.request) is not None:
             return None
         quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
-        no = check(quota, usage, pod.namespace, node, held, without=(pod.uid,))
+        no = forbids(quota, usage, pod.namespace, node, held, without=(pod.uid,))
         return held if no is None else None
 
-    def _may_have(self, pod: PodState, placement: Placement, answers: Answered) -> bool:
-        """Say whether what was chosen can be had at this moment; the view's lock is held."""
-        view, node = self._view, self._view.base(placement.node)
-        if node is None or not self._answers.holds(pod, answers, placement.node):
-            return False
-        no = check(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
-        return no is None
+    def _still(
+        self, pod: PodState, name: str, chosen: Answer | Placement, answers: Answered
+    ) -> Placement | None:
+        """Return what was chosen if it can be had at this moment; the view's lock is held."""
+        view, node = self._view, self._view.base(name)
+        if node is None or not self._answers.holds(pod, answers, name):
+            return None
+        placement = chosen
+        if isinstance(placement, Answer):  # not before: its node may have lost a card since
+            placement = self._answers.placement(pod, name, placement)
+        no = forbids(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
+        return placement if no is None else None
 
 
 def refuse_unplaceable(pod: PodState) -> None:
