@@ -242,7 +242,6 @@ class Answers:
 
     def _limit(self, pod: PodState, names: Sequence[str], found: list[Answer]) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
-        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
         verdicts: dict[object, Reason | None] = {}
         mended: dict[object, Answer] = {}
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
@@ -252,8 +251,9 @@ class Answers:
             # What the quota looks at: the many nodes of a cluster differ in little of it.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                asked = quota, usage, pod.namespace, base, answer.like
-                verdicts[looked_at] = forbids(*asked, without=(pod.uid,))
+                with self._view.lock:
+                    limits = self._view.quota, self._view.usage, pod.namespace
+                    verdicts[looked_at] = forbids(*limits, base, answer.like, without=(pod.uid,))
             reason = verdicts[looked_at]
             if reason is not None:
                 found[at] = self._mend(pod, base, reason, mended)

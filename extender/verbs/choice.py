@@ -77,6 +77,7 @@ class Chooser:
         before = self._view.placement(pod.uid)
         answers = self._answers.of(pod, names)
         held = self._held(pod, before, answers)
+        chosen: tuple[str, Answer | Placement] | None
         chosen = answers.best() if held is None else (held.node, held)
         with self._view.lock:
             now = self._pod(asked)
@@ -84,7 +85,7 @@ class Chooser:
                 return None
             if chosen is None:
                 return Choice(pod=now, placement=None, time_ns=0, answers=answers)
-            placement = self._still(now, *chosen, answers)
+            placement = self._still(now, chosen, answers)
             if placement is None:
                 return None
             self._retry.settled(now.uid)
@@ -105,18 +106,19 @@ class Chooser:
         node = self._answers.node(pod, held.node)
         if node is None or verify(node, held, pod.request) is not None:
             return None
-        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
-        no = forbids(quota, usage, pod.namespace, node, held, without=(pod.uid,))
+        with self._view.lock:
+            quota, usage = self._view.quota, self._view.usage
+            no = forbids(quota, usage, pod.namespace, node, held, without=(pod.uid,))
         return held if no is None else None
 
     def _still(
-        self, pod: PodState, name: str, chosen: Answer | Placement, answers: Answered
+        self, pod: PodState, chosen: tuple[str, Answer | Placement], answers: Answered
     ) -> Placement | None:
         """Return what was chosen if it can be had at this moment; the view's lock is held."""
-        view, node = self._view, self._view.base(name)
+        view, (name, placement) = self._view, chosen
+        node = view.base(name)
         if node is None or not self._answers.holds(pod, answers, name):
             return None
-        placement = chosen
         if isinstance(placement, Answer):  # not before: its node may have lost a card since
             placement = self._answers.placement(pod, name, placement)
         no = forbids(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
