@@ -1,10 +1,14 @@
 """A watch that died in silence fails no good pod: the API server is asked before one is refused."""
 
+import itertools
+import time
+
 import pytest
 
+from gpustack.adapters.cri import RuntimeContainer
 from gpustack.wire.annotations import annotations_of
 from gpustack.wire.pods import finished
-from tests.agent.host import CORE, KEYS, Host, Pod, card_of
+from tests.agent.host import CORE, KEYS, Host, Pod, card_of, container, make_pod
 from tests.fakes.kubelet import AdmissionError
 
 
@@ -126,3 +130,23 @@ def _is_annotated(pod: Pod) -> bool:
 
 def _seen(host: Host, pod: Pod) -> Pod:
     return dict(host.agent.pods.get(pod["metadata"]["uid"]) or {"metadata": {}})
+
+
+def test_changes_of_other_pods_keep_no_refusal_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    busy = host.share("busy", 0)
+    containers = host.agent.runtime.containers
+    looks = itertools.count()
+
+    def change_meanwhile() -> tuple[RuntimeContainer, ...] | None:
+        _, version = host.agent.pods.snapshot()
+        labels = {"metadata": {"labels": {"look": str(next(looks))}}}
+        host.api.edit("pods", busy["metadata"]["name"], labels)
+        assert host.agent.pods.wait_for_change(version, time.monotonic() + 10)
+        return containers()
+
+    monkeypatch.setattr(host.agent.runtime, "containers", change_meanwhile)
+    with pytest.raises(AdmissionError, match="NoCandidate"):
+        host.kubelet.admit(make_pod("unknown", container("c0", 100)))

@@ -115,10 +115,14 @@ class PodView:
             return self._pods.get(uid)
 
     def wait_for_change(self, seen: int, deadline: float) -> bool:
-        """Wait until the state isn't `seen` any more; False when `deadline` (monotonic) came."""
+        """Wait until the state isn't `seen` any more; False when `deadline` (monotonic) came.
+
+        After it the answer is no although the state has changed: callers look again after a yes,
+        and a state that always changes must not keep them beyond their time.
+        """
         with self._changed:
-            timeout = max(0.0, deadline - time.monotonic())
-            return self._changed.wait_for(lambda: self._version != seen, timeout)
+            timeout = deadline - time.monotonic()
+            return timeout > 0 and self._changed.wait_for(lambda: self._version != seen, timeout)
 
     def wait_or_stop(self, seen: int, stop: threading.Event, seconds: float) -> None:
         """Wait for a change, for `stop`, or for so many seconds."""
