@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpustack.agent.containers import adoption
 from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -67,3 +68,22 @@ def test_a_kubelet_that_refuses_for_ever_fails_the_pod_by_name(host: Host) -> No
     assert host.agent.finder.guesses == 0
     host.kubelet.limited = 0
     assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
+
+
+def test_an_agent_that_starts_among_waiting_pods_costs_few_questions(host: Host) -> None:
+    _many(host)
+    asked = host.kubelet.calls
+    host.start_agent(registered=False)
+    assert host.kubelet.calls - asked < _PODS / 4
+
+
+def test_a_kubelet_that_refuses_for_ever_keeps_no_agent_from_starting(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "_KUBELET_SECONDS", 0.1)
+    pods = _many(host)
+    host.kubelet.limited = 1_000_000
+    host.start_agent()
+    assert not host.agent.recovery.is_whole
+    host.kubelet.limited = 0
+    assert card_of(host.kubelet.admit(pods[1])["c0"]) == "/dev/nvidia1"

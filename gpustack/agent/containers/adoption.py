@@ -16,7 +16,7 @@ from gpustack.adapters.podresources import PodDevices, PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers.confirmation import Confirmation
 from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
-from gpustack.agent.containers.runtime import KubeletView, Written
+from gpustack.agent.containers.runtime import Held, KubeletView
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.holding import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
@@ -25,6 +25,7 @@ from gpustack.wire.pods import finished, parse_limits
 
 logger = logging.getLogger(__name__)
 
+_KUBELET_SECONDS = 5.0  # how long its rate limit may keep an agent from starting
 _CARD = re.compile(r"/dev/nvidia([0-9]{1,3})")
 
 
@@ -69,8 +70,7 @@ class Adoption:
         Args:
             living: the containers that run.
         """
-        left = set()
-        written = self._kubelet.written()
+        lacking = []
         for pod in self._pods.snapshot()[0]:
             uid = uid_of(pod)
             if self._open is not None and uid not in self._open:
@@ -81,9 +81,14 @@ class Adoption:
             record = self._records.get(uid)
             if record is not None and not _lacks_devices(record):
                 self._finish(pod, record)
-            elif not self._settle(pod, request, living, record, self._held(pod, written)):
-                left.add(uid)
-        self._open = frozenset(left)
+            else:
+                lacking.append((pod, request, record))
+        held = self._held(tuple(pod for pod, _, _ in lacking))
+        self._open = frozenset(
+            uid_of(pod)
+            for pod, request, record in lacking
+            if not self._settle(pod, request, living, record, held.get(uid_of(pod)))
+        )
 
     def _request(self, pod: Pod) -> PodRequest | None:
         try:
@@ -96,21 +101,29 @@ class Adoption:
         if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
             self._confirmation.queue(record)
 
-    def _held(self, pod: Pod, written: Written | None) -> PodDevices | None:
-        """Return what the kubelet holds for this very pod, as far as it can be known.
+    def _held(self, pods: tuple[Pod, ...]) -> Held:
+        """Return, by UID, what the kubelet holds for these very pods, as far as it can be known.
 
-        Where its checkpoint can't be used, PodResources is asked, for whatever pod has that name.
+        Where its checkpoint can't be used, PodResources is asked, for whatever pods have those
+        names: once for all, since Allocate asks by the same rate limit.
         """
+        if not pods:
+            return {}
+        written = self._kubelet.written()
         if written is None:
             try:
-                return (self._kubelet.devices((pod,)) or {}).get(uid_of(pod))
+                return self._kubelet.devices(pods, time.monotonic() + _KUBELET_SECONDS) or {}
             except PodResourcesLimited as error:
-                logger.warning("not taken up yet pod=%s/%s: %s", *name_of(pod), error)
-                return None
-        if uid_of(pod) not in written:
-            return None
-        namespace, name = name_of(pod)
-        return PodDevices(namespace=namespace, name=name, containers=written[uid_of(pod)])
+                logger.warning("pods without a record are not taken up yet: %s", error)
+                return {}
+        found = {}
+        for pod in pods:
+            if (containers := written.get(uid_of(pod))) is not None:
+                namespace, name = name_of(pod)
+                found[uid_of(pod)] = PodDevices(
+                    namespace=namespace, name=name, containers=containers
+                )
+        return found
 
     def _settle(
         self,
