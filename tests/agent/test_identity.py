@@ -327,6 +327,17 @@ def test_limits_that_do_not_exist_fail_their_own_pod_at_once(host: Host) -> None
         host.kubelet.admit(bad)
 
 
+def test_limits_that_do_not_exist_take_no_card_of_a_pod_that_goes(host: Host) -> None:
+    host.start_agent()
+    going = host.share("going", 1)
+    host.kubelet.know(going)
+    host.api.edit("pods", "going", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:01Z"}})
+    bad = host.create(make_pod("bad", container("c0", 50, 32), container("c1", 50)))
+    with pytest.raises(AdmissionError, match="BadRequest: pod default/bad: "):
+        host.kubelet.admit(bad)
+    assert host.agent.records.all() == ()
+
+
 @pytest.mark.parametrize("time", ["9" * 5000, "soon", "-1"])
 def test_an_unreadable_decision_time_fails_no_other_pod(host: Host, time: str) -> None:
     host.kubelet.answers = False

@@ -145,11 +145,13 @@ class Finder:
             away = error
         pods = self._pods.snapshot()[0]
         found = self._matches(pods, call)
-        if away is None and not found.matches:
+        is_going = all(each.is_leaving for each in found.matches)
+        if away is None and is_going:
             self._refuse_bad(pods, call)
+        if away is None and not found.matches:
             name = call.resource.full_name(self._keys)
             raise PluginRefusal("NoCandidate", f"no pod of this node waits for {call.count} {name}")
-        if away is not None and all(each.is_leaving for each in found.matches):
+        if away is not None and is_going:
             going = ", ".join("/".join(name_of(each.pod)) for each in found.matches)
             text = f"but {going}, which is being deleted" if going else "is known"
             raise PluginRefusal("ApiServerAway", f"no waiting pod {text}: {away}") from away
@@ -244,7 +246,7 @@ class Finder:
                 parse_limits(self._keys, pod)
             except BadRequest as error:
                 asks = call.count in _raw_limits(pod, call.resource.full_name(self._keys))
-                if asks and self._is_new(pod):
+                if asks and self._is_new(pod, call):
                     return pod, error
         return None
 
@@ -255,10 +257,10 @@ class Finder:
             self.refused(pod, call.epoch)
             raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
 
-    def _is_new(self, pod: Pod) -> bool:
+    def _is_new(self, pod: Pod, call: Call) -> bool:
         if uid_of(pod) in self._passed:
             return False
-        active = self._kubelet.active((pod,))
+        active = self._kubelet.active((pod,), call.until)
         return active is None or active[uid_of(pod)] is not None
 
 
