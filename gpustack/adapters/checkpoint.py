@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from typing import Any
 
+from gpustack.adapters import regular_file
 from gpustack.model.errors import GpustackError
 
 
@@ -33,7 +34,7 @@ class CheckpointFile:
             CheckpointError: unreadable, of another version, or the checksum doesn't match.
         """
         try:
-            document = json.loads(self.path.read_bytes())
+            document = json.loads(regular_file.read(self.path))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:

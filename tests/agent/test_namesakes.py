@@ -5,6 +5,7 @@ run ahead of it, and then a name means one pod to us and another one to the kube
 """
 
 import json
+import os
 import pathlib
 
 import pytest
@@ -138,6 +139,17 @@ def test_without_the_kubelets_word_the_api_server_says_whose_name_it_is(
         file.write_text(written)
     with pytest.raises(AdmissionError, match="PairingMismatch"):
         host.kubelet.start_container(new, "c0", CORE)
+
+
+def test_what_never_ends_in_the_place_of_the_kubelets_file_keeps_no_start_waiting(
+    host: Host,
+) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    _checkpoint(host).unlink()
+    os.mkfifo(_checkpoint(host))
+    host.kubelet.start_container(pod, "c0", CORE)
 
 
 def test_where_nobody_says_whose_name_it_is_nothing_starts(host: Host) -> None:

@@ -1,5 +1,6 @@
 """What a power cut, a full disk or a hand leaves of the agent's files: made anew, or named."""
 
+import os
 import pathlib
 import shutil
 import struct
@@ -47,6 +48,11 @@ def _folder(path: pathlib.Path) -> None:
     path.unlink()
     path.mkdir()
     (path / "file").touch()
+
+
+def _fifo(path: pathlib.Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
 _DAMAGES = (_zero, _cut, _empty, _foreign, _other_version, _folder)
@@ -133,7 +139,7 @@ def test_the_folder_of_all_containers_is_made_again(host: Host) -> None:
     assert (host.state / "containers").stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("damage", [_zero, _cut, _empty, _foreign, _folder])
+@pytest.mark.parametrize("damage", [_zero, _cut, _empty, _foreign, _folder, _fifo])
 def test_a_damaged_checkpoint_keeps_no_agent_from_starting(
     host: Host, damage: Callable[[pathlib.Path], None]
 ) -> None:

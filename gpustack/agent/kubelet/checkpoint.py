@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 from google.protobuf.message import DecodeError
 
+from gpustack.adapters import regular_file
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as pb
 from gpustack.model.errors import GpustackError
 from gpustack.wire.annotations import Keys
@@ -92,19 +93,13 @@ class KubeletCheckpoint:
             KubeletCheckpointError: the file can't be used.
         """
         try:
-            entries = _FILE.decode(self._read()).data.entries or ()
+            content = regular_file.read(self.path, max_bytes=_MAX_BYTES)
+            entries = _FILE.decode(content).data.entries or ()
             return tuple(_given(each) for each in entries if each.resource in self._resources)
         except FileNotFoundError as error:
             raise KubeletCheckpointMissing(f"kubelet's checkpoint {self.path}: missing") from error
         except (OSError, ValueError, RecursionError, msgspec.DecodeError, DecodeError) as error:
             raise KubeletCheckpointError(f"kubelet's checkpoint {self.path}: {error}") from error
-
-    def _read(self) -> bytes:
-        with self.path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise ValueError(f"longer than {_MAX_BYTES} bytes")
-        return content
 
 
 def _given(entry: _Entry) -> Given:
