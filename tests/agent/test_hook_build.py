@@ -1,5 +1,6 @@
 """Which build of the hook a share gets: the one that the configuration names, and whole."""
 
+import os
 import pathlib
 import subprocess
 
@@ -63,6 +64,26 @@ def test_a_build_without_its_library_is_refused(tmp_path: pathlib.Path) -> None:
     (folder / "ld.so.preload").write_text("x")
     folder = folder.rename(tmp_path / f"1-{content_sum(folder)}")
     with pytest.raises(HookError, match=r"libvcuda\.so missing"):
+        HookBuild(folder).folder()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [(".", 0o700), ("libvcuda.so", 0o600), ("ld.so.preload", 0o640)]
+)
+def test_a_build_that_tenants_can_not_read_is_given_to_nobody(
+    tmp_path: pathlib.Path, name: str, mode: int
+) -> None:
+    hook = HookBuild(build(tmp_path))
+    folder = hook.folder()
+    (folder / name).chmod(mode)
+    with pytest.raises(HookError, match=r"may not read .*: chmod -R a\+rX"):
+        hook.folder()
+
+
+def test_something_else_in_a_build_keeps_nobody_waiting(tmp_path: pathlib.Path) -> None:
+    folder = build(tmp_path)
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(HookError, match="pipe is no regular file"):
         HookBuild(folder).folder()
 
 

@@ -9,6 +9,7 @@ and no container gets it.
 import hashlib
 import logging
 import pathlib
+import stat
 
 from gpustack.model.errors import GpustackError
 
@@ -17,8 +18,8 @@ logger = logging.getLogger(__name__)
 _SUM_DIGITS = 8
 _FILES = ("libvcuda.so", "ld.so.preload")
 
-# (name, inode, bytes, modification time in ns) of each file
-_State = tuple[tuple[str, int, int, int], ...]
+# (name, mode, inode, bytes, modification time in ns) of the folder and of each file
+_State = tuple[tuple[str, int, int, int, int], ...]
 
 
 class HookError(GpustackError):
@@ -59,6 +60,7 @@ class HookBuild:
             state = _state(self._folder)
             if state == self._sound:
                 return self._folder
+            self._check_modes(state)
             found = content_sum(self._folder)
         except OSError as error:
             raise HookError(f"no hook in {self._folder}: {error}; run site.yml") from error
@@ -73,7 +75,26 @@ class HookBuild:
         self._sound = state
         return self._folder
 
+    def _check_modes(self, state: _State) -> None:
+        """Require what a container's process, as any user, can read: ld.so passes over the rest."""
+        for name, mode, *_ in state:
+            path, needed = self._folder / name, stat.S_IROTH
+            if name == ".":
+                needed |= stat.S_IXOTH
+            elif not stat.S_ISREG(mode):
+                raise HookError(f"{path} is no regular file; remove it")
+            if mode & needed != needed:
+                raise HookError(
+                    f"others than root may not read {path}, and tenants would run without the"
+                    f" hook: chmod -R a+rX {self._folder}"
+                )
+
 
 def _state(folder: pathlib.Path) -> _State:
-    found = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
-    return tuple((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+    paths = (folder, *sorted(folder.iterdir()))
+    found = (
+        (str(path.relative_to(folder)), path.stat(follow_symlinks=path == folder)) for path in paths
+    )
+    return tuple(
+        (name, each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in found
+    )
