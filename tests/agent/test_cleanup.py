@@ -1,10 +1,15 @@
 """What is left of ended pods goes, each for itself: one that can't be freed keeps no other."""
 
+import concurrent.futures
+import itertools
 import logging
 import pathlib
+import sys
+import threading
 
 import pytest
 
+from gpustack.agent.containers.folders import FolderError
 from tests.agent.host import Host, Pod
 
 
@@ -63,3 +68,72 @@ def test_a_pod_of_which_nobody_can_ask_delays_no_other(host: Host) -> None:
     refused.times = 0
     host.agent.recovery.free_ended()
     assert host.agent.records.get(_uid(one)) is None
+
+
+def test_a_pod_that_the_watch_shows_again_keeps_its_cards(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    get, looks = host.agent.pods.get, {threading.current_thread(): False}
+
+    def get_late(uid: str) -> Pod | None:
+        """Show this thread nothing at first: the watch is read anew, from an older list."""
+        here = threading.current_thread()
+        if looks.get(here, True):
+            return get(uid)
+        looks[here] = True
+        return None
+
+    monkeypatch.setattr(host.agent.pods, "get", get_late)
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(_uid(pod)) is not None
+
+
+def test_a_container_that_starts_while_its_pod_is_asked_about_keeps_its_card(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    is_gone, running = host.agent.pods.is_gone, list[str]()
+
+    def start_meanwhile(uid: str, name: tuple[str, str], seconds: float) -> bool:
+        if not running:
+            running.append(host.cri.run(uid, "c0"))
+        return is_gone(uid, name, seconds)
+
+    monkeypatch.setattr(host.agent.pods, "is_gone", start_meanwhile)
+    host.api.delete("pods", "p")
+    host.wait_until(lambda: bool(running))
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(_uid(pod)) is not None
+    host.cri.exit(running[0])
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(_uid(pod)) is None
+
+
+def test_what_is_stuck_is_counted_while_two_threads_look(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)  # thousands of warnings take long
+    host.start_agent()
+    recovery, folders = host.agent.recovery, host.agent.folders
+    uids = [frozenset(f"uid-{number}" for number in range(count)) for count in (100, 2000)]
+    coming = itertools.cycle(uids)
+
+    def refuse(uid: str) -> None:
+        raise FolderError(uid)
+
+    monkeypatch.setattr(folders, "pods", lambda: next(coming))
+    monkeypatch.setattr(folders, "remove", refuse)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            looks = [pool.submit(recovery.free_ended) for _ in range(150)]
+            for look in looks:
+                look.result()
+    finally:
+        sys.setswitchinterval(interval)

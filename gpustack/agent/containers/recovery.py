@@ -55,6 +55,7 @@ class Recovery:
         self._adoption = adoption
         self._period_seconds = period_seconds
         self.failures = 0
+        self._lock = threading.Lock()  # guards _stuck: Allocate frees what has ended, too
         self._stuck: dict[str, str] = {}  # by UID of a pod that has ended: why something is left
 
     def run(self, stop: threading.Event) -> None:
@@ -98,7 +99,8 @@ class Recovery:
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
         orphans = [uid for uid in self._folders.pods() if self._may_have_ended(uid)]
         concerned = {record.uid for record in ended}.union(orphans)
-        self._stuck = {uid: why for uid, why in self._stuck.items() if uid in concerned}
+        with self._lock:
+            self._stuck = {uid: why for uid, why in self._stuck.items() if uid in concerned}
         if not concerned:
             return
         living = self._runtime.containers()
@@ -123,12 +125,14 @@ class Recovery:
             logger.warning("ended pods keep their cards for now: %s", error)
             return False
         except (KubeError, CheckpointError, FolderError) as error:
-            self.failures += 1
-            if self._stuck.get(uid) != str(error):
+            with self._lock:
+                self.failures += 1
+                before, self._stuck[uid] = self._stuck.get(uid), str(error)
+            if before != str(error):
                 logger.warning("something is left of an ended pod pod_uid=%s: %s", uid, error)
-            self._stuck[uid] = str(error)
         else:
-            self._stuck.pop(uid, None)
+            with self._lock:
+                self._stuck.pop(uid, None)
         return True
 
     def _free_if_ended(
@@ -150,12 +154,17 @@ class Recovery:
     ) -> bool:
         if _runs(record.uid, living):
             return False
-        if self._pods.get(record.uid) is not None:
-            return True
+        shown = self._pods.get(record.uid)
+        if shown is not None:
+            return finished(shown)  # it may have been absent a moment ago
         # Absent from the watch may also mean: not shown yet. Only the API server can tell.
         seconds = min(_ASK_SECONDS, deadline - time.monotonic())
         pod = (record.namespace, record.name)
-        return seconds > 0 and self._pods.is_gone(record.uid, pod, seconds)
+        if seconds <= 0 or not self._pods.is_gone(record.uid, pod, seconds):
+            return False
+        # Deleted by force, it may have started while others were asked about.
+        now = self._runtime.containers()
+        return now is not None and not _runs(record.uid, now)
 
     def _free(self, record: PodRecord) -> None:
         self._records.remove(record.uid)
