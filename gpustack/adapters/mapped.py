@@ -3,7 +3,9 @@
 They are made complete under a temporary name and renamed into place before a container starts;
 from then on they are only written in place, since a file that is mounted into a container doesn't
 follow a rename. Nothing is mapped here: a tenant may truncate its ledger, and a mapping would then
-raise SIGBUS in the agent.
+raise SIGBUS in the agent. Nor is any opening waited for: root in a container may hold a lease on a
+file of its own, for which the kernel would keep whoever opens it for `fs.lease-break-time` (45 s);
+that is a BlockingIOError.
 """
 
 import fcntl
@@ -47,7 +49,7 @@ def read_limits(path: pathlib.Path) -> limits.Limits:
         LayoutError: the file is torn, short, foreign or of another version.
         OSError: the file can't be read.
     """
-    return limits.decode(path.read_bytes())
+    return limits.decode(_read(path, layout.PAGE_FILE_BYTES))
 
 
 def create_activity(path: pathlib.Path, value: activity.Activity) -> None:
@@ -78,7 +80,7 @@ def read_activity(path: pathlib.Path) -> activity.Activity:
         LayoutError: the file is torn, short, foreign or of another version.
         OSError: the file can't be read.
     """
-    return activity.decode(path.read_bytes())
+    return activity.decode(_read(path, layout.PAGE_FILE_BYTES))
 
 
 def create_ledger(path: pathlib.Path, uuids: Sequence[str]) -> None:
@@ -101,7 +103,7 @@ def read_ledger(path: pathlib.Path) -> ledger.LedgerReading:
         LayoutError: the tenant has truncated the file or overwritten its header.
         OSError: the file can't be read.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = _open(path, os.O_RDONLY)
     try:
         data = os.pread(fd, ledger.FILE_BYTES + 1, 0)
         alive = {
@@ -112,6 +114,19 @@ def read_ledger(path: pathlib.Path) -> ledger.LedgerReading:
     finally:
         os.close(fd)
     return ledger.decode(data, alive)
+
+
+def _open(path: pathlib.Path, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def _read(path: pathlib.Path, size_bytes: int) -> bytes:
+    """Return a file of this size; a longer one is told by one byte more."""
+    fd = _open(path, os.O_RDONLY)
+    try:
+        return os.pread(fd, size_bytes + 1, 0)
+    finally:
+        os.close(fd)
 
 
 def _is_locked(fd: int, offset: int) -> bool:
@@ -143,7 +158,7 @@ def _remove_folder(path: pathlib.Path) -> None:
 
 
 def _publish(path: pathlib.Path, magic: bytes, body: bytes) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    fd = _open(path, os.O_RDWR)
     try:
         data = os.pread(fd, layout.PAGE_FILE_BYTES + 1, 0)
         published = layout.check_page(magic, data)

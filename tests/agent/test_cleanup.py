@@ -6,6 +6,8 @@ import logging
 import pathlib
 import sys
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -78,7 +80,7 @@ def test_a_pod_that_the_watch_shows_again_keeps_its_cards(
     host.kubelet.admit(pod)
     get, looks = host.agent.pods.get, {threading.current_thread(): False}
 
-    def get_late(uid: str) -> Pod | None:
+    def get_late(uid: str) -> Mapping[str, Any] | None:
         """Show this thread nothing at first: the watch is read anew, from an older list."""
         here = threading.current_thread()
         if looks.get(here, True):

@@ -152,6 +152,8 @@ class ActivitySampler:
                     self._claims.note(share.owner, ledger, self._clock_ns())
             except LayoutError as error:
                 self._escapes.ledger_is_damaged(share, str(error))
+            except BlockingIOError:
+                self._escapes.ledger_is_damaged(share, "the container holds a lease on it")
             except OSError as error:
                 logger.debug("ledger is gone share=%s: %s", share.full_name, error)
         return found

@@ -39,10 +39,10 @@ def read(records: Records, folders: ContainerFolders) -> tuple[Share, ...]:
     found = []
     for record in records.all():
         for container in record.containers:
-            limits = None
-            if container.placement.is_share:
-                limits = folders.limits(record.uid, container.name)
-            if limits is None:
+            if not container.placement.is_share:
+                continue
+            elastic = _elastic(folders, record.uid, container.name)
+            if elastic is None:
                 continue
             found.append(
                 Share(
@@ -50,12 +50,21 @@ def read(records: Records, folders: ContainerFolders) -> tuple[Share, ...]:
                     namespace=record.namespace,
                     pod=record.name,
                     uuids=container.placement.uuids,
-                    elastic=frozenset(
-                        each.uuid
-                        for each in limits.devices
-                        if each.burst_percent > each.compute_percent
-                    ),
+                    elastic=elastic,
                     folder=folders.path(record.uid, container.name),
                 )
             )
     return tuple(found)
+
+
+def _elastic(folders: ContainerFolders, pod_uid: str, container: str) -> frozenset[str] | None:
+    """Return the cards that a share may burst on; None where it has no limits that can be read."""
+    try:
+        limits = folders.limits(pod_uid, container)
+    except BlockingIOError:
+        return frozenset()  # whoever holds a lease on them is watched all the same
+    if limits is None:
+        return None
+    return frozenset(
+        each.uuid for each in limits.devices if each.burst_percent > each.compute_percent
+    )

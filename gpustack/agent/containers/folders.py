@@ -89,9 +89,15 @@ class ContainerFolders:
         return folder
 
     def limits(self, pod_uid: str, container: str) -> Limits | None:
-        """Return the limits in force, None where there are none that can be read."""
+        """Return the limits in force, None where there are none that can be read.
+
+        Raises:
+            BlockingIOError: the container holds a lease on them.
+        """
         try:
             return mapped.read_limits(self.path(pod_uid, container) / "limits")
+        except BlockingIOError:
+            raise
         except (OSError, LayoutError):
             return None
 

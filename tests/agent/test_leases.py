@@ -1,0 +1,63 @@
+"""A tenant's root may hold a lease on a file that is its own: whoever opens it waits 45 s."""
+
+import contextlib
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from gpustack.adapters import mapped
+from gpustack.agent.activity import shares
+from tests.agent.host import CORE, Host
+
+_ENABLED = pathlib.Path("/proc/sys/fs/leases-enable")
+# A write lease is given while nobody else has the file open, which the sampler has at times.
+_HOLD = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+while True:
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        break
+    except BlockingIOError:
+        pass
+print("held", flush=True)
+signal.pause()
+"""
+
+
+@contextlib.contextmanager
+def _lease(path: pathlib.Path) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, path], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        try:
+            yield
+        finally:
+            holder.kill()
+
+
+@pytest.mark.skipif(_ENABLED.read_text().strip() != "1", reason="this host gives no leases")
+@pytest.mark.parametrize("name", ["limits", "activity", "ledger"])
+def test_a_lease_on_a_containers_file_stops_no_other_container(host: Host, name: str) -> None:
+    host.start_agent()
+    pod, other = host.share("one", 0), host.share("other", 1)
+    host.kubelet.admit(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.cri.run(pod["metadata"]["uid"], "c0")
+    with _lease(host.folder(pod, "c0") / name):
+        host.api.edit("pods", "one", {"metadata": {"labels": {"any": "change"}}})
+        host.kubelet.admit(other)
+        host.kubelet.start_container(other, "c0", CORE)
+        activity = host.folder(other, "c0") / "activity"
+        before = mapped.read_activity(activity).sampled_ns
+        host.wait_until(lambda: mapped.read_activity(activity).sampled_ns > before)
+        watched = [share.pod for share in shares.read(host.agent.records, host.agent.folders)]
+        assert sorted(watched) == ["one", "other"]
+        if name == "ledger":
+            host.wait_until(lambda: host.agent.escapes.damaged == 1)
