@@ -122,3 +122,31 @@ def test_an_agent_that_starts_between_does_not_take_up_what_was_made_for_another
         host.kubelet.start_container(first, "c0", CORE)
     host.wait_until(lambda: host.is_failed(first))
     assert not host.is_failed(second)
+
+
+def test_whole_cards_of_another_pods_answer_do_not_start(host: Host) -> None:
+    host.start_agent()
+    first, second = host.whole_card("first", 0), host.whole_card("second", 1)
+    for pod in (first, second):
+        host.kubelet.admit(pod)
+    known = [host.kubelet.known[pod["metadata"]["uid"]] for pod in (first, second)]
+    known[0].answers, known[1].answers = known[1].answers, known[0].answers
+    for pod in (first, second):
+        host.kubelet.write_checkpoint(pod)
+    with pytest.raises(AdmissionError, match="PairingMismatch"):
+        host.kubelet.start_container(first, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(first))
+
+
+def test_what_is_written_of_a_pod_that_ended_keeps_no_other_from_its_devices(host: Host) -> None:
+    host.start_agent()
+    ended = host.share("ended", 1)
+    host.kubelet.admit(ended)
+    host.end(ended)
+    host.wait_until(lambda: host.agent.records.get(ended["metadata"]["uid"]) is None)
+    ids = host.kubelet.ids(ended, "c0", CORE)
+    host.kubelet.known.pop(ended["metadata"]["uid"])
+    pod = host.share("next", 1)
+    host.kubelet.admit(pod)
+    assert host.kubelet.ids(pod, "c0", CORE) == ids
+    host.kubelet.start_container(pod, "c0", CORE)

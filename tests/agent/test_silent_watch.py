@@ -150,3 +150,15 @@ def test_changes_of_other_pods_keep_no_refusal_back(
     monkeypatch.setattr(host.agent.runtime, "containers", change_meanwhile)
     with pytest.raises(AdmissionError, match="NoCandidate"):
         host.kubelet.admit(make_pod("unknown", container("c0", 100)))
+
+
+@pytest.mark.parametrize("kind", ["MODIFIED", "DELETED"])
+def test_an_event_from_before_the_list_is_passed_over(host: Host, kind: str) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.wait_until(lambda: "spec" in _seen(host, pod))
+    host.api.hold_watches()
+    host.end(pod)
+    host.agent.pods.refresh(5.0)
+    host.agent.pods._event(kind, pod)
+    assert finished(_seen(host, pod))
