@@ -68,8 +68,10 @@ OPEN: Final = (
     ),
     (
         "A lease (fcntl F_SETLEASE) by the container's root on the files that are mounted into it",
-        "the agent, and neighbours that open the same file, wait in open() for up to 45 s (the"
-        " kernel's fs.lease-break-time); `sysctl fs.leases-enable=0` on the host prevents it",
+        "the agent doesn't wait for such a file, and reports a ledger that is held (LedgerDamaged);"
+        " but a page that is held stays as it is: what is unaccounted from then on counts for"
+        " nothing. Programs of the container that open the file wait for up to 45 s (the kernel's"
+        " fs.lease-break-time). `sysctl fs.leases-enable=0` on the host prevents it",
     ),
 )
 """Tried by strangers on the simulated card; no test here shows them yet."""
