@@ -4,6 +4,7 @@ The kubelet's PodResources and its Allocate name no UID. Our watch may lag behin
 run ahead of it, and then a name means one pod to us and another one to the kubelet.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -183,7 +184,8 @@ def test_what_other_plugins_wrote_down_is_nothing_to_us(host: Host) -> None:
     file = _checkpoint(host)
     content = json.loads(file.read_text())
     foreign = {"PodUID": "x", "ContainerName": "c", "ResourceName": "example.com/x"}
-    content["Data"]["PodDeviceEntries"].append({**foreign, "DeviceIDs": None, "AllocResp": "%"})
+    broken = base64.b64encode(b"\xff").decode()  # no message begins like this
+    content["Data"]["PodDeviceEntries"].append({**foreign, "DeviceIDs": None, "AllocResp": broken})
     file.write_text(json.dumps(content))
     host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
     host.kubelet.start_container(pod, "c0", CORE)
