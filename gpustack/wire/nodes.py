@@ -43,6 +43,7 @@ MOST_TEXT_BYTES: Final = 256 << 10
 
 # Up to here a problem is looked for place by place, which takes 10 us a value; 16 cards take 6 KB.
 _EXPLAINED_BYTES: Final = 16 << 10
+_MOST_PROBLEMS: Final = 20
 _SHOWN: Final = 80  # characters of a value that a message shows
 _MOST_REASON: Final = 256  # characters; ours are one word
 
@@ -205,7 +206,7 @@ def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
     if isinstance(body, dict) and body.get("version", VERSION) != VERSION:
         version = repr(body["version"])[:_SHOWN]
         raise BadAnnotation(key, f"version {version} is not known; this reader knows {VERSION}")
-    problems = schemas.problems(schemas.load("gpu-devices"), body)
+    problems = schemas.problems(schemas.load("gpu-devices"), body, _MOST_PROBLEMS)
     if problems:
         raise BadAnnotation(key, problems[0])
     found: Mapping[str, Any] = body

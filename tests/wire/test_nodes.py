@@ -237,6 +237,21 @@ def test_a_problem_in_a_long_text_is_named_at_once() -> None:
         decode_node(KEYS, api_node(json.dumps(value, separators=(",", ":"))))
 
 
+def test_of_thousands_of_problems_some_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is an object of 20 us, at every heartbeat of the node."""
+    told: list[object] = []
+    tell = schemas._tell
+
+    def noted(error: Any) -> str:
+        told.append(error)
+        return tell(error)
+
+    monkeypatch.setattr(schemas, "_tell", noted)
+    with pytest.raises(BadAnnotation, match=r"devices"):
+        decode_node(KEYS, api_node(json.dumps({**body(), "devices": [0] * 4000})))
+    assert 0 < len(told) <= 20
+
+
 def test_no_message_repeats_what_a_node_wrote_at_length() -> None:
     for at in (("version",), ("driver",), ("devices", 0, "model"), ("links", 0, 0)):
         for value in ("x" * 10_000, ["x" * 10_000], {"x" * 10_000: 1}):
