@@ -16,7 +16,7 @@ from gpustack.model.holding import Placement
 from gpustack.model.quota import forbids
 from gpustack.model.verification import verify
 
-_MOST_TRIES: Final = 20  # one after another: only what the watches tell comes in between
+_MOST_TRIES: Final = 20  # in turn: only the watches, and first tries of others, come in between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
