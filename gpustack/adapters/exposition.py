@@ -20,9 +20,20 @@ def render(registry: Collector, accept: str) -> tuple[bytes, str]:
         accept: the request's header `Accept`; "" where it has none. Media types that can't be
             written are passed over, and where none is left the answer is Prometheus's own text.
     """
-    asked = accept.split(",") if len(accept) <= _LONGEST_ACCEPT else []
-    encode, content_type = exposition.choose_encoder(",".join(filter(_writable, asked)))
+    encode, content_type = exposition.choose_encoder(_written(accept))
     return encode(registry), content_type
+
+
+def form(accept: str) -> str:
+    """Return an `Accept` that asks for the same: one of a few, whatever clients write."""
+    content_type: str = exposition.choose_encoder(_written(accept))[1]
+    return content_type
+
+
+def _written(accept: str) -> str:
+    """Return the media types of an `Accept` that can be written."""
+    asked = accept.split(",") if len(accept) <= _LONGEST_ACCEPT else []
+    return ",".join(filter(_writable, asked))
 
 
 def _writable(media: str) -> bool:

@@ -85,3 +85,5 @@ def test_any_accept_gets_text_of_the_type_that_it_names(accept: str) -> None:
     assert text.endswith(END) == content_type.startswith(OPENMETRICS)
     assert samples(text, content_type)["free_bytes"] == 7
     assert content_type.isprintable()
+    formed = exposition.render(registry(), exposition.form(accept))[1]
+    assert formed in (content_type, f"{content_type}; escaping=underscores")

@@ -124,6 +124,26 @@ def test_who_waits_for_a_page_that_hangs_makes_room() -> None:
         assert b"True" in _read(asked[1])
 
 
+def test_a_page_is_made_once_whatever_its_clients_accept() -> None:
+    gate = threading.Event()
+    made = collections.Counter[str]()
+
+    def slow(_: str) -> Answer:
+        made["slow"] += 1
+        return Answer(body=str(gate.wait(_SECONDS)).encode())
+
+    def head(number: int) -> bytes:
+        asked = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nAccept: text/x-%d, text/plain\r\n\r\n"
+        return asked % number
+
+    with _serving({"/slow": slow}, bounds=Bounds(page_seconds=0.3)) as server:
+        asked = [_connect(server, head(number)) for number in range(8)]
+        assert all(b" 503 " in _read(client) for client in asked)
+        gate.set()
+        assert _status(server, head(8)) == http.HTTPStatus.OK
+    assert made["slow"] <= 2  # whoever came last may have asked after the first was made
+
+
 def test_a_page_that_hangs_keeps_no_other_waiting() -> None:
     gate = threading.Event()
     made = collections.Counter[str]()
@@ -159,6 +179,7 @@ def test_a_page_that_fails_is_an_answer_and_a_line_of_the_log(
         (_HEAD.replace(b"GET", b"HEAD"), 200),
         (_HEAD.replace(b"localhost", b"127.0.0.1:1234"), 200),
         (_HEAD.replace(b"localhost", b"gpu1.example.com"), 200),
+        (_HEAD.replace(b" localhost", b"\tlocalhost \t"), 200),
         (_HEAD.replace(b"localhost", b"attacker.example"), 421),
         (_HEAD.replace(b"Host: localhost\r\n", b""), 400),
         (_HEAD.replace(b"1.1\r\nHost: localhost", b"1.0"), 200),

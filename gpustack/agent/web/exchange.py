@@ -82,7 +82,8 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         logger.debug(format, *args)
 
     def _read(self) -> None:
-        self.hosts = self.headers.get_all("Host", [])
+        # What the base leaves of a value ends with its blanks (RFC 9110, 5.5).
+        self.hosts = [value.strip(" \t") for value in self.headers.get_all("Host", [])]
         self.needs_host = self.request_version == "HTTP/1.1"
         self.path = self.path.partition("?")[0]
         self.accept = ",".join(self.headers.get_all("Accept", []))

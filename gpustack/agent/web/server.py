@@ -20,6 +20,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
+from gpustack.adapters import exposition
 from gpustack.agent.web.exchange import Answer, Exchange, refused
 from gpustack.wire.hosts import Hosts
 
@@ -205,6 +206,8 @@ class WebServer:
 
     async def _made(self, page: Page, accept: str) -> Answer:
         """Have the page made in its thread, or share what is being made for somebody else."""
+        # Of as many forms as clients think of, each would be made: their thread would never end.
+        accept = exposition.form(accept)
         key = page, accept
         making = self._making.get(key)
         if making is None:
