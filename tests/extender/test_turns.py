@@ -85,7 +85,7 @@ def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
         # whoever is held gives up after the test, not within it
         with process(api, tmp_path, threads=1, decision_seconds=60) as served:
             eventually(lambda: served.call("GET", "/readyz").status == 200)
-            held = [api.faults.hold("PATCH", f"/pods/{name}$") for name in ("a", "b")]
+            held = [api.faults.hold("PATCH", f"/pods/{name}/status$") for name in ("a", "b")]
             with served.connect() as ahead, served.connect() as patient:
                 ahead.sendall(b"".join(asking(api, name) for name in ("a", "b")))
                 assert held[0].reached.wait(WAIT_SECONDS)
