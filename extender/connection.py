@@ -11,6 +11,7 @@ from gunicorn.workers import gthread
 
 from extender import direct, tls
 from extender.arrival import Arrival
+from extender.outgoing import Outgoing
 from extender.settings import Settings, is_loopback
 
 LARGE_BYTES: Final = 1 << 20
@@ -38,6 +39,7 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
         greeted: whoever it is has been let in, with or without TLS.
         decided: it has asked for a decision, and may; the last to be closed for want of places.
         closed: it is no more.
+        outgoing: the answer, as far as the client has not taken it.
         since: when it began to wait for what it waits for, by the monotonic clock.
     """
 
@@ -54,6 +56,7 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
         self.closed = False
         self.since = 0.0
         self.arrival = Arrival(self._body_limit_bytes)
+        self.outgoing = Outgoing(sock)
         # Gunicorn asks it what else it has read; of a call that is answered directly, nothing.
         self.parser = http.get_parser(cfg, (), client)
 
@@ -86,6 +89,7 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
             settled = self._settings.tls
             name = tls.common_name(self.sock)
             self._may_decide = settled is not None and name == settled.client_name
+        self.outgoing = Outgoing(self.sock)
         self.greeted = True
         return 0
 

@@ -3,8 +3,9 @@
 A thread of gunicorn's own worker waits for the bytes of its request, so as many slow clients as
 there are threads stop every decision. Here the loop gathers them: a client that is slow, that
 shakes hands and says nothing, or that sends a byte a second costs a socket for `request_seconds`
-and never a thread, and where sockets run out the one that has waited longest is closed. A request
-that took kube-scheduler longer than its `httpTimeout` to send would be answered to nobody.
+and never a thread, and where sockets run out the one that has waited longest is closed. Answers
+that clients don't read wait here likewise. A request that took kube-scheduler longer than its
+`httpTimeout` to send would be answered to nobody.
 
 Everything else (signals, keep-alive, graceful stop) is gunicorn's.
 """
@@ -34,6 +35,8 @@ _RECEIPTS: Final = 64
 # Of a connection that asks for no decision; nothing but a head is expected of it.
 _OTHERS_RECEIPTS: Final = 4
 _TICK_SECONDS: Final = 0.5  # the loop turns once a second at least, and twice for each request
+# Answers that wait for their clients, in all: of a large cluster one has 10 MB.
+_UNSENT_BYTES: Final = 1 << 25
 _PASSING: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
 
 
@@ -44,6 +47,7 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         super().__init__(*arguments, **options)
         self._settings = self.app.settings
         self._leaving: collections.deque[Connection] = collections.deque()
+        self._sending: collections.deque[Connection] = collections.deque()
         self._seldom = Seldom()
         self._next_tick = 0.0
 
@@ -82,8 +86,35 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self._readable(conn, client)
 
     def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
+        """Send what the client has not taken of its answer, then keep or close the connection."""
+        kept = not fs.cancelled() and fs.exception() is None and bool(fs.result())
+        if not conn.outgoing.kept_bytes:
+            self._proceed(conn, kept)
+            return
+        conn.wait(self._settings.request_seconds)
+        self._sending.append(conn)
+        writable = functools.partial(self._send, conn, kept)
+        self.poller.register(conn.sock, selectors.EVENT_WRITE, writable)
+        while self._unsent_bytes() > _UNSENT_BYTES and self._sending[0] is not conn:
+            self._refuse(self._sending[0], Refused("memory", "too many answers wait to be read"))
+
+    def _unsent_bytes(self) -> int:
+        return sum(one.outgoing.kept_bytes for one in self._sending)
+
+    def _send(self, conn: Connection, kept: bool, _client: Any) -> None:
+        if conn.closed:  # to make room, by what came before it in the same turn
+            return
+        try:
+            if conn.outgoing.flush():
+                self._release(conn)
+                self._proceed(conn, kept)
+        except OSError as error:
+            logger.debug("answer not taken client=%s error=%s", conn.client, error)
+            self._drop(conn)
+
+    def _proceed(self, conn: Connection, kept: bool) -> None:
         """Keep or close the connection; what came of the next request already is looked at."""
-        if fs.cancelled() or fs.exception() is not None or not fs.result():
+        if not kept:
             self._leave(conn)
             return
         conn.sock.setblocking(False)
@@ -110,6 +141,9 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 seconds = self._settings.request_seconds
                 text = f"the request did not arrive within {seconds:g} s"
                 self._refuse(conn, Refused("slow", text, 408))
+        while self._sending and self._sending[0].timeout <= now:
+            text = f"the answer was not read within {self._settings.request_seconds:g} s"
+            self._refuse(self._sending[0], Refused("slow", text))
         while self._leaving and self._leaving[0].timeout <= now:
             self._drop(self._leaving[0])
 
@@ -182,7 +216,7 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def _make_room(self) -> None:
         """Close the connection that has waited longest; one that has decided comes last."""
-        waiting = [*self._leaving, *self.pending_conns, *self.keepalived_conns]
+        waiting = [*self._leaving, *self._sending, *self.pending_conns, *self.keepalived_conns]
         conn = min(waiting, key=lambda one: (one.decided, one.since), default=None)
         if conn is None:
             return
@@ -225,7 +259,7 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def _release(self, conn: Connection) -> None:
         self.poller.unregister(conn.sock)
-        for waiting in (self.pending_conns, self.keepalived_conns, self._leaving):
+        for waiting in (self.pending_conns, self.keepalived_conns, self._sending, self._leaving):
             with contextlib.suppress(ValueError):
                 waiting.remove(conn)
                 return

@@ -130,10 +130,11 @@ def common_name(connection: object) -> str | None:
 
     A subject with several common names, or none, is nobody: "".
     """
-    if not isinstance(connection, ssl.SSLSocket):
+    shown = getattr(connection, "getpeercert", None)
+    if shown is None:
         return None
-    certificate = connection.getpeercert() or {}
-    subject: tuple[tuple[tuple[str, str], ...], ...] = certificate.get("subject", ())  # type: ignore[assignment]
+    certificate = shown() or {}
+    subject: tuple[tuple[tuple[str, str], ...], ...] = certificate.get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     return names[0] if len(names) == 1 else ""
 

@@ -37,6 +37,15 @@ _SWITCH_SECONDS: Final = 0.0005
 _GARBAGE: Final = (20_000, 5, 20)
 
 
+class _Answered:
+    """A connection, for gunicorn: its answer waits for no client, and the loop sends the rest."""
+
+    def __init__(self, conn: Connection) -> None:
+        self.sock = conn.outgoing
+        self.client = conn.client
+        self.server = conn.server
+
+
 class Worker(Loop):
     """Answers requests in threads."""
 
@@ -74,16 +83,16 @@ class Worker(Loop):
         try:
             while True:
                 deciding, too_large, arrived = conn.deciding, conn.too_large, conn.next_arrival()
-                conn.sock.settimeout(self._settings.request_seconds)
                 if too_large:
                     refused = heads.too_large(self._settings.request_limit_bytes)
-                    conn.sock.sendall(direct.refusal(refused))
-                    return False
-                if not deciding or (kept := self._answer_call(conn, arrived)) is None:
+                    conn.outgoing.sendall(direct.refusal(refused))
+                    kept: bool | None = False
+                elif not deciding or (kept := self._answer_call(conn, arrived)) is None:
                     request = self._parse(conn, arrived)
-                    kept = bool(self.handle_request(request, conn))
-                if not kept or not deciding or not self._follows(conn):
-                    return kept
+                    kept = bool(self.handle_request(request, _Answered(conn)))
+                gone = conn.outgoing.flush()
+                if not kept or not gone or not deciding or not self._follows(conn):
+                    return bool(kept)
         except (StopIteration, NoMoreData) as error:
             logger.debug("connection ends client=%s error=%s", conn.client, error)
         except OSError as error:
@@ -100,7 +109,7 @@ class Worker(Loop):
         caller.is_on(conn.sock)
         reply = calls.answer(path, arrived.body)
         kept = bool(self.alive)
-        conn.sock.sendall(direct.response(reply.status, reply.body, kept=kept))
+        conn.outgoing.sendall(direct.response(reply.status, reply.body, kept=kept))
         return kept
 
     def _parse(self, conn: Connection, arrived: Arrival) -> http.Request:

@@ -125,22 +125,6 @@ def test_a_byte_now_and_then_is_not_enough(served: Process) -> None:
                 ended = True
 
 
-def test_a_client_that_does_not_read_its_answer_holds_no_thread_for_ever(served: Process) -> None:
-    body = {
-        "Pod": pod("cpu", 0),
-        "NodeNames": [f"node-{index:060}" for index in range(LIMIT // 80)],
-    }
-    asked = json.dumps(body).encode()
-    with contextlib.ExitStack() as stack:
-        for _ in range(THREADS * 2):
-            deaf = socket.socket()
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            stack.enter_context(deaf)
-            deaf.connect(("127.0.0.1", served.port))
-            deaf.sendall(post(asked))
-        assert alive(served)
-
-
 def test_a_body_over_the_limit_is_refused_and_named_even_when_it_is_100_mb(
     served: Process,
 ) -> None:

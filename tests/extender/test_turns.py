@@ -25,6 +25,7 @@ pytestmark = pytest.mark.long
 
 MANY = 40
 PLACES = 512
+KERNEL_BYTES = 10 << 20  # more than it keeps for a connection whose client doesn't read
 CLOSE_SECONDS = 2  # gunicorn's own loop waits so long for a client that doesn't close
 GET = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CLUSTER = GET.replace(b"/version", b"/v1/cluster")
@@ -117,6 +118,63 @@ def test_clients_that_do_not_close_stop_nobody(served: Process) -> None:
         for each in staying:
             assert read_all(each).startswith(b"HTTP/1.1 200")
         assert served.call("GET", "/healthz").status == 200
+
+
+def deaf(served: Process, stack: contextlib.ExitStack, sent: bytes) -> None:
+    """Send this, and read nothing."""
+    client = stack.enter_context(socket.socket())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", served.port))
+    client.sendall(sent)
+
+
+def long(api: FakeKubeApi) -> bytes:
+    """Return a call whose answer is as long as itself: the names of 15 MB of nodes."""
+    names = [f"node-{index:0240}" for index in range((15 << 20) // 250)]
+    return post(json.dumps({"Pod": api.create("pods", pod("cpu", 0)), "NodeNames": names}).encode())
+
+
+@pytest.mark.parametrize("deciding", [False, True])
+def test_clients_that_read_no_answer_keep_nobody_waiting(tmp_path: Path, deciding: bool) -> None:
+    """If an answer that isn't taken held its thread, a minute would pass for each of them."""
+    with FakeKubeApi() as api, contextlib.ExitStack() as stack:
+        for index in range(300):
+            api.create("nodes", node(f"gpu{index}"))
+        asked = long(api) if deciding else CLUSTER * 1000
+        with process(api, tmp_path, threads=1, request_seconds=60) as served:
+            eventually(lambda: served.call("GET", "/readyz").status == 200)
+            for _ in range(4):
+                deaf(served, stack, asked)
+            # each time one more page for each of them, until the kernel takes no more
+            page_bytes = len(served.call("GET", "/v1/cluster").raw)
+            for _ in range(3 if deciding else KERNEL_BYTES // page_bytes):
+                assert served.call("GET", "/healthz").raw == b"ok\n"
+            assert served.call("POST", PREDICATES, b"{}").status == 400
+
+
+def test_answers_that_are_not_read_are_bounded_together(tmp_path: Path) -> None:
+    with FakeKubeApi() as api, contextlib.ExitStack() as stack:
+        asked = long(api)
+        with process(api, tmp_path, request_seconds=60) as served:
+            eventually(lambda: served.call("GET", "/readyz").status == 200)
+            for _ in range(5):
+                deaf(served, stack, asked)
+            served.says("cause=memory: too many answers wait to be read")
+            assert served.call("GET", "/healthz").status == 200
+
+
+def test_an_answer_that_is_read_late_is_whole(tmp_path: Path) -> None:
+    with FakeKubeApi() as api:
+        asked = long(api)
+        with process(api, tmp_path) as served:
+            eventually(lambda: served.call("GET", "/readyz").status == 200)
+            with served.connect() as connection, connection.makefile("rb") as answers:
+                connection.sendall(asked)
+                assert select.select([connection], [], [], WAIT_SECONDS)[0]
+                assert served.call("GET", "/healthz").status == 200
+                assert read_one(answers) == 200
+                connection.sendall(post(b"{}"))
+                assert read_one(answers) == 400
 
 
 def test_who_makes_room_while_it_speaks_ends_nothing_else(served: Process) -> None:
