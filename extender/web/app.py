@@ -7,6 +7,8 @@ the result's `Error`. A request that isn't one of the scheduler's gets a 4xx tha
 import functools
 import json
 import logging
+import re
+from typing import Final
 
 import flask
 import werkzeug.exceptions
@@ -18,6 +20,8 @@ from extender.web.views import blueprint
 from gpustack.wire.hosts import Hosts
 
 logger = logging.getLogger(__name__)
+
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 
 
 def create_app(
@@ -62,7 +66,10 @@ def _check_head(ours: Hosts) -> flask.Response | None:
         media=environ.get("CONTENT_TYPE") or "",
         is_1_0=environ.get("SERVER_PROTOCOL") == "HTTP/1.0",
     )
-    refused = heads.refusal(head, ours)
+    # A target with a host of its own counts before `Host` (RFC 9112, 3.2.2); both must be ours.
+    target = _ABSOLUTE.match(environ.get("RAW_URI", ""))
+    foreign = ours.refusal((target[1],)) if target else None
+    refused = foreign or heads.refusal(head, ours)
     return _error(refused.text, refused.status) if refused is not None else None
 
 

@@ -131,6 +131,22 @@ def test_the_process_judges_the_host(
     assert status == 200 or b"host" in answer.raw.lower()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://evil.example/version", "localhost", 421),
+        ("http://u@localhost/version", "localhost", 400),
+        ("http://localhost/version", "evil.example", 421),
+        ("http://localhost:3456/version", "localhost", 200),
+    ],
+)
+def test_a_targets_own_host_is_judged_too(
+    served: Process, target: str, host: str, status: int
+) -> None:
+    assert raw(served, f"GET {target} HTTP/1.1", f"Host: {host}").status == status
+
+
 GO: Mapping[str, str] = {
     "Host": "127.0.0.1:3456",
     "User-Agent": "Go-http-client/1.1",
