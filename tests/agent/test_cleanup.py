@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpustack.adapters.kube import KubeUnavailable
 from gpustack.agent.containers.folders import FolderError
 from tests.agent.host import Host, Pod
 
@@ -139,3 +140,24 @@ def test_what_is_stuck_is_counted_while_two_threads_look(
                 look.result()
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_an_api_server_that_is_away_is_asked_once_a_look(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    pods = [host.share("one", 0), host.share("other", 1)]
+    for pod in pods:
+        host.kubelet.admit(pod)
+    askers: list[threading.Thread] = []
+
+    def is_gone(uid: str, name: tuple[str, str], seconds: float) -> bool:
+        askers.append(threading.current_thread())
+        raise KubeUnavailable("away")
+
+    monkeypatch.setattr(host.agent.pods, "is_gone", is_gone)
+    for pod in pods:
+        host.api.delete("pods", pod["metadata"]["name"])
+    host.wait_until(lambda: not any(host.agent.pods.get(_uid(pod)) for pod in pods))
+    host.agent.recovery.free_ended()
+    assert askers.count(threading.current_thread()) == 1
