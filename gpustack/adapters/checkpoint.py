@@ -12,8 +12,8 @@ import shutil
 import tempfile
 from typing import Any
 
-from gpustack.adapters import regular_file
 from gpustack.model.errors import GpustackError
+from gpustack.wire import regular_file
 
 
 class CheckpointError(GpustackError):

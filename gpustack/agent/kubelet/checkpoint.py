@@ -20,9 +20,9 @@ from typing import Final
 import msgspec
 from google.protobuf.message import DecodeError
 
-from gpustack.adapters import regular_file
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as pb
 from gpustack.model.errors import GpustackError
+from gpustack.wire import regular_file
 from gpustack.wire.annotations import Keys
 
 # 16 cards of 192 GiB, all shared out, are 1.3 MB: every ID stands in it twice.
