@@ -109,7 +109,7 @@ DECLARED: Final = (
     (
         "gVisor, Kata and other runtimes with a kernel of their own",
         "their processes aren't the host's, so neither the preload nor the agent meets them; shares"
-        " are for the runtimes that the README names",
+        " are for runtimes that start processes of the host's own kernel (runc, crun)",
     ),
     (
         "ptrace, LD_AUDIT, or any code that changes the process it runs in",
