@@ -117,6 +117,7 @@ def test_runc_as_the_default_runtime_is_sound(program: str, form: str) -> None:
         ((f"{ENVIRONMENT} = false\n",), []),
         ((f"{ENVIRONMENT} = false\n{MOUNTS} = true\n",), ["nvidia-default-runtime"]),
         ((f"{ENVIRONMENT} = false\n", f"{ENVIRONMENT} = true\n"), ["nvidia-default-runtime"]),
+        ((f"{ENVIRONMENT} = false # \x00\n",), ["nvidia-default-runtime"]),
     ],
 )
 def test_only_a_toolkit_that_honours_images_counts(

@@ -140,7 +140,10 @@ _DEFAULTS: dict[str, Callable[[str], tuple[str, str]]] = {
 
 
 def _honours(toolkit: Sequence[str]) -> bool:
-    settings = [tomllib.loads(text) for text in toolkit] or [{}]
+    try:
+        settings = [tomllib.loads(text) for text in toolkit] or [{}]
+    except tomllib.TOMLDecodeError:  # what can't be read forbids nothing
+        return True
     return any(each.get(*way) for each in settings for way in (BY_ENVIRONMENT, BY_MOUNTS))
 
 
