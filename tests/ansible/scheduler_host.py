@@ -60,8 +60,11 @@ SYSTEMCTL = """\
             {command}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         pid.write_text(str(process.pid))
+    elif verb == "stop":
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        pid.unlink()
     elif verb == "show":
-        state = "active" if alive() else "failed"
+        state = "active" if alive() else "failed" if pid.exists() else "inactive"
         main = pid.read_text() if alive() else 0
         print(f"LoadState=loaded\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
     """
@@ -133,6 +136,10 @@ class Host:
         """Start the scheduler as systemd would."""
         subprocess.run([self.folder / "bin" / "systemctl", "restart"], check=True)
         self.wait()
+
+    def stop_unit(self) -> None:
+        """Stop the scheduler as its operator would."""
+        subprocess.run([self.folder / "bin" / "systemctl", "stop"], check=True)
 
     def start_kubelet(self) -> None:
         """Run what the manifest says, now and whenever it changes."""

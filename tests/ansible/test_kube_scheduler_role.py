@@ -129,6 +129,21 @@ def test_what_a_broken_off_run_left_is_taken_back(make: Make, kind: str) -> None
     assert "and it answers again" in " ".join(done.stdout.split()), done.stdout
 
 
+def test_what_a_stopped_scheduler_is_given_is_not_kept(make: Make) -> None:
+    host = make("unit")
+    # without a URL to ask, whatever runs counts as well
+    said = {"kube_scheduler_extender_url": GOOD, "kube_scheduler_health_url": ""}
+    assert host.play(**said).returncode == 0
+    good = host.config.read_text()
+    host.stop_unit()
+    host.config.write_text(good + "clientConnection:\n  kubeconfig: broken\n")
+    done = host.play(**said)
+    assert done.returncode == 0, done.stdout
+    assert not host.answers(), "one that was stopped on purpose stays so"
+    kept = host.config.with_name(host.config.name + ".last-good-gpustack")
+    assert kept.read_text() == good
+
+
 def test_a_scheduler_that_runs_with_nothing_known_is_reported(make: Make) -> None:
     host = make("unit")
     os.kill(int(host.pid), 9)
