@@ -1,6 +1,7 @@
 """A GPU host knows by itself which pods hold its cards and which builds of the hook they use."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -75,11 +76,24 @@ def test_a_recorded_pod_that_the_kubelet_has_is_named(host: GpuHost) -> None:
 def test_a_pod_that_the_kubelet_is_just_removing_is_waited_for(host: GpuHost) -> None:
     host.record(UID, "research", "notebook")
     host.keep(UID)
-    # the module's first look finds it, and it goes once that look is over
-    waiting = threading.Timer(2, (host.kubelet / "pods" / UID).rmdir)
-    waiting.start()
+    records = host.state / "checkpoint.json"
+    text = records.read_text()
+    records.unlink()
+    os.mkfifo(records)  # opens when the module looks, and not before
+
+    def remove() -> None:
+        with records.open("w") as first:
+            records.unlink()
+            os.mkfifo(records)
+            first.write(text)
+        with records.open("w") as second:
+            (host.kubelet / "pods" / UID).rmdir()
+            second.write(text)
+
+    # a daemon: a module that looks once leaves it waiting
+    threading.Thread(target=remove, daemon=True).start()
     assert answer(host, settle_seconds=60)["pods"] == []
-    waiting.join()
+    assert not (host.kubelet / "pods" / UID).exists()
 
 
 def test_a_pod_that_lives_is_not_waited_for(host: GpuHost) -> None:
