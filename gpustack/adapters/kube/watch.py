@@ -253,11 +253,14 @@ def _one_ahead(pages: Iterator[Page]) -> Iterator[Page]:
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     """Split a stream of chunks into its lines; the server writes one event a line."""
-    pending = b""
+    pending: list[bytes] = []  # of a line of megabytes, which is looked through once
     for chunk in response.stream(amt=1 << 16):
-        pending += chunk
-        *lines, pending = pending.split(b"\n")
-        yield from (line for line in lines if line)
+        first, *others = chunk.split(b"\n")
+        pending.append(first)
+        if others:
+            *lines, rest = (b"".join(pending), *others)
+            pending = [rest]
+            yield from (line for line in lines if line)
 
 
 def as_json(raw: msgspec.Raw) -> KubeObject:
