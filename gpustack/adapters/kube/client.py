@@ -17,8 +17,9 @@ import urllib3
 import gpustack
 from gpustack.adapters.kube import connect, kubeconfig
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
-from gpustack.adapters.kube.exchange import Answer, exchange, request
-from gpustack.adapters.kube.listing import Page, decode_object, decode_page
+from gpustack.adapters.kube.exchange import Answer, exchange, read_within, request
+from gpustack.adapters.kube.listing import Page, decode_object
+from gpustack.adapters.kube.paging import read_pages
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,6 @@ _WHO: Final = {"user-agent": f"gpustack/{gpustack.__version__}"}
 
 # Asking twice does the same as asking once: our patches set values, they don't add to them.
 _IDEMPOTENT: Final = frozenset({"GET", "PATCH"})
-_PAGE_ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
 _CONNECT_SECONDS: Final = 5.0  # a control plane is on the local network
 
 
@@ -83,9 +83,14 @@ class KubeClient:
         params: Mapping[str, str] | None = None,
         *,
         timeout_seconds: float | None = None,
+        most_bytes: int | None = None,
     ) -> bytes:
-        """Read an object or a list as the server sent it; errors as in ``get``."""
-        return self._request("GET", path, params=params, timeout_seconds=timeout_seconds)
+        """Read an object or a list as the server sent it; errors as in ``get``.
+
+        One of more than `most_bytes` is an AnswerTooLargeError.
+        """
+        seconds, most = timeout_seconds, most_bytes
+        return self._request("GET", path, params=params, timeout_seconds=seconds, most_bytes=most)
 
     def pages(
         self, path: str, params: Mapping[str, str], *, timeout: Callable[[], float] | None = None
@@ -101,14 +106,13 @@ class KubeClient:
             KubeError: the server refused; 410 a list took longer than the server remembers.
             KubeUnavailable: no answer in time.
         """
-        wanted = {**params, "limit": str(_PAGE_ITEMS)}
-        while True:
+
+        def ask(wanted: Mapping[str, str], most_bytes: int | None) -> bytes:
             seconds = None if timeout is None else timeout()
-            page = decode_page(self.get_raw(path, wanted, timeout_seconds=seconds))
-            yield page
-            if not page.following:
-                return
-            wanted["continue"] = page.following
+            both = {**params, **wanted}
+            return self.get_raw(path, both, timeout_seconds=seconds, most_bytes=most_bytes)
+
+        return read_pages(ask)
 
     def patch(
         self,
@@ -206,13 +210,17 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        most_bytes: int | None = None,
     ) -> bytes:
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         data = None if body is None else msgspec.json.encode(body)
         headers = self._headers()
         if data is not None:
             headers["content-type"] = content_type
-        send = functools.partial(self._send, method, _with(path, params), headers, data, seconds)
+        target = _with(path, params)
+        send = functools.partial(
+            self._send, method, target, headers, data, seconds, most_bytes=most_bytes
+        )
         try:
             answer, again = self._ask(method, path, send)
         except urllib3.exceptions.HTTPError as error:
@@ -244,6 +252,8 @@ class KubeClient:
         headers: dict[str, str],
         body: bytes | None,
         seconds: float,
+        *,
+        most_bytes: int | None,
     ) -> Answer:
         direct = self._connection.direct
         if direct is not None:
@@ -253,6 +263,7 @@ class KubeClient:
                 request(method, direct.prefix + target, {"host": direct.host, **headers}, body),
                 connect_seconds=_CONNECT_SECONDS,
                 seconds=seconds,
+                most_bytes=most_bytes,
             )
         connect = min(_CONNECT_SECONDS, seconds)
         response = self._connection.pool.request(
@@ -263,8 +274,9 @@ class KubeClient:
             timeout=urllib3.Timeout(connect=connect, read=seconds, total=seconds),
             retries=False,
             redirect=False,
+            preload_content=False,
         )
-        return Answer(status=response.status, data=response.data)
+        return Answer(status=response.status, data=read_within(response, most_bytes))
 
     def _headers(self) -> dict[str, str]:
         return {"accept": "application/json", **_WHO, **self._connection.authorization()}

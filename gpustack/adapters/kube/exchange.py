@@ -33,6 +33,10 @@ _TARGET: Final = re.compile(r"[!-~]+")
 _VALUE: Final = re.compile(r"[ -~]*")
 
 
+class AnswerTooLargeError(Exception):
+    """An answer has more bytes than its reader takes; it was not read to the end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What the server said."""
@@ -64,6 +68,7 @@ def exchange(
     *,
     connect_seconds: float,
     seconds: float,
+    most_bytes: int | None = None,
 ) -> Answer:
     """Send a request and return the answer.
 
@@ -73,8 +78,10 @@ def exchange(
         data: all of it.
         connect_seconds: the longest wait for a connection.
         seconds: the longest wait for everything.
+        most_bytes: the longest body that is read.
 
     Raises:
+        AnswerTooLargeError: the body is longer.
         urllib3.exceptions.ProtocolError: the connection broke; the request may have been carried
             out.
         urllib3.exceptions.HTTPError: no connection, or no answer in time.
@@ -89,7 +96,7 @@ def exchange(
             connection.connect()
         incoming = _Incoming(connection.sock, until=began + seconds)
         connection.sock.sendall(data)
-        answer, kept = _read(incoming, method)
+        answer, kept = _read(incoming, method, most_bytes)
         return answer
     except TimeoutError as error:
         text = f"timed out: no answer within {seconds:g} s"
@@ -104,7 +111,7 @@ def exchange(
         pool._put_conn(connection)
 
 
-def _read(incoming: "_Incoming", method: str) -> tuple[Answer, bool]:
+def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[Answer, bool]:
     """Read an answer; returns it, and whether the connection may be used again."""
     received = incoming.receive()
     while (end := received.find(_END)) < 0 and len(received) < _LONGEST_HEAD:
@@ -115,8 +122,10 @@ def _read(incoming: "_Incoming", method: str) -> tuple[Answer, bool]:
     found, lengths = _HEAD.fullmatch(head), _LENGTH.findall(head)
     plain = len(lengths) == 1 and not _OTHERWISE.search(head)
     if found is None or found[1] in _WITHOUT_BODY or not plain:
-        return _read_any(incoming, received, method)
+        return _read_any(incoming, received, method, most)
     length = int(lengths[0])
+    if most is not None and length > most:
+        raise AnswerTooLargeError
     chunks = [received[len(head) :]]
     missing = length - len(chunks[0])
     while missing > 0:
@@ -126,16 +135,31 @@ def _read(incoming: "_Incoming", method: str) -> tuple[Answer, bool]:
     return Answer(status=int(found[1]), data=b"".join(chunks)[:length]), missing == 0
 
 
-def _read_any(incoming: "_Incoming", received: bytes, method: str) -> tuple[Answer, bool]:
+def _read_any(
+    incoming: "_Incoming", received: bytes, method: str, most: int | None
+) -> tuple[Answer, bool]:
     """Read an answer of any form, whose beginning has been received."""
     incoming.begun = received
     with http.client.HTTPResponse(incoming, method=method) as response:  # type: ignore[arg-type]
         response.begin()
         try:
-            data = response.read()
+            data = read_within(response, most)
         except (OverflowError, MemoryError) as error:  # room is made before anything has come
             raise http.client.HTTPException("a chunk's size: more than any answer has") from error
+        if response.length:  # it says so by itself only where it is asked for everything
+            raise http.client.IncompleteRead(data, response.length)
         return Answer(status=response.status, data=data), not response.will_close
+
+
+def read_within(
+    response: http.client.HTTPResponse | urllib3.BaseHTTPResponse, most: int | None
+) -> bytes:
+    """Return the whole body; one of more than `most` bytes is an AnswerTooLargeError."""
+    data = response.read(None if most is None else most + 1)
+    if most is not None and len(data) > most:
+        response.close()
+        raise AnswerTooLargeError
+    return data
 
 
 class _Incoming(io.RawIOBase):
