@@ -130,7 +130,10 @@ class Agent:
         )
 
     def _build_allocator(self, device_dir: pathlib.Path, linker_cache: str | None) -> None:
-        keys = self.keys
+        keys, driver = self.keys, self.inventory.node.driver
+        self.host_files = host_files.find(
+            self._settings, driver, device_dir=device_dir, linker_cache=linker_cache
+        )
         self.pairing = Pairing(
             keys=keys,
             pods=self.pods,
@@ -165,12 +168,7 @@ class Agent:
             pairing=self.pairing,
             folders=self.folders,
             confirmation=self.confirmation,
-            host_files=host_files.find(
-                self._settings,
-                self.inventory.node.driver,
-                device_dir=device_dir,
-                linker_cache=linker_cache,
-            ),
+            host_files=self.host_files,
         )
 
     def _build_kubelet(self) -> None:
@@ -275,6 +273,7 @@ class Agent:
             logger.warning("the API server is away; going on with what the checkpoint says")
         self.recovery.restore()
         self.recovery.free_ended()
+        tasks.start("shared files", self.host_files.shared.run)
         tasks.start("recovery", self.recovery.run)
         tasks.start("activity", self.activity.run)
         self.events.start()
@@ -293,6 +292,7 @@ class Agent:
         self.pod_resources.close()
         self.cri.close()
         self.nvml.close()
+        self.host_files.shared.close()
         self._instance.release()
 
     def _pod_changed(self, pod: Pod) -> None:

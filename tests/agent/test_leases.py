@@ -1,9 +1,11 @@
 """A tenant's root may hold a lease on a file that is its own: whoever opens it waits 45 s."""
 
 import contextlib
+import fcntl
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +13,13 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.agent.activity import shares
 from tests.agent.host import CORE, Host
+from tests.fakes.kubelet import AdmissionError
 
 _ENABLED = pathlib.Path("/proc/sys/fs/leases-enable")
+_BREAK_SECONDS = int(pathlib.Path("/proc/sys/fs/lease-break-time").read_text())
+pytestmark = pytest.mark.skipif(
+    _ENABLED.read_text().strip() != "1", reason="this host gives no leases"
+)
 # A write lease is given while nobody else has the file open, which the sampler has at times.
 _HOLD = """
 import fcntl, os, signal, sys
@@ -42,7 +49,6 @@ def _lease(path: pathlib.Path) -> Iterator[None]:
             holder.kill()
 
 
-@pytest.mark.skipif(_ENABLED.read_text().strip() != "1", reason="this host gives no leases")
 @pytest.mark.parametrize("name", ["limits", "activity", "ledger"])
 def test_a_lease_on_a_containers_file_stops_no_other_container(host: Host, name: str) -> None:
     host.start_agent()
@@ -61,3 +67,32 @@ def test_a_lease_on_a_containers_file_stops_no_other_container(host: Host, name:
         assert sorted(watched) == ["one", "other"]
         if name == "ledger":
             host.wait_until(lambda: host.agent.escapes.damaged == 1)
+
+
+def _shared(host: Host) -> list[pathlib.Path]:
+    """Return the files that the containers of all tenants have mounted."""
+    folders = (host.hook, *(host.settings().state_dir / "driver").glob("*/*"))
+    return [path for folder in folders for path in folder.iterdir() if not path.is_symlink()]
+
+
+def test_nobody_gets_a_lease_on_what_all_tenants_have_mounted(host: Host) -> None:
+    older = host.install_hook("0.0.9")
+    host.start_agent()
+    for path in (*_shared(host), older / "ld.so.preload"):
+        with path.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+
+
+def test_leases_on_what_all_tenants_have_mounted_stop_no_agent(host: Host) -> None:
+    host.start_agent()
+    shared = _shared(host)
+    host.stop_agent()
+    with contextlib.ExitStack() as leases:
+        for path in shared:
+            leases.enter_context(_lease(path))
+        began = time.monotonic()
+        host.start_agent()
+        with pytest.raises(AdmissionError, match=r"HostIncomplete: .*holds a lease"):
+            host.kubelet.admit(host.share("one", 0))
+        assert time.monotonic() - began < _BREAK_SECONDS, "nothing waits until the kernel ends it"
+    host.kubelet.admit(host.share("two", 1))

@@ -71,7 +71,9 @@ OPEN: Final = (
         "the agent doesn't wait for such a file, and reports a ledger that is held (LedgerDamaged);"
         " but a page that is held stays as it is: what is unaccounted from then on counts for"
         " nothing. Programs of the container that open the file wait for up to 45 s (the kernel's"
-        " fs.lease-break-time). `sysctl fs.leases-enable=0` on the host prevents it",
+        " fs.lease-break-time). On the files of hook and driver, which other tenants have mounted,"
+        " too, nobody gets one while the agent runs: it has them open. `sysctl fs.leases-enable=0`"
+        " on the host prevents the rest",
     ),
 )
 """Tried by strangers on the simulated card; no test here shows them yet."""

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
+from gpustack.agent.node import shared_files
 from gpustack.agent.node.driver_files import DriverFilesError, Library
 
 logger = logging.getLogger(__name__)
@@ -62,14 +63,21 @@ def _is_whole(volume: pathlib.Path) -> bool:
     try:
         for folder in (volume / "bin", volume / "lib64"):
             for file in folder.iterdir():
-                with file.open("rb") as source:
-                    if not any(source.read(_HEADER_BYTES)):
-                        logger.error("driver volume is damaged file=%s: no content", file)
-                        return False
+                if not _has_content(file):
+                    logger.error("driver volume is damaged file=%s: no content", file)
+                    return False
     except OSError as error:
         logger.error("driver volume is damaged: %s", error)
         return False
     return True
+
+
+def _has_content(file: pathlib.Path) -> bool:
+    try:
+        with shared_files.open_at_once(file) as source:
+            return any(source.read(_HEADER_BYTES))
+    except BlockingIOError:
+        return True  # a container has it, and holds a lease on it: no power cut since
 
 
 def _fill(

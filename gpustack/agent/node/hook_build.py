@@ -11,6 +11,7 @@ import logging
 import pathlib
 import stat
 
+from gpustack.agent.node import shared_files
 from gpustack.model.errors import GpustackError
 
 logger = logging.getLogger(__name__)
@@ -32,11 +33,13 @@ def content_sum(folder: pathlib.Path) -> str:
     Raises:
         OSError: a file can't be read.
     """
-    lines = (
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
-        for path in sorted(folder.iterdir())
-    )
+    lines = (f"{_sum_of(path)}  {path.name}\n" for path in sorted(folder.iterdir()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:_SUM_DIGITS]
+
+
+def _sum_of(path: pathlib.Path) -> str:
+    with shared_files.open_at_once(path) as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 class HookBuild:
@@ -62,6 +65,11 @@ class HookBuild:
                 return self._folder
             self._check_modes(state)
             found = content_sum(self._folder)
+        except BlockingIOError as error:
+            raise HookError(
+                f"root in a container holds a lease on a file of {self._folder}, which the kernel"
+                " ends within fs.lease-break-time (45 s); sysctl fs.leases-enable=0 prevents it"
+            ) from error
         except OSError as error:
             raise HookError(f"no hook in {self._folder}: {error}; run site.yml") from error
         missing = [name for name in _FILES if not (self._folder / name).is_file()]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gpustack.agent.node import driver_files, driver_volume
 from gpustack.agent.node.hook_build import HookBuild, HookError
+from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.agent.settings import Settings
 from gpustack.model.errors import GpustackError
 
@@ -42,6 +43,7 @@ class HostFiles:
     Args:
         driver_volume: of the running driver.
         hook: the build that shares get.
+        shared: keeps them from leases.
         extra_devices: absolute paths of nodes that every GPU container gets too.
         device_dir: where device nodes stand.
     """
@@ -51,11 +53,13 @@ class HostFiles:
         *,
         driver_volume: pathlib.Path,
         hook: HookBuild,
+        shared: SharedFiles,
         extra_devices: Sequence[str] = (),
         device_dir: pathlib.Path = pathlib.Path("/dev"),
     ) -> None:
         self._driver_volume = driver_volume
         self._hook = hook
+        self.shared = shared
         self._extra_devices = tuple(extra_devices)
         self._device_dir = device_dir
 
@@ -106,9 +110,13 @@ def find(
         libraries=driver_files.find_libraries(version, cache),
         binaries=driver_files.find_binaries(),
     )
+    hooks = settings.state_dir / "hooks"  # with those that running containers were given before
+    shared = SharedFiles((volume, hooks))
+    shared.keep()
     return HostFiles(
         driver_volume=volume,
-        hook=HookBuild(settings.state_dir / "hooks" / settings.hook_version),
+        hook=HookBuild(hooks / settings.hook_version),
+        shared=shared,
         extra_devices=settings.extra_devices,
         device_dir=device_dir,
     )

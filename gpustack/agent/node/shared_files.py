@@ -1,0 +1,72 @@
+"""Files that the containers of several tenants have mounted: the hook's and the driver's.
+
+Root in a container owns what is mounted there, read-only or not, and may take a write lease on it
+(fcntl F_SETLEASE): for up to 45 s (fs.lease-break-time) whoever opens the file waits, programs of
+the other tenants and the agent alike, and then it may take the next one. The kernel gives no such
+lease on a file that somebody else has open. So the agent has them open, and waits for none.
+"""
+
+import logging
+import os
+import pathlib
+import stat
+import threading
+from collections.abc import Iterable
+from typing import BinaryIO, Final
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 1.0
+_MOST_FILES: Final = 512  # of the unit's LimitNOFILE; a driver has some sixty, a hook three
+
+
+class SharedFiles:
+    """Keeps the regular files of some folders open until it is closed.
+
+    Args:
+        folders: they may be missing, and change.
+    """
+
+    def __init__(self, folders: Iterable[pathlib.Path]) -> None:
+        self._folders = tuple(folders)
+        self._open: dict[tuple[int, int], BinaryIO] = {}  # by device and inode
+        self._failed: set[pathlib.Path] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Keep them open, also those that come later, until told to stop."""
+        while not stop.wait(_LOOK_SECONDS):
+            self.keep()
+
+    def keep(self) -> None:
+        """Open what isn't open yet; what somebody holds a lease on, at a later call."""
+        for folder in self._folders:
+            for path in folder.rglob("*"):
+                try:
+                    self._keep(path)
+                except OSError as error:
+                    if path not in self._failed:
+                        self._failed.add(path)
+                        logger.warning("not open, somebody may get a lease on it: %s", error)
+
+    def close(self) -> None:
+        """Close them all."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _keep(self, path: pathlib.Path) -> None:
+        found = path.stat(follow_symlinks=False)
+        key = found.st_dev, found.st_ino
+        if stat.S_ISREG(found.st_mode) and key not in self._open:
+            if len(self._open) >= _MOST_FILES:
+                raise OSError(f"{path}: more than {_MOST_FILES} files")
+            self._open[key] = open_at_once(path)
+
+
+def open_at_once(path: pathlib.Path) -> BinaryIO:
+    """Open a file for reading.
+
+    Raises:
+        BlockingIOError: somebody holds a lease on it, which ends within fs.lease-break-time.
+        OSError: it can't be opened.
+    """
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
