@@ -6,6 +6,7 @@ still works; so nothing waits for their first list.
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -17,14 +18,14 @@ _LONGEST_SELECTOR: Final = 16 << 10  # bytes as JSON; an object of the API may h
 
 
 def read_budget(raw: bytes | msgspec.Raw) -> Budget:
-    """Read a PodDisruptionBudget as the API server sends it; an endless selector selects nothing.
+    """Read a PodDisruptionBudget as the API server sends it, without an endless selector.
 
     Any tenant may make budgets, and all of them are kept.
     """
     value = _ANY.decode(raw)
     spec = value.get("spec") or {}
     if len(msgspec.json.encode(spec.get("selector"))) > _LONGEST_SELECTOR:
-        value["spec"] = {**spec, "selector": None}
+        return replace(decode_budget({**value, "spec": {}}), endless=True)
     return decode_budget(value)
 
 

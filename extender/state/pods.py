@@ -39,7 +39,7 @@ class PodState:
         gated: it has scheduling gates, so nobody may place it.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
-        labels: of pods that ask for a GPU; others' are left out, and endless ones.
+        labels: of pods that ask for a GPU; others' are left out. None where they are endless.
         request: what it asks; None when it asks for no GPU, or badly.
         shape: the request without the names of its containers: pods alike ask alike.
         problem: why what it asks can't be.
@@ -65,7 +65,7 @@ class PodState:
     gated: bool
     priority: int
     nominated: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] | None
     request: PodRequest | None
     shape: PodRequest | None
     problem: BadRequest | None
@@ -246,10 +246,12 @@ def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
 
 
-def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the labels, none where they are endless: no budget protects such a pod here."""
-    if not labels or sum(len(key) + len(value) for key, value in labels.items()) > _MOST_LABELS:
+def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the labels; None where they are endless: any budget may protect such a pod."""
+    if not labels:
         return _NO_LABELS
+    if sum(len(key) + len(value) for key, value in labels.items()) > _MOST_LABELS:
+        return None
     return _labels_of(tuple(sorted(labels.items())))
 
 

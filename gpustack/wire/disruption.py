@@ -29,8 +29,8 @@ class Labelled(Protocol):
         """Its name."""
 
     @property
-    def labels(self) -> Mapping[str, str]:
-        """Its labels."""
+    def labels(self) -> Mapping[str, str] | None:
+        """Its labels; None where they were too long to be kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,7 @@ class Budget:
         selects: what a pod's labels must meet; empty: it selects no pod.
         allowed: how many of its pods may end.
         ending: names of pods whose end is accounted for already.
+        endless: its selector was too long to be kept.
     """
 
     namespace: str
@@ -68,15 +69,22 @@ class Budget:
     selects: tuple[_Requirement, ...]
     allowed: int
     ending: frozenset[str]
+    endless: bool = False
 
     def covers(self, pod: Labelled) -> bool:
         """Say whether this pod's end takes one off what is allowed."""
-        return (
-            bool(self.selects)
-            and pod.namespace == self.namespace
-            and pod.name not in self.ending
-            and all(each.meets(pod.labels) for each in self.selects)
-        )
+        labels = pod.labels
+        if labels is None or not self.selects:
+            return False
+        return self._counts(pod) and all(each.meets(labels) for each in self.selects)
+
+    def may_cover(self, pod: Labelled) -> bool:
+        """Say whether it covers this pod, or might: of what is too long nobody knows."""
+        unknown = self.endless or (pod.labels is None and bool(self.selects))
+        return self._counts(pod) if unknown else self.covers(pod)
+
+    def _counts(self, pod: Labelled) -> bool:
+        return pod.namespace == self.namespace and pod.name not in self.ending
 
 
 def decode_budget(value: Mapping[str, Any]) -> Budget:
@@ -122,8 +130,8 @@ def violating(pods: Iterable[Labelled], budgets: Collection[Budget]) -> frozense
     found: set[str] = set()
     for pod in pods:
         # The scheduler skips a pod without labels, even where a selector would take it.
-        for number, budget in by_namespace.get(pod.namespace, ()) if pod.labels else ():
-            if budget.covers(pod):
+        for number, budget in by_namespace.get(pod.namespace, ()) if pod.labels != {} else ():
+            if budget.may_cover(pod):
                 left[number] -= 1
                 if left[number] < 0:
                     found.add(pod.uid)

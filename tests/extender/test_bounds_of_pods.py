@@ -7,7 +7,7 @@ import msgspec
 from extender.state.budgets import read_budget
 from extender.state.pods import PodState, read_pod
 from gpustack.model.eligibility import NO_DEMANDS
-from gpustack.wire.disruption import Budget
+from gpustack.wire.disruption import Budget, violating
 from tests.control_plane.fleet import KEYS
 from tests.extender.bench import pod
 
@@ -71,7 +71,7 @@ def test_labels_in_bounds_are_kept() -> None:
 
 
 def test_endless_labels_are_not_kept() -> None:
-    assert labelled({f"l{at}": "" for at in range(50_000)}).labels == {}
+    assert labelled({f"l{at}": "" for at in range(50_000)}).labels is None
 
 
 def budget(selector: dict[str, Any]) -> Budget:
@@ -82,10 +82,26 @@ def budget(selector: dict[str, Any]) -> Budget:
     return read_budget(msgspec.json.encode(value))
 
 
+ENDLESS = {
+    "matchExpressions": [{"key": f"a{at}", "operator": "DoesNotExist"} for at in range(20_000)]
+}
+
+
 def test_a_budget_of_an_endless_selector_covers_no_pod() -> None:
     short = budget({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]})
     assert short.covers(labelled({"b": ""}))
-    keys = [{"key": f"a{at}", "operator": "DoesNotExist"} for at in range(20_000)]
-    endless = budget({"matchExpressions": keys})
+    endless = budget(ENDLESS)
     assert not endless.covers(labelled({"b": ""}))
     assert endless.selects == ()
+
+
+def test_whom_a_budget_of_an_endless_selector_may_cover_is_not_ended_for_it() -> None:
+    some, none = labelled({"b": ""}), labelled({})
+    assert violating([some], [budget(ENDLESS)]) == {some.uid}
+    assert not violating([none], [budget(ENDLESS)])  # the scheduler looks at no such pod
+
+
+def test_a_pod_of_endless_labels_is_covered_by_whatever_selects_some_pod() -> None:
+    many = labelled({f"l{at}": "" for at in range(50_000)})
+    assert violating([many], [budget({"matchLabels": {"a": "b"}})]) == {many.uid}
+    assert not violating([many], [budget({})])

@@ -104,6 +104,16 @@ def test_a_protected_pod_is_spared_and_violations_are_counted_anew(bench: Bench)
     assert found == {"gpu1": {"Pods": [{"UID": free}], "NumPDBViolations": 0}}
 
 
+def test_a_pod_whose_labels_are_too_long_to_be_kept_is_spared(bench: Bench) -> None:
+    many: dict[str, Any] = {f"example.org/{at}": "x" * 63 for at in range(300)}
+    labelled(bench, "web-a", "gpu1", 100, app="web", **many)
+    labelled(bench, "free", "gpu1", 100, priority=1)
+    budget(bench, 0, app="web")
+    found = preempt_result(bench, vip(bench, 100), {"gpu1": ["web-a"]}, violations=1)
+    free = bench.api.get("pods", "free")["metadata"]["uid"]
+    assert found == {"gpu1": {"Pods": [{"UID": free}], "NumPDBViolations": 0}}
+
+
 def test_violations_of_pods_without_cards_stay_counted(bench: Bench) -> None:
     bound(bench, "cpu", "gpu1")
     labelled(bench, "web-a", "gpu1", 100, app="web")
