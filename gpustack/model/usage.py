@@ -63,7 +63,10 @@ class Usage:
         if namespace not in self._namespaces or uid not in self._namespaces[namespace].pods:
             return
         found = self._changing(namespace)
-        found.totals.subtract(found.pods.pop(uid).amounts)
+        for model, cores in found.pods.pop(uid).amounts.items():
+            found.totals[model] -= cores
+            if not found.totals[model]:  # a node may rename its cards again and again
+                del found.totals[model]
         if not found.pods:
             del self._namespaces[namespace]
 

@@ -2,14 +2,16 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpustack.model.device import Node, model_matches
 from gpustack.model.holding import Placement
 from gpustack.model.placement import place
 from gpustack.model.quota import Usage
 from tests.model.clusters import NAMESPACES
-from tests.model.machines import dice, node, pod
+from tests.model.machines import card, dice, node, pod
 
 
 def put(usage: Usage, uid: str, namespace: str, cores: int) -> None:
@@ -54,3 +56,25 @@ def test_a_part_of_what_has_not_changed_is_ranked_once() -> None:
     assert usage.of("team").holders("team", "P40") is first
     put(usage, "p1", "team", 40)
     assert [uid for uid, _, _ in usage.of("team").holders("team", "P40")] == ["p1", "p0"]
+
+
+def test_a_node_that_renames_its_cards_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The quota is asked about under the view's lock, and a node writes its models itself."""
+    usage = Usage()
+    put(usage, "stays", "team", 30)
+    for number in range(100):
+        where = Node(name="node", cards=(card(0, model=f"M{number}"),))
+        found = place(where, pod((50, 8)))
+        assert isinstance(found, Placement)
+        usage.put("renamed", "team", "renamed", where, found)
+    asked = []
+
+    def matches(pattern: str, model: str) -> bool:
+        asked.append(model)
+        return model_matches(pattern, model)
+
+    monkeypatch.setattr("gpustack.model.usage.model_matches", matches)
+    assert usage.used("team", "P40") == 30
+    assert sorted(asked) == ["M99", "Tesla-P40"]
