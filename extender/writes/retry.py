@@ -70,6 +70,7 @@ class Retry:
         self._waiting = WaitingPods(clock)  # guarded by the view's lock
         self._looked_at: set[Kind] = set()  # without room, since the round over all kinds began
         self._rooms = 0  # the view's, when that round began
+        self._round = 0  # how many kinds waited then
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retry", daemon=True)
@@ -190,8 +191,10 @@ class Retry:
         """Return the first pod of each queue that this round hasn't come to."""
         with self._view.lock:
             kinds = self._waiting.kinds
+            if len(self._looked_at) >= self._round:
+                self._looked_at.clear()  # new kinds have come meanwhile: a round would never end
             if not self._looked_at:
-                self._rooms = self._view.rooms
+                self._rooms, self._round = self._view.rooms, len(kinds)
         heads: list[_Head] = []
         for some in portions(kind for kind in kinds if kind not in self._looked_at):
             with self._view.lock:

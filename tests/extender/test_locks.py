@@ -170,6 +170,33 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
     assert looks[0] == []
 
 
+def test_kinds_that_come_and_go_without_end_keep_nobody_from_room() -> None:
+    """Who was looked at in vain is looked at again, though a round never runs out of new kinds."""
+    seen = view()
+    retry = Retry(writer=None, view=seen, answers=Answers(seen))  # type: ignore[arg-type]
+    hostile = [waiting(f"w{at:05d}", asking((99, 1000 + at))) for at in range(3000)]
+    first, *coming = [waiting("first", asking((30, 8))), *hostile]
+
+    def come(count: int) -> None:
+        for _ in range(count):
+            seen.pod_event("ADDED", coming[0])
+            retry.refused(coming.pop(0), seen.rooms)
+
+    seen.pod_event("ADDED", first)
+    retry.refused(first, seen.rooms)
+    come(200)
+    assert retry._look() == []
+    seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    woken: list[PodState] = []
+    while coming and not woken:
+        for each in hostile[:100]:
+            seen.pod_event("DELETED", each)
+        del hostile[:100]
+        come(100)
+        woken = retry._look()
+    assert [each.uid for each in woken] == ["first"]
+
+
 def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
     lock: MeteredLock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
