@@ -9,6 +9,7 @@ import yaml
 
 from tests.ansible import api_server, layout, plugins
 from tests.ansible.rendering import ansible
+from tests.ansible.test_gpu_cluster import OFFICIAL, daemonset, node
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
 
@@ -157,93 +158,6 @@ def test_a_plugin_is_known_by_its_socket(path: str, our_agent: bool, found: list
     findings = filters.socket_findings([path], our_agent=our_agent)
     assert names(findings) == found
     assert all(path in each["text"] for each in findings)
-
-
-def node(name: str, labels: dict[str, str], **allocatable: str) -> dict[str, Any]:
-    offered = {key.replace("nvidia_", "nvidia.com/"): value for key, value in allocatable.items()}
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": "8", **offered}},
-    }
-
-
-def daemonset(
-    name: str,
-    image: str,
-    /,
-    *,
-    on: dict[str, str] | None = None,
-    labels: dict[str, str] | None = None,
-) -> dict[str, Any]:
-    pod = {"nodeSelector": on or {}, "containers": [{"name": "main", "image": image}]}
-    template = {"metadata": {"labels": labels or {}}, "spec": pod}
-    return {
-        "metadata": {"name": name, "namespace": "kube-system"},
-        "spec": {"template": template},
-    }
-
-
-def cluster(*daemonsets: dict[str, Any], **node_offers: str) -> list[str]:
-    """Judge a cluster of one GPU node and a node that isn't ours."""
-    lists = {
-        "nodes": [
-            node("gpu1", {"kubernetes.io/os": "linux"}, **node_offers),
-            node("other", {"nvidia.com/gpu.present": "true"}, nvidia_gpu="8"),
-        ],
-        "daemonsets": daemonsets,
-        "runtimeclasses": [{"metadata": {"name": "gvisor"}, "handler": "runsc"}],
-    }
-    return names(filters.cluster_findings(lists, ["gpu1"]))
-
-
-OPERATOR = {"app.kubernetes.io/managed-by": "gpu-operator"}
-OFFICIAL = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"
-
-
-@pytest.mark.parametrize(
-    ("found", "which"),
-    [
-        ("nvidia-device-plugin", daemonset("nvidia-device-plugin-daemonset", OFFICIAL)),
-        ("nvidia-device-plugin", daemonset("gpus", "localhost:5000/nvidia/k8s-device-plugin:1")),
-        (
-            "nvidia-device-plugin",
-            daemonset("p", "mirror/plugin:1", labels={"name": "nvidia-device-plugin-ds"}),
-        ),
-        (
-            "nvidia-gpu-operator",
-            daemonset("nvidia-device-plugin-daemonset", OFFICIAL, labels=OPERATOR),
-        ),
-        ("nvidia-gpu-operator", daemonset("nvidia-driver-daemonset-5.15", "nvcr.io/nvidia/driver")),
-        ("nvidia-dra-driver", daemonset("d", "nvcr.io/nvidia/k8s-dra-driver-gpu:v25.3.0")),
-        ("gpu-manager", daemonset("gpu-manager-daemonset", "mirror/x:1")),
-        (
-            "gpu-manager",
-            daemonset("g", "tkestack/gpu-manager:v1.1.5", on={"nvidia-device-enable": "enable"}),
-        ),
-    ],
-)
-def test_a_daemonset_of_others_is_known(found: str, which: dict[str, Any]) -> None:
-    assert cluster(which) == [found]
-
-
-@pytest.mark.parametrize(
-    "which",
-    [
-        daemonset("nvidia-device-plugin-daemonset", OFFICIAL, on={"pool": "other"}),
-        daemonset("amdgpu-device-plugin-daemonset", "rocm/k8s-device-plugin:1"),
-        daemonset("nvidia-vgpu-manager-daemonset", "mirror/vgpu:1"),
-        daemonset("nvidia-dcgm-exporter", "nvcr.io/nvidia/k8s/dcgm-exporter:4"),
-        daemonset("kube-proxy", "registry.k8s.io/kube-proxy@sha256:0123"),
-    ],
-)
-def test_a_daemonset_that_takes_no_card_of_ours_is_let_be(which: dict[str, Any]) -> None:
-    assert cluster(which) == []
-
-
-def test_a_node_that_offers_nvidias_resources_is_named() -> None:
-    assert cluster(nvidia_gpu="8") == ["nvidia-device-plugin"]
-    assert cluster(**{"nvidia_mig-1g.5gb": "7"}) == ["nvidia-device-plugin"]
-    assert cluster(nvidia_gpu="0") == []
 
 
 def test_what_a_site_accepts_is_left_out() -> None:

@@ -163,10 +163,9 @@ def cluster_findings(
         for name, number in (node["status"].get("allocatable") or {}).items()
         if name.startswith("nvidia.com/") and str(number) != "0"
     ]
-    labels = [{**(node["metadata"].get("labels") or {}), **OUR_LABELS} for node in nodes]
     for each in lists["daemonsets"]:
         kind = _kind(each)
-        if kind and any(_selects(each, of) for of in labels):
+        if kind and any(_selects(each, node["metadata"]) for node in nodes):
             where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
             found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts"))
     for each in lists["runtimeclasses"]:
@@ -176,9 +175,30 @@ def cluster_findings(
     return found
 
 
-def _selects(daemonset: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    wanted = daemonset["spec"]["template"]["spec"].get("nodeSelector") or {}
-    return all(labels.get(key) == value for key, value in wanted.items())
+def _selects(daemonset: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Tell whether a DaemonSet's node selector and required node affinity let it on a node."""
+    labels = {**(node.get("labels") or {}), **OUR_LABELS}
+    spec = daemonset["spec"]["template"]["spec"]
+    wanted = spec.get("nodeSelector") or {}
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    terms = affinity["nodeSelectorTerms"] if affinity else [{}]
+    return all(labels.get(key) == value for key, value in wanted.items()) and any(
+        all(_fits(one, labels) for one in term.get("matchExpressions") or [])
+        and all(
+            _fits(one, {"metadata.name": node["name"]}) for one in term.get("matchFields") or []
+        )
+        for term in terms
+    )
+
+
+def _fits(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Judge an expression of a node affinity; one that can't be judged (Gt, Lt) may fit."""
+    there = wanted["key"] in labels
+    named = labels.get(wanted["key"]) in (wanted.get("values") or [])
+    says = {"Exists": there, "DoesNotExist": not there, "In": named, "NotIn": not named}
+    return says.get(wanted["operator"], True)
 
 
 def _kind(daemonset: Mapping[str, Any]) -> str:
