@@ -119,3 +119,23 @@ def test_a_host_of_both_groups_has_to_pass_as_both(tmp_path: pathlib.Path) -> No
     run = recorder.play(tmp_path, groups)
     assert run.status != 0
     assert run.changed == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--tags=gpustack_extender"]])
+def test_the_rights_of_an_older_extender_go_when_all_were_restarted(
+    tmp_path: pathlib.Path, arguments: list[str]
+) -> None:
+    older = {"cluster_objects_older_extender": True}
+    run = recorder.play(tmp_path, site(1, cp1=older), *arguments)
+    assert run.status == 0, run.output
+    came = [(entry.role, entry.host) for entry in run.entries]
+    narrowed = came.index(("cluster_objects/narrow", "cp1"))
+    assert all(came.index(("gpustack_extender", name)) < narrowed for name in PLANES)
+
+
+def test_an_extender_that_a_limited_run_leaves_out_keeps_its_rights(tmp_path: pathlib.Path) -> None:
+    older = {"cluster_objects_older_extender": True}
+    run = recorder.play(tmp_path, site(1, cp1=older), "--limit=cp1,gpu1")
+    assert run.status == 0, run.output
+    assert run.hosts("gpustack_extender") == ["cp1"]
+    assert run.hosts("cluster_objects/narrow") == []

@@ -8,7 +8,8 @@ from tests.ansible import layout, readmes
 from tests.bench import root
 
 ENTRY_POINTS = (
-    "main", "preflight", "cluster", "running_pods", "remove_unused", "uninstall", "verify", "clean",
+    "main", "preflight", "cluster", "running_pods", "remove_unused", "narrow", "uninstall",
+    "verify", "clean",
 )  # fmt: skip
 # A role of checks installs nothing.
 INSTALLS_NOTHING = {"preflight"}

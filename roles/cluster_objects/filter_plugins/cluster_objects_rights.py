@@ -1,0 +1,36 @@
+"""Filters for an upgrade of a site whose extender still changes pods, not their status."""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+PATCHES_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
+
+
+def patches_pods(found: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether a ClusterRole lets the extender change pods; `found` is none or one."""
+    return any(
+        "pods" in rule.get("resources", ()) and "patch" in rule["verbs"]
+        for role in found
+        for rule in role.get("rules") or ()
+    )
+
+
+def rights(objects: Iterable[Mapping[str, Any]], older_extender: bool) -> list[dict[str, Any]]:
+    """Return the objects of rbac.yml.j2; for an older extender too, where there is one."""
+    result = [copy.deepcopy(dict(each)) for each in objects if each]
+    for each in result:
+        if older_extender and each["kind"] == "ClusterRole":
+            each["rules"].append(PATCHES_PODS)
+    return result
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by the names that templates use."""
+        return {
+            "cluster_objects_patches_pods": patches_pods,
+            "cluster_objects_rights": rights,
+        }
