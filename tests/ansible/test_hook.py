@@ -123,7 +123,7 @@ def test_a_bundle_whose_file_was_changed_is_refused_before_it_is_used(stage: Sta
         done.stdout.split()
     )
     assert not [name for name in stage.builds() if not name.startswith(".")]
-    # what an agent that was told to take the highest version looks for (releases before builds had sums)
+    # what an agent looks for whose release chose the highest version itself
     assert not [*stage.hooks.glob("*/libvcuda.so")]
 
 

@@ -184,11 +184,10 @@ def _selects(daemonset: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
     terms = affinity["nodeSelectorTerms"] if affinity else [{}]
+    fields = {"metadata.name": node["name"]}
     return all(labels.get(key) == value for key, value in wanted.items()) and any(
         all(_fits(one, labels) for one in term.get("matchExpressions") or [])
-        and all(
-            _fits(one, {"metadata.name": node["name"]}) for one in term.get("matchFields") or []
-        )
+        and all(_fits(one, fields) for one in term.get("matchFields") or [])
         for term in terms
     )
 
