@@ -34,6 +34,7 @@ class Server:
         self.requests: list[bytes] = []
         self._answers = iter(answers)
         self._closes = closes
+        self._open: socket.socket | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -44,6 +45,7 @@ class Server:
             while True:
                 connection, _ = self._listener.accept()
                 self.connections += 1
+                self._open = connection
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 with connection, contextlib.suppress(StopIteration):
                     self._serve(connection)
@@ -59,6 +61,9 @@ class Server:
     def end(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        if self._open is not None:  # a client that keeps it would have us wait for it
+            with contextlib.suppress(OSError):
+                self._open.shutdown(socket.SHUT_RDWR)
         self._thread.join(timeout=5)
 
 
