@@ -344,4 +344,7 @@ def test_an_unreadable_decision_time_fails_no_other_pod(host: Host, time: str) -
     written = decision((0,), cores=50, memory=32) | {KEYS.predicate_time: time}
     host.create(make_pod("bad", container("c0", 50, 32), annotations=written))
     host.start_agent()
-    assert card_of(host.kubelet.admit(host.share("good", 1))["c0"]) == "/dev/nvidia1"
+    good = host.share("good", 1)
+    # without the kubelet's word a lone match is taken at once, and the watch may be behind
+    host.wait_until(lambda: host.agent.pods.get(good["metadata"]["uid"]) is not None)
+    assert card_of(host.kubelet.admit(good)["c0"]) == "/dev/nvidia1"
