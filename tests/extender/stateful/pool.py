@@ -25,8 +25,8 @@ class Response:
         self.status = status
         self.data = data
 
-    def read(self) -> bytes:
-        return self.data
+    def read(self, amt: int | None = None) -> bytes:
+        return self.data if amt is None else self.data[:amt]
 
     def stream(self, amt: int) -> Iterator[bytes]:
         del amt
@@ -56,7 +56,6 @@ class Pool:
         body: bytes | None = None,
         headers: dict[str, str],
         timeout: urllib3.Timeout,
-        preload_content: bool = True,
         **_others: object,
     ) -> Response:
         path, _, text = url.removeprefix("api").partition("?")
@@ -72,7 +71,7 @@ class Pool:
         assert not self._caller.locked(), f"{call.method} {call.path} while others are locked out"
         assert call.method == "GET" or call.uid, f"it may hit another of the name: {call}"
         assert not call.decides or call.uid in self._caller.busy, f"nobody asked for {call}"
-        if not preload_content:
+        if "watch" in call.query:
             return self._watch(call)
         return self._answer(call, _seconds(timeout))
 
