@@ -2,23 +2,14 @@
 
 import collections
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from extender.state.pods import PodState
+from extender.verbs.telling import Events
 from gpustack.adapters.kube import ObjectEvent
 
 _REASON: Final = "UserKeyIgnored"
 _REMEMBERED: Final = 10_000  # pods; of the others an Event may be written a second time
-
-
-class Events(Protocol):
-    """Where Events go."""
-
-    def told(self, uid: str, topic: str) -> bool:
-        """Say whether a pod was told something about this within the last minute."""
-
-    def record(self, event: ObjectEvent) -> None:
-        """Take one, unless the pod was told about its topic within the last minute."""
 
 
 class IgnoredKeys:
