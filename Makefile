@@ -76,7 +76,7 @@ unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 .PHONY: long
 long: native ## The tests that `make check` has no time for
 	$(call run_tests,long,"long and not clock")
-	@$(STEP) clock -- pytest -q -m clock tests
+	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
 nightly: native ## Properties with 20 000 random examples each

@@ -50,8 +50,9 @@ def test_queued_work_of_the_dead_is_dropped(client: Start, machine: Machine) -> 
     first = client("0", "queue", "3600000")
     first.kill()
     first.wait()
-    kernels = int(machine.run("tests/client", "0", "spin", "1000", "0.3").stdout)
-    assert kernels > 100  # 300 alone; a living neighbour would leave about half
+    # By the card's own time; a living neighbour would have a turn between each two of ours.
+    measured_us = float(machine.run("tests/client", "0", "measure", "9000").stdout)
+    assert measured_us == pytest.approx(9001, abs=1)
 
 
 def test_processes_get_equal_shares(machine: Machine) -> None:
@@ -62,12 +63,6 @@ def test_processes_get_equal_shares(machine: Machine) -> None:
         process.communicate()
     assert sum(ran_us) <= 1.3e6  # one card has one second of time a second
     assert 0.2 < ran_us[0] / sum(ran_us) < 0.8
-
-
-@pytest.mark.clock
-def test_a_process_alone_has_the_whole_card(machine: Machine) -> None:
-    kernels = int(machine.run("tests/client", "0", "spin", "5000", "0.5").stdout)
-    assert 80 <= kernels <= 101
 
 
 def test_a_card_without_its_node_is_not_seen(machine: Machine) -> None:
