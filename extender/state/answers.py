@@ -20,7 +20,7 @@ from gpustack.model.device import Node
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, apply
 from gpustack.model.likeness import moved
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import Placer, Usage, amounts, forbids, within
 from gpustack.model.request import ANY, PodRequest

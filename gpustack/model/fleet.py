@@ -16,7 +16,7 @@ from gpustack.model.device import Node, Use
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement, apply, release
 from gpustack.model.likeness import hardware, moved
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Placer
 from gpustack.model.request import ANY, PodRequest, Strategy

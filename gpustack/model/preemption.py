@@ -22,7 +22,7 @@ from typing import Final
 from gpustack.model.cluster import Tenant
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement, release
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import Placer
 from gpustack.model.request import PodRequest
 

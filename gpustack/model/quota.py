@@ -20,7 +20,7 @@ from gpustack.model.device import Node, label_safe_model, model_matches
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.frozen import freeze
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import Policy
 from gpustack.model.quota_words import cards_text
 from gpustack.model.request import ContainerKind, PodRequest

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from gpustack.model import cardset
 from gpustack.model.device import Card, Node
-from gpustack.model.placement import Placement, place
+from gpustack.model.place import Placement, place
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.topology import Level, Links
 from gpustack.wire import topo_text

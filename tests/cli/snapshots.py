@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpustack.model.device import Card, Node
-from gpustack.model.placement import Placement, place
+from gpustack.model.place import Placement, place
 from gpustack.wire.annotations import Keys, encode_decision
 from gpustack.wire.nodes import encode_devices
 from gpustack.wire.pods import parse_request

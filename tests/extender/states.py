@@ -9,7 +9,7 @@ from extender.state.reading import NodeState
 from extender.state.view import ClusterView
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.request import PodRequest
 from gpustack.wire.annotations import Decision
 

@@ -13,7 +13,7 @@ from gpustack.model.device import Node
 from gpustack.model.explanation import Reason
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import Selector, Strategy
 from gpustack.model.verification import verify

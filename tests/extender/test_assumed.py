@@ -9,7 +9,7 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.wire.annotations import Decision
 from tests.extender.states import bound, known, running, view, waiting

@@ -13,7 +13,7 @@ from gpustack.model import policies
 from gpustack.model.device import Node
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, apply
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import NO_QUOTA, Usage, within
 from tests.extender.states import known, running, view, waiting
 from tests.model.clusters import NAMESPACES, POOLS, quota, small_pod

@@ -14,7 +14,7 @@ from extender.state.view import ClusterView
 from extender.writes.retry import Retry
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.extender import bench as benches

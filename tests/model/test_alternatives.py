@@ -11,7 +11,7 @@ from gpustack.model.eligibility import Host
 from gpustack.model.explanation import Reason
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import Fgd
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Strategy

@@ -8,7 +8,7 @@ from gpustack.model import attempt
 from gpustack.model.device import Node
 from gpustack.model.effort import MOST_LOOKS, Effort, Gap
 from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.placement import Placement, place
+from gpustack.model.place import Placement, place
 from gpustack.model.request import Topology
 from gpustack.model.topology import Level
 from tests.model.machines import card, grouped, node, pod

@@ -11,7 +11,7 @@ from gpustack.model.device import Node
 from gpustack.model.explanation import Refusal
 from gpustack.model.fleet import Fleet
 from gpustack.model.holding import Placement, apply, release
-from gpustack.model.placement import place, rank
+from gpustack.model.place import place, rank
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.request import PodRequest, Selector
 from tests.model.machines import node, nodes, pod, pods

@@ -7,7 +7,7 @@ from gpustack.model.device import Node
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.holding import ContainerPlacement, Placement, holds
 from gpustack.model.lru import LRUCache, remembered
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
 from gpustack.model.units import MOST_CARDS
 from tests.model.machines import card, pod

@@ -7,7 +7,7 @@ import pytest
 from gpustack.model import cardset
 from gpustack.model.device import Node, Use
 from gpustack.model.explanation import CardRefusal, Reason, Refusal
-from gpustack.model.placement import Placement, apply, holds, place, rank, release
+from gpustack.model.place import Placement, apply, holds, place, rank, release
 from gpustack.model.request import (
     ContainerKind,
     ContainerRequest,

@@ -8,7 +8,7 @@ from gpustack.model import cardset, policies, whole
 from gpustack.model.device import Node, Use
 from gpustack.model.fragmentation import Shape, Workload, fragmented
 from gpustack.model.holding import Placement, apply
-from gpustack.model.placement import place, rank
+from gpustack.model.place import place, rank
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.topology import Links

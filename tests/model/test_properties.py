@@ -15,7 +15,7 @@ from gpustack.model import cardset
 from gpustack.model.device import Node, arrange
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, apply
-from gpustack.model.placement import place, rank
+from gpustack.model.place import place, rank
 from gpustack.model.policies import EXACT
 from gpustack.model.request import ContainerKind, PodRequest, Selector, Strategy, Topology
 from gpustack.model.verification import verify

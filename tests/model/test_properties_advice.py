@@ -16,7 +16,7 @@ from gpustack.model.advice import Change, Kind, Pending, explain
 from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.device import Card, Node, Use
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.request import ANY, ContainerRequest, PodRequest, Topology
 from tests import profiles
 from tests.model import reference

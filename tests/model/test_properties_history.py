@@ -12,7 +12,7 @@ from gpustack.model.cluster import Tenant, settle
 from gpustack.model.device import Node, Use
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, apply, release
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Placer, Quota, Usage, within
 from gpustack.model.request import PodRequest

@@ -12,7 +12,7 @@ from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.device import Node, Use, model_matches
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement, holds
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import EXACT
 from gpustack.model.quota import (
     NamespaceQuota,

@@ -10,7 +10,7 @@ from gpustack.model.device import Node, Use
 from gpustack.model.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.explanation import REASON_WORDS, Reason, Refusal
 from gpustack.model.holding import ContainerPlacement, Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Selector, Topology
 from gpustack.model.verification import verify

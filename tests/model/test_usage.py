@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpustack.model.device import Node, model_matches
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.quota import Usage
 from tests.model.clusters import NAMESPACES
 from tests.model.machines import card, dice, node, pod

@@ -11,7 +11,7 @@ from gpustack.model.device import Node, label_safe_model
 from gpustack.model.eligibility import Demands, Host, Taint, Toleration
 from gpustack.model.explanation import Reason
 from gpustack.model.holding import Placement
-from gpustack.model.placement import rank
+from gpustack.model.place import rank
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpustack.model.device import Node
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.wire.annotations import (
     BadAnnotation,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from gpustack.model.device import Node
-from gpustack.model.placement import Placement, place
+from gpustack.model.place import Placement, place
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import objects
 from gpustack.wire.annotations import decode_decision, encode_decision

@@ -21,7 +21,7 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.device import Node
 from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.holding import Placement
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision, encode_decision

@@ -10,7 +10,7 @@ from gpustack.model.device import Node
 from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.explanation import Refusal
 from gpustack.model.holding import Placement, release
-from gpustack.model.placement import place
+from gpustack.model.place import place
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Quota, Usage, within
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
