@@ -16,8 +16,8 @@ from typing import Final
 
 from extender.errors import CannotDecide
 from extender.state.pods import PodState
-from gpustack.model.explanation import Reason
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest
 from gpustack.wire.extender_bodies import PodName
 

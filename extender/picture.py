@@ -18,10 +18,10 @@ from extender.state.portions import portions
 from extender.state.view import ClusterView
 from gpustack.model import advice, alternatives
 from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.wire import explanations
 
 NOTHING_ASKED: Final = advice.Explanation(answers={})

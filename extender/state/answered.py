@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from extender.state.memory import Answer
-from gpustack.model.explanation import Reason
+from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
 """Who goes before a pod on a node and holds no cards yet, and who is about to leave it."""

@@ -16,13 +16,13 @@ from extender.state.answered import Answered, Moment, Turns
 from extender.state.memory import REFUSED, Answer, States, Table, Tables
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement, apply
-from gpustack.model.likeness import moved
+from gpustack.model.equivalence import moved
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import Placer, Usage, amounts, forbids, within
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at

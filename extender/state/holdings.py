@@ -8,8 +8,8 @@ answer to some pod could, so whoever remembers answers asks only what changed si
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement, apply, release
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, apply, release
 
 _NOBODY: Mapping[str, Placement] = MappingProxyType({})
 

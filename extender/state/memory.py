@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from extender.state.pods import request_bytes
-from gpustack.model.device import Node
-from gpustack.model.explanation import REASON_WORDS, Reason
-from gpustack.model.holding import ContainerPlacement, Placement
-from gpustack.model.likeness import hardware
+from gpustack.model.equivalence import hardware
+from gpustack.model.node import Node
+from gpustack.model.placement import ContainerPlacement, Placement
+from gpustack.model.refusal import REASON_WORDS, Reason
 from gpustack.model.request import PodRequest
 
 _MOST_BYTES: Final = 80 << 20  # of all tables together, as `Table.size_bytes` estimates them

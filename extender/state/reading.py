@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from extender.state.pods import PodState, read_pod
-from gpustack.model.device import Node
 from gpustack.model.eligibility import OPEN, Host
+from gpustack.model.node import Node
 from gpustack.wire import nodes, objects
 from gpustack.wire.annotations import BadAnnotation, Keys
 from gpustack.wire.eligibility import parse_host

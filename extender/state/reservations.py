@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from extender.state.pods import PodState
-from gpustack.model.place import Placement
+from gpustack.model.placement import Placement
 
 _GRACE_SECONDS: Final = 30.0  # the scheduler still reports the refusal before the decision
 _GRACE_NS: Final = int(_GRACE_SECONDS * 1e9)

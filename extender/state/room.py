@@ -8,8 +8,8 @@ import collections
 from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement, apply
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, apply
 from gpustack.model.request import PodRequest
 from gpustack.model.usage import Usage
 

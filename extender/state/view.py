@@ -19,7 +19,7 @@ from extender.state.portions import PORTION, portions
 from extender.state.reading import NodeState
 from extender.state.reservations import Reservations
 from extender.state.view_reads import ViewReads
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
 from gpustack.model.quota import Quota
 
 _TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any request takes

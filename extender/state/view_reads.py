@@ -9,8 +9,8 @@ from extender.state.nominated import Nominated
 from extender.state.pods import PodState
 from extender.state.portions import portions
 from extender.state.reservations import Reservations
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
 from gpustack.model.quota import Quota, Usage
 
 

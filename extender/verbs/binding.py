@@ -26,7 +26,7 @@ from extender.verbs.telling import Telling
 from extender.writes.turns import Turns
 from extender.writes.writer import PodWriter
 from gpustack.adapters import kube
-from gpustack.model.place import Placement
+from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Decision, Keys, encode_decision
 from gpustack.wire.extender_bodies import BindingArgs, encode_binding_result
 

@@ -12,7 +12,7 @@ from extender.state.memory import Answer
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
 from gpustack.model.quota import forbids
 from gpustack.model.verification import verify
 

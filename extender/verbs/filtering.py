@@ -16,7 +16,7 @@ from extender.state.view import ClusterView
 from extender.verbs.asked import Deadline, Finder
 from extender.verbs.choice import refuse_unplaceable
 from extender.verbs.telling import Telling
-from gpustack.model.explanation import Reason
+from gpustack.model.refusal import Reason
 from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode_filter_result
 
 

@@ -22,8 +22,8 @@ from extender.verbs.telling import Telling
 from extender.writes.turns import Turns
 from extender.writes.writer import PodWriter
 from gpustack.adapters import kube
-from gpustack.model.explanation import Reason
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Reason
 from gpustack.model.request import BadRequest
 from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode_filter_result
 

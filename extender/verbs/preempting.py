@@ -19,8 +19,8 @@ from extender.state.view import ClusterView
 from extender.verbs.asked import AskedPods, Deadline
 from extender.verbs.telling import Telling
 from gpustack.model.cluster import Tenant
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
 from gpustack.model.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.model.quota import within
 from gpustack.model.request import PodRequest

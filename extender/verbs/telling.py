@@ -7,8 +7,8 @@ from extender.decisions import Decisions
 from extender.state.answered import Answered
 from extender.state.pods import PodState
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.model.explanation import Reason
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Reason
 from gpustack.model.request import BadRequest
 
 _REFUSED: Final = "refused"  # a pod hears once a minute that it was, for whatever reason

@@ -14,8 +14,8 @@ from extender.decisions import Told
 from extender.picture import Picture
 from extender.state.pods import PodState
 from gpustack.model import eligibility
-from gpustack.model.device import Card, Node, Use
-from gpustack.model.holding import Placement, holds
+from gpustack.model.node import Card, Node, Use
+from gpustack.model.placement import Placement, holds
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire import explanations

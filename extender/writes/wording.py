@@ -20,8 +20,8 @@ from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.room import Kind, kind_of
 from gpustack.model import eligibility
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason
+from gpustack.model.node import Node
+from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest
 
 _FRESH_SECONDS: Final = 20.0  # how long an answer is good for pods that ask alike

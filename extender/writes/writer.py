@@ -9,7 +9,7 @@ from extender.errors import CannotDecide
 from extender.state.pods import PodState
 from extender.state.reading import Reading
 from gpustack.adapters import kube
-from gpustack.model.place import Placement
+from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Keys, encode_decision
 from gpustack.wire.extender_bodies import PodName
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from gpustack.cli import printing
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Node
-from gpustack.model.holding import lost
+from gpustack.model.node import Node
+from gpustack.model.placement import lost
 from gpustack.model.quota import Quota
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations

@@ -11,7 +11,7 @@ from gpustack.model import advice, alternatives
 from gpustack.model.cluster import Cluster
 from gpustack.model.eligibility import Demands
 from gpustack.model.fragmentation import workload_of
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations

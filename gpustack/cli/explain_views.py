@@ -12,8 +12,8 @@ from gpustack.cli.placements import cards_cell
 from gpustack.model import advice, alternatives
 from gpustack.model.alternatives import Alternative
 from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Refusal
 from gpustack.wire import explanations
 
 _Rows = list[Sequence[object]]

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpustack.model.device import Node
 from gpustack.model.eligibility import Demands
+from gpustack.model.node import Node
 from gpustack.model.replay import Arrival
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys

@@ -1,6 +1,6 @@
 """A placement as a cell of a table."""
 
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
 
 
 def cards_cell(placement: Placement) -> str:

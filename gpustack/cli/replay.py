@@ -7,10 +7,10 @@ from typing import Final
 from gpustack.cli import clusters, inputs, options, printing, replay_views
 from gpustack.cli.replay_views import Played
 from gpustack.model import replay
-from gpustack.model.device import Node
 from gpustack.model.eligibility import OPEN, out_of_service
 from gpustack.model.fleet import Progress
 from gpustack.model.fragmentation import workload_of
+from gpustack.model.node import Node
 from gpustack.model.policies import NAMES, named
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.annotations import Keys

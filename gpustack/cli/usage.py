@@ -11,9 +11,9 @@ from typing import Any, Final
 from gpustack.cli import clusters, options, printing, quota_views
 from gpustack.model import cluster as model
 from gpustack.model.cluster import Cluster
-from gpustack.model.device import Node
 from gpustack.model.eligibility import NOT_READY, OPEN, states
-from gpustack.model.holding import takes
+from gpustack.model.node import Node
+from gpustack.model.placement import takes
 from gpustack.model.units import gib_text
 from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys

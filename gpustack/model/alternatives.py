@@ -14,13 +14,13 @@ from enum import StrEnum
 from gpustack.model import eligibility
 from gpustack.model.avoiding import avoiding
 from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.device import Node
 from gpustack.model.eligibility import NO_DEMANDS, Demands
-from gpustack.model.explanation import Refusal
 from gpustack.model.frozen import freeze
-from gpustack.model.holding import Placement, apply, release
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import EXACT, Policy, free_totals
 from gpustack.model.quota import Placer, within
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.topology import Level
 from gpustack.model.units import size_text

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpustack.model import obstacles, packing, whole
-from gpustack.model.device import Node, Use, label_safe_model
 from gpustack.model.effort import Effort
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import (
+from gpustack.model.node import Node, Use, label_safe_model
+from gpustack.model.placement import (
     ContainerPlacement,
     Placement,
     apply,
@@ -30,6 +29,7 @@ from gpustack.model.holding import (
     take_of,
 )
 from gpustack.model.policies.base import Policy
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
 from gpustack.model.units import CORES_PER_CARD
 

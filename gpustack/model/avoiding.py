@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.request import PodRequest
 
 

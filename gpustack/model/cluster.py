@@ -7,10 +7,10 @@ that a question like "what if this pod ended" costs one node.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpustack.model.device import Node
 from gpustack.model.eligibility import Host
 from gpustack.model.frozen import freeze
-from gpustack.model.holding import Placement, apply, release
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, apply, release
 from gpustack.model.quota import NO_QUOTA, Quota, Usage
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.frozen import freeze
+from gpustack.model.refusal import Reason, Refusal
 
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 """The key of the taint that a pod must tolerate to stand on a cordoned node."""

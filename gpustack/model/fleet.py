@@ -12,13 +12,13 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.device import Node, Use
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import Placement, apply, release
-from gpustack.model.likeness import hardware, moved
+from gpustack.model.equivalence import hardware, moved
+from gpustack.model.node import Node, Use
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Placer
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, PodRequest, Strategy
 
 _MOST_STATES: Final = 100_000  # some hundred megabytes; states that no node is in go first

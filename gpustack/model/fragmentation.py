@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.device import Node, Use
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node, Use
+from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
 

@@ -8,8 +8,8 @@ whoever removes that obstacle is the closest to running the pod.
 from collections import Counter
 
 from gpustack.model import units
-from gpustack.model.device import Node
-from gpustack.model.explanation import CardRefusal, Reason, Refusal
+from gpustack.model.node import Node
+from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Topology
 
 # Nearest to fitting last.

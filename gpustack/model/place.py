@@ -13,22 +13,11 @@ taken back and the next best one tried, so a refusal means that no choice fits.
 from collections.abc import Iterable
 
 from gpustack.model.attempt import Accepts, Attempt
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import ContainerPlacement, Placement, apply, holds, release
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
-
-__all__ = [
-    "Accepts",
-    "ContainerPlacement",
-    "Placement",
-    "apply",
-    "holds",
-    "place",
-    "rank",
-    "release",
-]
 
 
 def place(

@@ -20,9 +20,9 @@ from itertools import takewhile
 from typing import Final
 
 from gpustack.model.cluster import Tenant
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement, release
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, release
 from gpustack.model.quota import Placer
 from gpustack.model.request import PodRequest
 

@@ -16,13 +16,13 @@ from typing import Final
 
 from gpustack.model import quota_words
 from gpustack.model.avoiding import avoiding
-from gpustack.model.device import Node, label_safe_model, model_matches
-from gpustack.model.explanation import Reason, Refusal
 from gpustack.model.frozen import freeze
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node, label_safe_model, model_matches
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.quota_words import cards_text
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.usage import Usage, amounts, matching

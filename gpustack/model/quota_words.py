@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason, Refusal
+from gpustack.model.node import Node
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.usage import Usage
 

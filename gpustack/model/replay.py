@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpustack.model import fragmentation
-from gpustack.model.device import Node
 from gpustack.model.fleet import Fleet, Progress
 from gpustack.model.fragmentation import Workload
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.request import PodRequest
 from gpustack.model.units import CORES_PER_CARD

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from gpustack.model import device, units
+from gpustack.model import node, units
 from gpustack.model.errors import GpustackError
 
 
@@ -103,9 +103,9 @@ class ContainerRequest:
         return max(1, self.whole_cards)
 
     @property
-    def share(self) -> device.Use:
+    def share(self) -> node.Use:
         """What a share takes of its card."""
-        return device.Use(cores=self.cores, memory_units=self.memory_units)
+        return node.Use(cores=self.cores, memory_units=self.memory_units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +119,16 @@ class PodRequest:
     node_strategy: Strategy = Strategy.BINPACK
     card_strategy: Strategy = Strategy.BINPACK
 
-    def accepts(self, card: device.Card) -> bool:
+    def accepts(self, card: node.Card) -> bool:
         """Say whether the user's lists of models and UUIDs allow this card."""
-        if any(device.model_matches(name, card.model) for name in self.models.exclude):
+        if any(node.model_matches(name, card.model) for name in self.models.exclude):
             return False
         if card.uuid in self.uuids.exclude:
             return False
         if self.uuids.include and card.uuid not in self.uuids.include:
             return False
         models = self.models.include
-        return not models or any(device.model_matches(name, card.model) for name in models)
+        return not models or any(node.model_matches(name, card.model) for name in models)
 
 
 def check_container(

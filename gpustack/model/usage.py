@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gpustack.model.device import Node, label_safe_model, model_matches
-from gpustack.model.holding import Placement, holds
+from gpustack.model.node import Node, label_safe_model, model_matches
+from gpustack.model.placement import Placement, holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

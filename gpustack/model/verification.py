@@ -5,9 +5,9 @@ annotations too, cards are renumbered and fail, and two schedulers may have deci
 """
 
 from gpustack.model import whole
-from gpustack.model.device import Node, Use
-from gpustack.model.explanation import CardRefusal, Reason, Refusal
-from gpustack.model.holding import ContainerPlacement, Placement, holds
+from gpustack.model.node import Node, Use
+from gpustack.model.placement import ContainerPlacement, Placement, holds
+from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpustack.model.cluster import Cluster
-from gpustack.model.device import IDLE, Node
 from gpustack.model.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
 from gpustack.model.errors import GpustackError
-from gpustack.model.explanation import Refusal
 from gpustack.model.fleet import Fleet, Progress
 from gpustack.model.frozen import FrozenMap, freeze
-from gpustack.model.holding import Placement
+from gpustack.model.node import IDLE, Node
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import Placer, within
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest
 
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"

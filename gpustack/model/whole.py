@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpustack.model import cardset, cardsets
-from gpustack.model.device import Node
 from gpustack.model.effort import Effort
+from gpustack.model.node import Node
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 

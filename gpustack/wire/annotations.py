@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.model.device import Node
 from gpustack.model.errors import GpustackError
-from gpustack.model.holding import ContainerPlacement, Placement, inherited_minors
+from gpustack.model.node import Node
+from gpustack.model.placement import ContainerPlacement, Placement, inherited_minors
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.keys import DEFAULT_DOMAIN, Keys, position
 from gpustack.wire.quoting import quoted

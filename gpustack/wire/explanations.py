@@ -10,9 +10,9 @@ from typing import Any, Final
 from gpustack.model.advice import Change, Explanation
 from gpustack.model.alternatives import Alternative, Standing
 from gpustack.model.cluster import Cluster
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
 from gpustack.model.quota import Quota, Usage
+from gpustack.model.refusal import Refusal
 from gpustack.model.units import CORES_PER_CARD
 
 ROOM: Final = "there is room for its cards; what else keeps it waiting, kubectl describe pod says"

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 
-from gpustack.model.device import Card, Node, arrange
 from gpustack.model.lru import LRUCache
+from gpustack.model.node import Card, Node, arrange
 from gpustack.model.topology import BadLinks, Links, check_links
 from gpustack.model.units import (
     CORES_PER_CARD,

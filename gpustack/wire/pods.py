@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.model.device import Node
-from gpustack.model.holding import apply
+from gpustack.model.node import Node
+from gpustack.model.placement import apply
 from gpustack.model.request import (
     BadRequest,
     ContainerKind,

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpustack.model.device import Card, Node, arrange
 from gpustack.model.errors import GpustackError
+from gpustack.model.node import Card, Node, arrange
 from gpustack.model.topology import BadLinks, Level, Links, parse_link
 from gpustack.wire import topo_affinity
 

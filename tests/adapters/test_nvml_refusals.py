@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.adapters.nvml import CardFault, Nvml, NvmlError
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.topology import check_links
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import decode_node, encode_devices

@@ -24,7 +24,7 @@ from gpustack.agent.containers.records import (
     Source,
 )
 from gpustack.agent.containers.runtime import RuntimeView
-from gpustack.model.holding import ContainerPlacement
+from gpustack.model.placement import ContainerPlacement
 from gpustack.wire import ledger
 from gpustack.wire.activity import Activity, CardActivity
 from tests.fakes.cri import FakeCri

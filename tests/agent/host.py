@@ -11,7 +11,7 @@ from gpustack.adapters.systemd import Notifier
 from gpustack.agent import settings
 from gpustack.agent.app import Agent
 from gpustack.agent.node.hook_build import content_sum
-from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import Keys, encode_decision
 from gpustack.wire.pods import finished

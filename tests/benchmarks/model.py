@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from gpustack.model import cardset
-from gpustack.model.device import Card, Node
-from gpustack.model.place import Placement, place
+from gpustack.model.node import Card, Node
+from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.topology import Level, Links
 from gpustack.wire import topo_text

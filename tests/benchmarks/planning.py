@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from gpustack.model import policies, replay, whatif, whole
 from gpustack.model.cluster import settle
-from gpustack.model.device import Node
 from gpustack.model.fragmentation import Workload, ratio, workload_of
+from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.replay import Arrival, Moment, Run
 from gpustack.model.request import ContainerRequest, PodRequest

@@ -5,8 +5,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from gpustack.model.device import Card, Node
-from gpustack.model.place import Placement, place
+from gpustack.model.node import Card, Node
+from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Keys, encode_decision
 from gpustack.wire.nodes import encode_devices
 from gpustack.wire.pods import parse_request

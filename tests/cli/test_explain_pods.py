@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpustack.cli.main import main
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.wire import schemas
 from tests.cli.snapshots import CARDS, KEYS, NODE, node, pod, write
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpustack.cli.main import main
-from gpustack.model.device import Card, Node
+from gpustack.model.node import Card, Node
 from gpustack.wire import schemas
 from gpustack.wire.user_keys import names_of
 from tests.cli.snapshots import KEYS, NODE, node, pod, write

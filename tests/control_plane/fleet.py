@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpustack.adapters.kube import KubeClient
-from gpustack.model.device import Card, Node
-from gpustack.model.place import ContainerPlacement, Placement
+from gpustack.model.node import Card, Node
+from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import Keys, encode_decision
 from gpustack.wire.nodes import encode_devices

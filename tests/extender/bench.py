@@ -15,7 +15,7 @@ import werkzeug.serving
 from extender.service import Extender
 from extender.settings import QuotaSource, Settings
 from extender.web.app import create_app
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import NodeLabels
 from tests.control_plane import fleet

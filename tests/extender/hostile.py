@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from gpustack.model.device import Card, Node
+from gpustack.model.node import Card, Node
 from gpustack.wire.nodes import encode_devices
 from tests.control_plane import fleet
 from tests.model.machines import TOKENS, symmetric

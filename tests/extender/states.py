@@ -7,9 +7,9 @@ from typing import Any
 from extender.state.pods import PodState
 from extender.state.reading import NodeState
 from extender.state.view import ClusterView
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.request import PodRequest
 from gpustack.wire.annotations import Decision
 

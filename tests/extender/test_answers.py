@@ -9,12 +9,12 @@ from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.policy import PolicyKeeper
 from gpustack.model import policies
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason
 from gpustack.model.fragmentation import workload_of
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason
 from gpustack.model.request import Selector, Strategy
 from gpustack.model.verification import verify
 from tests.extender.states import bound, known, running, view, waiting

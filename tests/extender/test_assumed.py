@@ -7,9 +7,9 @@ import pytest
 
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.wire.annotations import Decision
 from tests.extender.states import bound, known, running, view, waiting

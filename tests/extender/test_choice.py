@@ -9,7 +9,7 @@ from extender.errors import CannotDecide
 from extender.state.answers import Answers
 from extender.verbs.choice import Chooser
 from extender.writes.retry import Retry
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
 from tests.extender.states import known, view, waiting
 from tests.model.machines import card

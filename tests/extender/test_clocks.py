@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
-from gpustack.model.holding import Placement
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Decision
 from tests.extender.states import known, view, waiting
 from tests.model.machines import node, pod

@@ -8,7 +8,7 @@ import pytest
 from extender.decisions import Decisions, Told
 from extender.errors import CannotDecide
 from extender.state.pods import PodState
-from gpustack.model.explanation import Reason
+from gpustack.model.refusal import Reason
 from gpustack.wire.extender_bodies import PodName
 from tests.extender.calls import at_once
 from tests.extender.states import waiting

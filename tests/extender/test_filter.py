@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from extender.state.memory import Answer
 from extender.verbs.prioritizing import scores as score
-from gpustack.model.explanation import Reason
+from gpustack.model.refusal import Reason
 from tests.extender.bench import KEYS, LEAVING, Bench, limits, node, pod, serving
 from tests.extender.calls import args, bound, filter_nodes, post, scores
 from tests.extender.client import eventually

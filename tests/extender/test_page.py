@@ -23,7 +23,7 @@ from selenium.webdriver.support.select import Select
 from extender.settings import load_with
 from extender.snapshot import SnapshotExtender
 from extender.web.app import create_app
-from gpustack.model.device import Card, Node
+from gpustack.model.node import Card, Node
 from tests.cli import snapshots
 from tests.extender.bench import Bench, listening, pod, serving
 from tests.extender.browser import Browser, chromium

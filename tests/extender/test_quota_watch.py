@@ -9,7 +9,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.settings import QuotaSource
-from gpustack.model.explanation import Reason
+from gpustack.model.refusal import Reason
 from tests.cli import snapshots
 from tests.extender.bench import KEYS, Bench, node, pod, serving, unschedulable
 from tests.extender.client import eventually

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from extender.state.answers import Answers
 from extender.state.pods import PodState
 from gpustack.model import policies
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement, apply
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, apply
 from gpustack.model.quota import NO_QUOTA, Usage, within
+from gpustack.model.refusal import Reason, Refusal
 from tests.extender.states import known, running, view, waiting
 from tests.model.clusters import NAMESPACES, POOLS, quota, small_pod
 from tests.model.machines import dice, machine

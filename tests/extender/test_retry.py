@@ -12,9 +12,9 @@ from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.extender import bench as benches

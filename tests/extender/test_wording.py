@@ -8,9 +8,9 @@ from extender.state.hosts import Hosts
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.wording import Wording
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason
+from gpustack.model.node import Node
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest, Selector
 from tests.extender import states
 from tests.extender.bench import Bench, pod

@@ -3,7 +3,7 @@
 import threading
 
 from gpustack.adapters.nvml import Busy, CardFault, GpuProcess, Inventory, Nvml, NvmlError
-from gpustack.model.device import Card
+from gpustack.model.node import Card
 
 
 def card(minor: int, *, memory_gib: int = 80, numa: int | None = 0) -> Card:

@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 from gpustack.adapters.nvml import Nvml, NvmlError
-from gpustack.model.device import Card
+from gpustack.model.node import Card
 
 MIB: Final = 1 << 20
 

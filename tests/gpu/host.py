@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpustack.adapters import mapped
 from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.model.holding import ContainerPlacement
+from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.ledger import CardUse
 from tests.bench import paths

@@ -2,9 +2,9 @@
 
 from gpustack.model.advice import Change, Kind, Pending, explain
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT
 from gpustack.model.quota import NO_QUOTA, Quota, within
 from gpustack.model.request import PodRequest

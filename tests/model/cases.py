@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from gpustack.model.device import Card, Node, Use
+from gpustack.model.node import Card, Node, Use
 from gpustack.model.request import (
     ANY,
     ContainerKind,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.model.cases import pod_of

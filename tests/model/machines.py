@@ -6,7 +6,7 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 
-from gpustack.model.device import Card, Node, Use
+from gpustack.model.node import Card, Node, Use
 from gpustack.model.request import (
     ContainerKind,
     ContainerRequest,

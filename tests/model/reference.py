@@ -8,8 +8,8 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpustack.model.device import Card, Node
-from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.node import Card, Node
+from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Selector, Topology
 
 UNIT = 268_435_456  # bytes

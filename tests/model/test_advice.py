@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from gpustack.model.advice import Change, Explanation, Kind, Pending, explain, supply
 from gpustack.model.advice.question import with_container
 from gpustack.model.cluster import Cluster, settle
-from gpustack.model.device import Node, Use
 from gpustack.model.eligibility import Demands, Host
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node, Use
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy, Spread
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Selector, Topology
 from tests.model.asking import alone, changes, fits, tenant
 from tests.model.clusters import NAMESPACES, clusters

@@ -6,14 +6,14 @@ from hypothesis import given
 
 from gpustack.model.alternatives import Standing, Verdict, why
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Node, Use
 from gpustack.model.eligibility import Host
-from gpustack.model.explanation import Reason
 from gpustack.model.fragmentation import workload_of
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node, Use
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.policies import Fgd
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest, Strategy
 from tests.model.machines import card, grouped, node, nodes, pod, pods
 

@@ -5,10 +5,11 @@ import random
 import pytest
 
 from gpustack.model import attempt
-from gpustack.model.device import Node
 from gpustack.model.effort import MOST_LOOKS, Effort, Gap
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.place import Placement, place
+from gpustack.model.node import Node
+from gpustack.model.place import place
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import Topology
 from gpustack.model.topology import Level
 from tests.model.machines import card, grouped, node, pod

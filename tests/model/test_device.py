@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Card, Node, Use, arrange, label_safe_model, model_matches
+from gpustack.model.node import Card, Node, Use, arrange, label_safe_model, model_matches
 from gpustack.model.units import MEMORY_UNIT_BYTES, memory_units
 from tests.model.machines import card, grouped
 

@@ -22,7 +22,7 @@ from gpustack.model.eligibility import (
     refusals,
     states,
 )
-from gpustack.model.explanation import Reason
+from gpustack.model.refusal import Reason
 
 GPU = Taint(key="nvidia.com/gpu", value="present")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Node
-from gpustack.model.explanation import Refusal
 from gpustack.model.fleet import Fleet
-from gpustack.model.holding import Placement, apply, release
+from gpustack.model.node import Node
 from gpustack.model.place import place, rank
+from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import EXACT, Policy
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Selector
 from tests.model.machines import node, nodes, pod, pods
 from tests.model.test_policies import ALL

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Node, Use
 from gpustack.model.fragmentation import (
     NOTHING_KNOWN,
     Shape,
@@ -17,6 +16,7 @@ from gpustack.model.fragmentation import (
     ratio,
     workload_of,
 )
+from gpustack.model.node import Node, Use
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from tests.model.machines import WHOLE, card, node, nodes, pod
 

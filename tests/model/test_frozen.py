@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gpustack.model import advice, whatif
 from gpustack.model.cluster import Cluster, settle
-from gpustack.model.device import Node
 from gpustack.model.eligibility import Host
 from gpustack.model.frozen import FrozenMap
+from gpustack.model.node import Node
 from gpustack.model.quota import NamespaceQuota, Quota
 from tests.model.machines import card, grouped, pod
 

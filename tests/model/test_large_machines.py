@@ -3,11 +3,11 @@
 import pytest
 
 from gpustack.model import whole
-from gpustack.model.device import Node
 from gpustack.model.fragmentation import workload_of
-from gpustack.model.holding import ContainerPlacement, Placement, holds
 from gpustack.model.lru import LRUCache, remembered
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
 from gpustack.model.units import MOST_CARDS
 from tests.model.machines import card, pod

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gpustack.model.advice import supply
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Original, Policy
 from gpustack.model.topology import check_links
 from tests.model.machines import WHOLE, grouped, node, pod

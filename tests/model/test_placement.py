@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from gpustack.model import cardset
-from gpustack.model.device import Node, Use
-from gpustack.model.explanation import CardRefusal, Reason, Refusal
-from gpustack.model.place import Placement, apply, holds, place, rank, release
+from gpustack.model.node import Node, Use
+from gpustack.model.place import place, rank
+from gpustack.model.placement import Placement, apply, holds, release
+from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import (
     ContainerKind,
     ContainerRequest,

@@ -5,10 +5,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpustack.model import cardset, policies, whole
-from gpustack.model.device import Node, Use
 from gpustack.model.fragmentation import Shape, Workload, fragmented
-from gpustack.model.holding import Placement, apply
+from gpustack.model.node import Node, Use
 from gpustack.model.place import place, rank
+from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.topology import Links

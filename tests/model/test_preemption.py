@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gpustack.model import quota
 from gpustack.model.cluster import Tenant
-from gpustack.model.device import Node, Use
-from gpustack.model.holding import ContainerPlacement, Placement, apply
+from gpustack.model.node import Node, Use
+from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT
 from gpustack.model.preemption import Candidate, Leaving, after, victims
 from gpustack.model.request import PodRequest

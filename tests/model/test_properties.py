@@ -12,11 +12,11 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from gpustack.model import cardset
-from gpustack.model.device import Node, arrange
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement, apply
+from gpustack.model.node import Node, arrange
 from gpustack.model.place import place, rank
+from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerKind, PodRequest, Selector, Strategy, Topology
 from gpustack.model.verification import verify
 from tests import profiles

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from gpustack.model.advice import Change, Kind, Pending, explain
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Card, Node, Use
-from gpustack.model.holding import Placement
+from gpustack.model.node import Card, Node, Use
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, ContainerRequest, PodRequest, Topology
 from tests import profiles
 from tests.model import reference

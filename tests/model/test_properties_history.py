@@ -9,12 +9,12 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Tenant, settle
-from gpustack.model.device import Node, Use
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement, apply, release
+from gpustack.model.node import Node, Use
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Placer, Quota, Usage, within
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from tests.model import reference
 from tests.model.clusters import NAMESPACES, quota, several, small_pod

@@ -9,10 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.device import Node, Use, model_matches
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement, holds
+from gpustack.model.node import Node, Use, model_matches
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
 from gpustack.model.quota import (
     NamespaceQuota,
@@ -24,6 +23,7 @@ from gpustack.model.quota import (
     raised,
     within,
 )
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector
 from tests.model.clusters import NAMESPACES, clusters, quotas
 from tests.model.machines import card, node, pod, pods

@@ -6,12 +6,12 @@ import pytest
 
 from gpustack.model.advice import Pending, explain
 from gpustack.model.cluster import Cluster, settle
-from gpustack.model.device import Node, Use
 from gpustack.model.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
-from gpustack.model.explanation import REASON_WORDS, Reason, Refusal
-from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.node import Node, Use
 from gpustack.model.place import place
+from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import REASON_WORDS, Reason, Refusal
 from gpustack.model.request import PodRequest, Selector, Topology
 from gpustack.model.verification import verify
 from tests.model.machines import WHOLE, card, grouped, node, pod

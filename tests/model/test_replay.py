@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Node
 from gpustack.model.fragmentation import Shape, Workload, fragmented, workload_of
+from gpustack.model.node import Node
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.replay import Arrival, Load, Moment, Run, Simulation, load_of, mean, run, sample
 from gpustack.model.request import PodRequest

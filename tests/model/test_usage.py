@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Node, model_matches
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node, model_matches
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.quota import Usage
 from tests.model.clusters import NAMESPACES
 from tests.model.machines import card, dice, node, pod

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpustack.model.advice import Kind, Pending, explain, waiting
 from gpustack.model.cluster import Cluster, settle
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Selector

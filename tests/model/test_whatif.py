@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.device import Node, label_safe_model
 from gpustack.model.eligibility import Demands, Host, Taint, Toleration
-from gpustack.model.explanation import Reason
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node, label_safe_model
 from gpustack.model.place import rank
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest
 from gpustack.model.whatif import (
     HOSTNAME_LABEL,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpustack.adapters.kube import KubeClient
-from gpustack.model.device import Card, Node
+from gpustack.model.node import Card, Node
 from tests.cluster.kubectl import Kubectl, annotations, scheduling_message, wait_for
 from tests.control_plane import fleet, plane
 from tests.control_plane.fleet import KEYS

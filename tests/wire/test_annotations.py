@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.wire.annotations import (
     BadAnnotation,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gpustack.model.device import Node
-from gpustack.model.place import Placement, place
+from gpustack.model.node import Node
+from gpustack.model.place import place
+from gpustack.model.placement import Placement
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import objects
 from gpustack.wire.annotations import decode_decision, encode_decision

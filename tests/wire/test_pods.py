@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.device import Node, Use
+from gpustack.model.node import Node, Use
 from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy, Topology
 from gpustack.wire.annotations import Keys
 from gpustack.wire.pods import (

@@ -4,7 +4,7 @@ import random
 
 from hypothesis import given
 
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.wire.topo_text import parse
 from tests.model.cases import machines
 from tests.model.machines import dice

@@ -17,7 +17,7 @@ from gpustack.adapters.nvml import health, links, processes
 from gpustack.adapters.nvml.errors import NvmlError
 from gpustack.adapters.nvml.health import CardFault
 from gpustack.adapters.nvml.processes import Busy
-from gpustack.model.device import Card, arrange
+from gpustack.model.node import Card, arrange
 from gpustack.model.topology import Links
 
 logger = logging.getLogger(__name__)

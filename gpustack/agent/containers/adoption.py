@@ -18,7 +18,7 @@ from gpustack.agent.containers.confirmation import Confirmation
 from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
 from gpustack.agent.containers.runtime import Held, KubeletView
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.model.holding import ContainerPlacement
+from gpustack.model.placement import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys, decode_decision
 from gpustack.wire.pods import finished, parse_limits

@@ -18,10 +18,10 @@ from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.model.device import Node
-from gpustack.model.explanation import Reason, Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision, encode_decision
@@ -90,7 +90,7 @@ class Decisions:
 
         Raises:
             PluginRefusal: `BadAnnotation` for a decision that can't be read, `Undecided` where
-                there is none, else a code of `gpustack.model.explanation.Reason`.
+                there is none, else a code of `gpustack.model.refusal.Reason`.
         """
         try:
             decision = decode_decision(self._keys, pod, request)

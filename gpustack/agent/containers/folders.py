@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gpustack.adapters import mapped
 from gpustack.model.errors import GpustackError
-from gpustack.model.holding import ContainerPlacement
+from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.activity import Activity, CardActivity
 from gpustack.wire.layout import LayoutError

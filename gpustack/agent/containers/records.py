@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
-from gpustack.model.device import Node
-from gpustack.model.holding import ContainerPlacement, Placement, apply
+from gpustack.model.node import Node
+from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.request import ContainerKind
 
 logger = logging.getLogger(__name__)

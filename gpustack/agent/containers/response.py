@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gpustack.adapters.deviceplugin import Bind, ContainerResponse, DeviceNode
 from gpustack.agent.node.host_files import HostPaths
-from gpustack.model.holding import ContainerPlacement
+from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.annotations import Keys
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from gpustack.adapters.deviceplugin import Device
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 from gpustack.wire.annotations import Keys
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gpustack.adapters.deviceplugin import ContainerResponse, Device
 from gpustack.agent.kubelet.device_ids import prefer_lowest
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 
 _LOOK_SECONDS = 0.1  # how soon a stream notices that the kubelet has hung up
 

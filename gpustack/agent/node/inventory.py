@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from gpustack.adapters.nvml import LOST, CardFault, Nvml, NvmlError
-from gpustack.model.device import Card, Node
+from gpustack.model.node import Card, Node
 
 logger = logging.getLogger(__name__)
 

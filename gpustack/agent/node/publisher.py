@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.model.device import Node, label_safe_model
+from gpustack.model.node import Node, label_safe_model
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import MODEL_LABEL, encode_devices
 

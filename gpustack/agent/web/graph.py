@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web.usage import ContainerUse
-from gpustack.model import drawing, tree
-from gpustack.model.device import IDLE, Card, Use
+from gpustack.model import topology_text, topology_tree
+from gpustack.model.node import IDLE, Card, Use
 
 
 def graph(inventory: CardInventory, used: Iterable[ContainerUse]) -> str:
@@ -16,7 +16,7 @@ def graph(inventory: CardInventory, used: Iterable[ContainerUse]) -> str:
     cards = inventory.node.cards
     node = inventory.node.with_uses(tuple(_taken(card, containers) for card in cards))
     activity = {card.minor: _activity(card, containers) for card in cards}
-    return drawing.graph(node, tree.of(node), activity)
+    return topology_text.graph(node, topology_tree.of(node), activity)
 
 
 def _taken(card: Card, containers: Iterable[ContainerUse]) -> Use:
@@ -30,9 +30,9 @@ def _taken(card: Card, containers: Iterable[ContainerUse]) -> Use:
     return functools.reduce(operator.add, parts, IDLE)
 
 
-def _activity(card: Card, containers: Iterable[ContainerUse]) -> drawing.Activity:
+def _activity(card: Card, containers: Iterable[ContainerUse]) -> topology_text.Activity:
     here = [use for each in containers for use in each.cards if use.minor == card.minor]
-    return drawing.Activity(
+    return topology_text.Activity(
         pids=tuple(sorted({pid for use in here for pid in use.pids})),
         used_bytes=sum(use.memory_bytes for use in here),
     )

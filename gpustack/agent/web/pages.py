@@ -14,7 +14,7 @@ from gpustack.agent.web.exchange import Answer
 from gpustack.agent.web.graph import graph
 from gpustack.agent.web.server import Page
 from gpustack.agent.web.usage import ContainerUse, UsageReader
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 from gpustack.wire.one_line import one_line
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from gpustack.model.advice import amounts, conditions, supply, waiting
 from gpustack.model.advice.question import Change, Kind, Pending, Question
 from gpustack.model.cluster import Cluster
-from gpustack.model.explanation import Refusal
 from gpustack.model.frozen import freeze
-from gpustack.model.holding import Placement
+from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
+from gpustack.model.refusal import Refusal
 
 __all__ = ["Change", "Explanation", "Kind", "Pending", "explain"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from gpustack.model.advice.question import Change, Kind, Question, largest, with_container
-from gpustack.model.device import Node
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 

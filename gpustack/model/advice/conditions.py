@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpustack.model.advice.question import Change, Kind, Question
-from gpustack.model.device import label_safe_model
-from gpustack.model.holding import Placement
+from gpustack.model.node import label_safe_model
+from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, Selector, Topology
 
 # From the narrowest to none at all; what is asked now is passed over.

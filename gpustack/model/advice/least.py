@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import ceil
 
 from gpustack.model.cluster import Tenant
-from gpustack.model.device import IDLE, Node, Use, model_matches
-from gpustack.model.holding import holds
+from gpustack.model.node import IDLE, Node, Use, model_matches
+from gpustack.model.placement import holds
 from gpustack.model.quota import Quota, Usage
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 

@@ -6,13 +6,13 @@ from enum import StrEnum
 
 from gpustack.model import eligibility
 from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.device import Node
 from gpustack.model.eligibility import NO_DEMANDS, Demands
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import Placement, release
+from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.placement import Placement, release
 from gpustack.model.policies import Policy
 from gpustack.model.quota import Quota, Usage, within
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
 
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from gpustack.model import quota
 from gpustack.model.advice.question import Change, Kind, Question, largest
-from gpustack.model.device import Card, Node
-from gpustack.model.explanation import Refusal
-from gpustack.model.holding import Placement
+from gpustack.model.node import Card, Node
+from gpustack.model.placement import Placement
 from gpustack.model.quota import Quota, cards_text
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
 

@@ -16,8 +16,8 @@ from typing import Final
 from gpustack.model.advice import least
 from gpustack.model.advice.question import Change, Kind, Question
 from gpustack.model.cluster import Tenant
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement, release
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, release
 
 MOST_TRIES: Final = 4_000
 """Sets of pods that are tried: about half a second."""

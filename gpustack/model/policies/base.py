@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpustack.model import whole
-from gpustack.model.device import Node
-from gpustack.model.holding import Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gpustack.model import whole
-from gpustack.model.device import Node
 from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented, growth
-from gpustack.model.holding import Placement, apply
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, apply
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest
 

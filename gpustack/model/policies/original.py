@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
-from gpustack.model import tree, whole
-from gpustack.model.device import Node
+from gpustack.model import topology_tree, whole
+from gpustack.model.node import Node
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
 
@@ -43,7 +43,9 @@ class Original(Policy):
             return
         joins = whole.joins(node, request.topology)
         given: set[tuple[int, ...]] = set()
-        for cards in evaluate(tree.of(node), frozenset(demand.candidates), container.whole_cards):
+        for cards in evaluate(
+            topology_tree.of(node), frozenset(demand.candidates), container.whole_cards
+        ):
             joined = all(joins[one] >> two & 1 for one, two in combinations(cards, 2))
             if joined and cards not in given:
                 given.add(cards)
@@ -51,7 +53,9 @@ class Original(Policy):
         yield from (cards for cards in exact if cards not in given)
 
 
-def evaluate(root: tree.Branch, available: frozenset[int], count: int) -> Iterator[tuple[int, ...]]:
+def evaluate(
+    root: topology_tree.Branch, available: frozenset[int], count: int
+) -> Iterator[tuple[int, ...]]:
     """Yield the original's choice of `count` whole cards, and what it would take next.
 
     Cards are positions; `available` are those that may be taken.
@@ -63,7 +67,9 @@ def evaluate(root: tree.Branch, available: frozenset[int], count: int) -> Iterat
             yield cards[:count]
 
 
-def link(root: tree.Branch, available: frozenset[int], count: int) -> list[tree.Branch]:
+def link(
+    root: topology_tree.Branch, available: frozenset[int], count: int
+) -> list[topology_tree.Branch]:
     """Return the groups to take nearest cards from, best first; the root is the last resort.
 
     From each card the original climbs to the first group that has enough available cards, and
@@ -71,7 +77,7 @@ def link(root: tree.Branch, available: frozenset[int], count: int) -> list[tree.
     """
     met = [
         group
-        for _, group in tree.walk(root)
+        for _, group in topology_tree.walk(root)
         if group is not root
         and len(_available(group, available)) >= count
         and any(len(_available(child, available)) < count for child in group.children)
@@ -80,7 +86,9 @@ def link(root: tree.Branch, available: frozenset[int], count: int) -> list[tree.
     return [*met, root]
 
 
-def fragment(root: tree.Branch, available: frozenset[int], count: int) -> list[tree.Branch]:
+def fragment(
+    root: topology_tree.Branch, available: frozenset[int], count: int
+) -> list[topology_tree.Branch]:
     """Return the group that a walk down from the root ends in, and the ones on its way, last first.
 
     At each step the walk enters the child with the fewest available cards that are still enough.
@@ -98,5 +106,5 @@ def fragment(root: tree.Branch, available: frozenset[int], count: int) -> list[t
         way.append(min(inner, key=lambda child: (len(_available(child, available)), child.cards)))
 
 
-def _available(group: tree.Branch, available: frozenset[int]) -> tuple[int, ...]:
+def _available(group: topology_tree.Branch, available: frozenset[int]) -> tuple[int, ...]:
     return tuple(card for card in group.cards if card in available)

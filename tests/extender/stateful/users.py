@@ -5,7 +5,7 @@ import dataclasses
 import json
 from typing import Any
 
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from tests.control_plane import fleet
 from tests.extender.bench import limits, pod
 from tests.extender.stateful import pods

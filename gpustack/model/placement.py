@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.device import IDLE, Node, Use
 from gpustack.model.effort import Gap
+from gpustack.model.node import IDLE, Node, Use
 from gpustack.model.request import ContainerKind, ContainerRequest
 from gpustack.model.units import CORES_PER_CARD
 

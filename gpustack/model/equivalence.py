@@ -3,8 +3,8 @@
 An answer found on one of them is every such node's, with its own name and its cards' UUIDs.
 """
 
-from gpustack.model.device import Node
-from gpustack.model.holding import ContainerPlacement, Placement
+from gpustack.model.node import Node
+from gpustack.model.placement import ContainerPlacement, Placement
 
 
 def hardware(node: Node) -> object:

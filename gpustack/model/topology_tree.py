@@ -24,8 +24,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from gpustack.model.device import Node
 from gpustack.model.lru import LRUCache
+from gpustack.model.node import Node
 from gpustack.model.topology import Level, Links, parse_link
 
 

@@ -1,10 +1,10 @@
 """A node's cards as text: the original's `/graph`, the access-cost tree, a matrix, a plain tree.
 
-All four draw the tree of `gpustack.model.tree` with its children sorted as the original prints
-them: nearest level first, then fewest available cards, then lowest minor. A card is available when
-it is healthy and nothing at all is taken of it; the original, too, takes a shared card out of its
-groups. Among the cards of a group it changes no order: the original counts a card as one for ever.
-Every text ends with a newline.
+All four draw the tree of `gpustack.model.topology_tree` with its children sorted as the original
+prints them: nearest level first, then fewest available cards, then lowest minor. A card is
+available when it is healthy and nothing at all is taken of it; the original, too, takes a shared
+card out of its groups. Among the cards of a group it changes no order: the original counts a card
+as one for ever. Every text ends with a newline.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gpustack.model.device import Node
+from gpustack.model.node import Node
 from gpustack.model.topology import Level
-from gpustack.model.tree import Branch, TreeLevel
+from gpustack.model.topology_tree import Branch, TreeLevel
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
 # The original says CPU where today's tools and our tokens say NODE.
