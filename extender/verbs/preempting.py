@@ -21,9 +21,9 @@ from extender.verbs.telling import Telling
 from gpustack.model.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.model.quota import within
 from gpustack.model.request import PodRequest
+from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.wire.disruption import Budget, violating
 from gpustack.wire.extender_bodies import PreemptionArgs, Victims, encode_preemption_result
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpustack.model import eligibility
-from gpustack.model.avoiding import avoiding
 from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.eligibility import NO_DEMANDS, Demands
 from gpustack.model.frozen import freeze
@@ -22,6 +21,7 @@ from gpustack.model.policies import EXACT, Policy, free_totals
 from gpustack.model.quota import Placer, within
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Strategy
+from gpustack.model.search.exclusion import avoiding
 from gpustack.model.topology import Level
 from gpustack.model.units import size_text
 from gpustack.model.verification import verify

@@ -12,12 +12,12 @@ taken back and the next best one tried, so a refusal means that no choice fits.
 
 from collections.abc import Iterable
 
-from gpustack.model.attempt import Accepts, Attempt
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
+from gpustack.model.search.backtracking import Accepts, Attempt
 
 
 def place(

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final
 
 from gpustack.model import quota_words
-from gpustack.model.avoiding import avoiding
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node, label_safe_model, model_matches
 from gpustack.model.place import place
@@ -24,6 +23,7 @@ from gpustack.model.policies import Policy
 from gpustack.model.quota_words import cards_text
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.usage import Usage, amounts, matching
 

@@ -4,11 +4,11 @@ The agent obeys the decision that the extender wrote, but only after this check:
 annotations too, cards are renumbered and fail, and two schedulers may have decided at once.
 """
 
-from gpustack.model import whole
 from gpustack.model.node import Node, Use
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.search import whole_cards
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 
 
@@ -88,7 +88,7 @@ def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Re
                 return _no(Reason.WRONG_MODEL, text, card.minor)
         for one in indexes:
             for two in indexes:
-                if not whole.meets(node, request.topology, one, two):
+                if not whole_cards.meets(node, request.topology, one, two):
                     a, b = node.cards[one].minor, node.cards[two].minor
                     text = f"cards {a} and {b} are not joined as {request.topology.value} demands"
                     return _no(Reason.TOPOLOGY_UNMET, text, a)

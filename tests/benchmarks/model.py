@@ -8,11 +8,11 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 
-from gpustack.model import cardset
 from gpustack.model.node import Card, Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+from gpustack.model.search import card_set_search
 from gpustack.model.topology import Level, Links
 from gpustack.wire import topo_text
 from tests.benchmarks.timing import measure
@@ -151,7 +151,7 @@ def hard_pods() -> Iterator[str]:
             ),
         )
         asks = [ask for size in sizes for ask in _parts(draw, size, draw.randint(1, 4))]
-        cardset.ANSWERS.clear()
+        card_set_search.ANSWERS.clear()
         started = time.perf_counter()
         answer = place(on, _request(asks))
         seconds.append(time.perf_counter() - started)
@@ -190,12 +190,12 @@ def _tree(cards: int, spans: dict[int, str]) -> Links:
 def _search(links: Links, free: int, count: int) -> float:
     """Return the seconds of one search that remembers nothing."""
     everything = (1 << len(links)) - 1
-    question = cardset.Question(
+    question = card_set_search.Question(
         links=links, free=free, candidates=free, count=count, joins=(everything,) * len(links)
     )
-    cardset.ANSWERS.clear()
+    card_set_search.ANSWERS.clear()
     started = time.perf_counter()
-    answer = cardset.best(question)
+    answer = card_set_search.best(question)
     seconds = time.perf_counter() - started
     if answer.gap is not None:
         raise AssertionError(f"{count} of {len(links)} cards: not proven, {answer.gap}")
@@ -216,7 +216,7 @@ def _cells(cards: int, cores: int, memory: int) -> str:
         return f"{remembered} | - | -"
 
     def fresh() -> None:
-        cardset.ANSWERS.clear()
+        card_set_search.ANSWERS.clear()
         ask()
 
     trying = functools.partial(brute_force, node(cards), cores // 100)

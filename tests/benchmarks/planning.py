@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from gpustack.model import policies, replay, whatif, whole
+from gpustack.model import policies, replay, whatif
 from gpustack.model.cluster import settle
 from gpustack.model.fragmentation import Workload, ratio, workload_of
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.replay import Arrival, Moment, Run
 from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.search import whole_cards
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.trace import parse_trace
 from tests.benchmarks import traces
@@ -33,7 +34,11 @@ class Binpack(Policy):
     name: ClassVar[str] = "binpack"
 
     def wholes(
-        self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
+        self,
+        node: Node,
+        request: PodRequest,
+        container: ContainerRequest,
+        demand: whole_cards.Demand,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets in the order of their cards; the benchmark's pods demand no topology."""
         return itertools.combinations(demand.candidates, container.whole_cards)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extender.state.holdings import Holdings
-from gpustack.model.attempt import Attempt
+from gpustack.model.search.backtracking import Attempt
 
 _LOOKS = ("node", "set_node", "drop_node", "take", "give_back")
 

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from gpustack.model import attempt
-from gpustack.model.effort import MOST_LOOKS, Effort, Gap
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import Topology
+from gpustack.model.search import backtracking
+from gpustack.model.search.budget import MOST_LOOKS, Effort, Gap
 from gpustack.model.topology import Level
 from tests.model.machines import card, grouped, node, pod
 from tests.model.test_placement import minors, reason
@@ -69,7 +69,7 @@ def test_a_stopped_search_costs_no_more_than_the_bound(monkeypatch: pytest.Monke
         efforts.append(Effort())
         return efforts[-1]
 
-    monkeypatch.setattr(attempt, "Effort", watched)
+    monkeypatch.setattr(backtracking, "Effort", watched)
     place(node(16), pod(*brimful(16)))
     assert [-MOST_LOOKS / 10 < each.left < 0 for each in efforts] == [True]
 
@@ -90,7 +90,7 @@ def test_where_not_all_sets_can_be_looked_at_the_answer_carries_the_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The share needs card 0, which is one of the nearest nine; too many others are left to see.
-    monkeypatch.setattr(attempt, "Effort", lambda: Effort(left=1500))
+    monkeypatch.setattr(backtracking, "Effort", lambda: Effort(left=1500))
     cards = tuple(card(minor, 80 - 4 * minor) for minor in range(16))
     links = grouped(8, 8, within="NV4", across="SYS")
     ask = pod((900, 0), (10, 80))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import cardset, cardsets
-from gpustack.model.effort import Effort
+from gpustack.model.search import card_set_enumeration, card_set_search
+from gpustack.model.search.budget import Effort
 from gpustack.model.topology import Level, Links, parse_link
 from gpustack.wire import topo_text
 from tests.model import machines
@@ -18,26 +18,26 @@ from tests.model.machines import grouped, hierarchies, link_matrices
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "topo"
 
 
-def allowed(question: cardset.Question) -> list[tuple[int, ...]]:
+def allowed(question: card_set_search.Question) -> list[tuple[int, ...]]:
     """Return every set that meets the question."""
 
     def joined(cards: tuple[int, ...]) -> bool:
         pairs = itertools.combinations(cards, 2)
         return all(question.joins[a] >> b & 1 for a, b in pairs)
 
-    forced = set(cardset.bits(question.forced))
-    every = itertools.combinations(cardset.bits(question.candidates), question.count)
+    forced = set(card_set_search.bits(question.forced))
+    every = itertools.combinations(card_set_search.bits(question.candidates), question.count)
     return [cards for cards in every if forced <= set(cards) and joined(cards)]
 
 
-def brute_force(question: cardset.Question) -> tuple[int, ...] | None:
+def brute_force(question: card_set_search.Question) -> tuple[int, ...] | None:
     """Return the best of all subsets by the stated objective."""
     return min(allowed(question), key=lambda cards: objective(question, cards), default=None)
 
 
-def objective(question: cardset.Question, cards: tuple[int, ...]) -> tuple[object, ...]:
+def objective(question: card_set_search.Question, cards: tuple[int, ...]) -> tuple[object, ...]:
     pairs = [parse_link(question.links[a][b]) for a, b in itertools.combinations(cards, 2)]
-    rest = [card for card in cardset.bits(question.free) if card not in cards]
+    rest = [card for card in card_set_search.bits(question.free) if card not in cards]
     left = [parse_link(question.links[a][b]).level for a, b in itertools.combinations(rest, 2)]
     near = [sum(level <= most for level in left) for most in list(Level)[1:]]
     return (
@@ -73,7 +73,7 @@ def matrices(draw: st.DrawFn, most: int = 10) -> Links:
 
 
 @st.composite
-def questions(draw: st.DrawFn, most: int = 10) -> cardset.Question:
+def questions(draw: st.DrawFn, most: int = 10) -> card_set_search.Question:
     """Any question whose candidates are few enough to try all sets of them."""
     links = draw(matrices(most))
     size = len(links)
@@ -83,7 +83,7 @@ def questions(draw: st.DrawFn, most: int = 10) -> cardset.Question:
     candidates = free if size <= most and draw(st.booleans()) else free & sum(1 << i for i in few)
     forced = candidates & draw(st.sampled_from([0, 0, 1, 3, everything]))
     limit = draw(st.sampled_from([Level.SYS, Level.SYS, Level.PXB, Level.NVLINK]))
-    return cardset.Question(
+    return card_set_search.Question(
         links=links,
         free=free,
         candidates=candidates,
@@ -94,14 +94,16 @@ def questions(draw: st.DrawFn, most: int = 10) -> cardset.Question:
     )
 
 
-def kind_of(question: cardset.Question, marks: tuple[int, ...], cards: tuple[int, ...]) -> object:
+def kind_of(
+    question: card_set_search.Question, marks: tuple[int, ...], cards: tuple[int, ...]
+) -> object:
     """What the rest of a pod sees of a set: how many cards of which mark and which partners."""
     return sorted((marks[card], question.joins[card] | 1 << card) for card in cards)
 
 
 @given(questions())
-def test_the_best_set_is_the_one_that_trying_all_finds(question: cardset.Question) -> None:
-    answer = cardset.best(question)
+def test_the_best_set_is_the_one_that_trying_all_finds(question: card_set_search.Question) -> None:
+    answer = card_set_search.best(question)
     assert answer.cards == brute_force(question)
     assert answer.gap is None
 
@@ -118,12 +120,12 @@ def test_so_it_is_for_every_number_of_cards_of_a_machine_without_any_order(
 
 @given(questions(most=8), st.integers(0, 60))
 def test_a_search_that_is_stopped_says_how_much_better_a_set_could_be(
-    question: cardset.Question, looks: int
+    question: card_set_search.Question, looks: int
 ) -> None:
     expected = brute_force(question)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cardset, "_MOST_LOOKS", looks)
-        answer = cardset.search(question)
+        patch.setattr(card_set_search, "_MOST_LOOKS", looks)
+        answer = card_set_search.search(question)
     if answer.gap is None:
         assert answer.cards == expected
         return
@@ -137,14 +139,14 @@ def test_a_search_that_is_stopped_says_how_much_better_a_set_could_be(
 
 @given(questions(most=8), st.data())
 def test_the_other_sets_are_the_best_of_every_kind_in_order(
-    question: cardset.Question, data: st.DataObject
+    question: card_set_search.Question, data: st.DataObject
 ) -> None:
     size = len(question.links)
     marks = tuple(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
-    first = cardset.best(question)
+    first = card_set_search.best(question)
     listed = [
         cards for cards in [first.cards] if cards is not None
-    ] + list(cardsets.others(question, marks, first, Effort()))  # fmt: skip
+    ] + list(card_set_enumeration.others(question, marks, first, Effort()))  # fmt: skip
     expected: list[tuple[int, ...]] = []
     kinds: list[object] = []
     for cards in sorted(allowed(question), key=lambda cards: objective(question, cards)):
@@ -157,22 +159,22 @@ def test_the_other_sets_are_the_best_of_every_kind_in_order(
 
 @given(questions(most=8), st.integers(0, 40))
 def test_a_listing_that_is_stopped_says_so_and_offers_the_smallest_cards_soon(
-    question: cardset.Question, looks: int
+    question: card_set_search.Question, looks: int
 ) -> None:
     marks = tuple(-card for card in range(len(question.links)))
     effort = Effort(left=looks)
-    first = cardset.best(question)
-    listed = list(cardsets.others(question, marks, first, effort))
+    first = card_set_search.best(question)
+    listed = list(card_set_enumeration.others(question, marks, first, effort))
     assert set(listed) <= set(allowed(question))
     if effort.cut:
-        free = cardset.bits(question.candidates & ~question.forced)[::-1]
+        free = card_set_search.bits(question.candidates & ~question.forced)[::-1]
         missing = question.count - question.forced.bit_count()
-        smallest = tuple(sorted([*cardset.bits(question.forced), *free[:missing]]))
+        smallest = tuple(sorted([*card_set_search.bits(question.forced), *free[:missing]]))
         assert (smallest in allowed(question)) == (smallest in [first.cards, *listed[:5]])
         assert set(effort.gaps) == set(listed)
 
 
-def of_all(links: Links, count: int, **other: object) -> cardset.Question:
+def of_all(links: Links, count: int, **other: object) -> card_set_search.Question:
     """Return the question for so many of all cards."""
     everything = (1 << len(links)) - 1
     fields: dict[str, object] = {
@@ -181,12 +183,12 @@ def of_all(links: Links, count: int, **other: object) -> cardset.Question:
         "joins": (everything,) * len(links),
         **other,
     }
-    return cardset.Question(links=links, count=count, **fields)  # type: ignore[arg-type]
+    return card_set_search.Question(links=links, count=count, **fields)  # type: ignore[arg-type]
 
 
 def ask(links: Links, count: int, **other: object) -> tuple[int, ...] | None:
     """Return the best of all cards."""
-    return cardset.best(of_all(links, count, **other)).cards
+    return card_set_search.best(of_all(links, count, **other)).cards
 
 
 def test_one_card_breaks_the_smallest_group() -> None:
@@ -234,7 +236,7 @@ def test_a_machine_too_hard_to_search_is_answered_soon_and_with_a_gap() -> None:
     draw = random.Random(4)  # noqa: S311  # no secret
     tokens = {pair: draw.choice(("NV1", "SYS")) for pair in itertools.combinations(range(40), 2)}
     links = machines.symmetric(40, tokens)
-    answer = cardset.best(of_all(links, 12))
+    answer = card_set_search.best(of_all(links, 12))
     assert answer.cards is not None
     assert len(answer.cards) == 12
     assert answer.gap is not None

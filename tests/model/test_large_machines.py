@@ -2,13 +2,13 @@
 
 import pytest
 
-from gpustack.model import whole
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.lru import LRUCache, remembered
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
+from gpustack.model.search import whole_cards
 from gpustack.model.units import MOST_CARDS
 from tests.model.machines import card, pod
 
@@ -25,10 +25,10 @@ def asks(cards: int, topology: Topology = Topology.BEST_EFFORT) -> PodRequest:
 
 @pytest.mark.parametrize("demand", [each for each in Topology if each is not Topology.BEST_EFFORT])
 def test_unlinked_cards_are_joined_pair_by_pair_as_they_meet(demand: Topology) -> None:
-    found = whole.joins(UNLINKED, demand)
+    found = whole_cards.joins(UNLINKED, demand)
     for one in range(9):
         for other in range(9):
-            meets = whole.meets(UNLINKED, demand, one, other)
+            meets = whole_cards.meets(UNLINKED, demand, one, other)
             assert bool(found[one] >> other & 1) == meets
 
 

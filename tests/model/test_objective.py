@@ -5,12 +5,12 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import cardset, objective
+from gpustack.model.search import card_set_search, objective
 from tests.model import test_cardset
 from tests.model.test_cardset import questions
 
 
-def score(question: cardset.Question, cards: tuple[int, ...]) -> int:
+def score(question: card_set_search.Question, cards: tuple[int, ...]) -> int:
     machine = objective.machine(question.links, spread=question.spread)
     singles = objective.singles(machine, question.free, spread=question.spread)
     pairs = itertools.combinations(cards, 2)
@@ -19,9 +19,9 @@ def score(question: cardset.Question, cards: tuple[int, ...]) -> int:
 
 @given(questions(), st.data())
 def test_of_two_sets_the_better_one_has_the_lower_score(
-    question: cardset.Question, data: st.DataObject
+    question: card_set_search.Question, data: st.DataObject
 ) -> None:
-    sets = list(itertools.combinations(cardset.bits(question.free), question.count))
+    sets = list(itertools.combinations(card_set_search.bits(question.free), question.count))
     if not sets:
         return
     one, two = data.draw(st.sampled_from(sets)), data.draw(st.sampled_from(sets))
@@ -33,9 +33,9 @@ def test_of_two_sets_the_better_one_has_the_lower_score(
 
 @given(questions(), st.data())
 def test_the_cost_of_a_set_is_read_off_its_score(
-    question: cardset.Question, data: st.DataObject
+    question: card_set_search.Question, data: st.DataObject
 ) -> None:
-    sets = list(itertools.combinations(cardset.bits(question.free), question.count))
+    sets = list(itertools.combinations(card_set_search.bits(question.free), question.count))
     if not sets:
         return
     cards = data.draw(st.sampled_from(sets))

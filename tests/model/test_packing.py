@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.packing import Room, demands, hopeless
+from gpustack.model.search.bounds import Room, demands, hopeless
 from gpustack.model.units import LARGEST_CARD_UNITS
 from tests.model.machines import pod
 

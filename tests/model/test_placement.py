@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model import cardset
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place, rank
 from gpustack.model.placement import Placement, apply, holds, release
@@ -17,6 +16,7 @@ from gpustack.model.request import (
     Strategy,
     Topology,
 )
+from gpustack.model.search import card_set_search
 from gpustack.model.topology import parse_link
 from tests.model.machines import WHOLE, card, grouped, node, pod
 
@@ -264,10 +264,10 @@ def test_a_node_with_something_taken_shares_the_rest_and_leaves_the_old_one_as_i
 def test_like_nodes_in_like_states_are_searched_once() -> None:
     links = grouped(5, 3, within="NV3", across="PHB")
     several = [replace(node(8, links, {2: WHOLE}), name=f"n{number}") for number in range(20)]
-    cardset.ANSWERS.clear()
+    card_set_search.ANSWERS.clear()
     answers = {tuple(minors(place(each, pod((300, 0))))) for each in several}
     assert len(answers) == 1
-    assert len(cardset.ANSWERS) == 1
+    assert len(card_set_search.ANSWERS) == 1
 
 
 def test_giving_back_what_was_never_taken_is_an_error() -> None:

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpustack.model import cardset, policies, whole
+from gpustack.model import policies
 from gpustack.model.fragmentation import Shape, Workload, fragmented
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place, rank
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.request import PodRequest, Strategy, Topology
+from gpustack.model.search import card_set_search, whole_cards
 from gpustack.model.topology import Links
 from tests.model import gpu_manager, reference
 from tests.model.machines import (
@@ -61,11 +62,11 @@ EXAMPLES = [
 ]
 
 
-def question(on: Node, cards: tuple[int, ...]) -> cardset.Question:
+def question(on: Node, cards: tuple[int, ...]) -> card_set_search.Question:
     free = sum(1 << index for index, use in enumerate(on.uses) if use.idle)
     size = len(on.cards)
-    return cardset.Question(
-        links=whole.links_of(on), free=free, candidates=free, count=len(cards),
+    return card_set_search.Question(
+        links=whole_cards.links_of(on), free=free, candidates=free, count=len(cards),
         joins=((1 << size) - 1,) * size,
     )  # fmt: skip
 

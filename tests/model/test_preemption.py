@@ -12,8 +12,8 @@ from gpustack.model.cluster import Tenant
 from gpustack.model.node import Node, Use
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT
-from gpustack.model.preemption import Candidate, Leaving, after, victims
 from gpustack.model.request import PodRequest
+from gpustack.model.search.preemption import Candidate, Leaving, after, victims
 from tests.model import machines
 
 MOST = 6

@@ -11,13 +11,13 @@ from typing import Any
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from gpustack.model import cardset
 from gpustack.model.node import Node, arrange
 from gpustack.model.place import place, rank
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerKind, PodRequest, Selector, Strategy, Topology
+from gpustack.model.search import card_set_search
 from gpustack.model.verification import verify
 from tests import profiles
 from tests.model import reference
@@ -125,7 +125,7 @@ def test_the_answer_does_not_depend_on_the_order_of_cards_containers_or_names(
         models=_shuffled(request.models, order),
         uuids=_shuffled(request.uuids, order),
     )
-    cardset.ANSWERS.clear()  # nor on what was asked before
+    card_set_search.ANSWERS.clear()  # nor on what was asked before
     for policy in ALL:
         one, two = place(node, request, policy), place(other, again, policy)
         if isinstance(one, Refusal) or isinstance(two, Refusal):

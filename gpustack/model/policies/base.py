@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpustack.model import whole
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
+from gpustack.model.search import whole_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,14 @@ class Policy:
         )
 
     def wholes(
-        self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
+        self,
+        node: Node,
+        request: PodRequest,
+        container: ContainerRequest,
+        demand: whole_cards.Demand,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets of cards for a container of whole cards, best first; all of them."""
-        return whole.choices(node, request, container, demand)
+        return whole_cards.choices(node, request, container, demand)
 
     def fullness(self, node: Node, strategy: Strategy) -> tuple[int, ...]:
         """Return a node's place in the order of nodes, lowest first; names break ties.

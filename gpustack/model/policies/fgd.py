@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gpustack.model import whole
 from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented, growth
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.search import whole_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,11 @@ class Fgd(Policy):
         return sorted(best_fit, key=growth(node, self.workload, container.share))
 
     def wholes(
-        self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
+        self,
+        node: Node,
+        request: PodRequest,
+        container: ContainerRequest,
+        demand: whole_cards.Demand,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets by the increase.
 

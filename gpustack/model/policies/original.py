@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
-from gpustack.model import topology_tree, whole
+from gpustack.model import topology_tree
 from gpustack.model.node import Node
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
+from gpustack.model.search import whole_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,18 @@ class Original(Policy):
         return replace(request, node_strategy=Strategy.BINPACK, card_strategy=Strategy.BINPACK)
 
     def wholes(
-        self, node: Node, request: PodRequest, container: ContainerRequest, demand: whole.Demand
+        self,
+        node: Node,
+        request: PodRequest,
+        container: ContainerRequest,
+        demand: whole_cards.Demand,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the original's answer, its next ones, and then all other sets."""
         exact = Policy.wholes(self, node, request, container, demand)
         if demand.forced:
             yield from exact
             return
-        joins = whole.joins(node, request.topology)
+        joins = whole_cards.joins(node, request.topology)
         given: set[tuple[int, ...]] = set()
         for cards in evaluate(
             topology_tree.of(node), frozenset(demand.candidates), container.whole_cards

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gpustack.model import cardset, cardsets
-from gpustack.model.effort import Effort
 from gpustack.model.node import Node
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
+from gpustack.model.search import card_set_enumeration, card_set_search
+from gpustack.model.search.budget import Effort
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 
 
@@ -45,7 +45,7 @@ def choices(
             return
         demand.effort.spend(len(demand.candidates))
         yield lowest
-    question = cardset.Question(
+    question = card_set_search.Question(
         links=links_of(node),
         free=_set(i for i, card in enumerate(node.cards) if card.healthy and node.uses[i].idle),
         candidates=_set(demand.candidates),
@@ -54,7 +54,7 @@ def choices(
         forced=_set(demand.forced),
         spread=request.card_strategy is Strategy.SPREAD,
     )
-    first = cardset.best(question)
+    first = card_set_search.best(question)
     demand.effort.spend(first.looks)
     if first.cards is None:
         demand.effort.cut |= first.gap is not None
@@ -63,7 +63,7 @@ def choices(
         demand.effort.note(first.cards, first.gap)
         yield first.cards
     marks = demand.marks or tuple(card.memory_units for card in node.cards)
-    yield from cardsets.others(question, marks, first, demand.effort)
+    yield from card_set_enumeration.others(question, marks, first, demand.effort)
 
 
 def _lowest(demand: Demand, count: int) -> tuple[int, ...] | None:

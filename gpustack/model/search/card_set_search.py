@@ -17,9 +17,9 @@ it looks at, stops at a bound, and then its answer says how far from the best it
 from dataclasses import dataclass
 from typing import Final
 
-from gpustack.model import objective
-from gpustack.model.effort import Gap
 from gpustack.model.lru import LRUCache
+from gpustack.model.search import objective
+from gpustack.model.search.budget import Gap
 from gpustack.model.topology import Level, Links
 
 # The hardest of 1 000 random matrices of 16 cards takes 3 000, a PCIe tree of 32 cards 17 000.

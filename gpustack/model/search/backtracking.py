@@ -16,8 +16,6 @@ cards of different models are never alike, and a placement that isn't accepted i
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpustack.model import obstacles, packing, whole
-from gpustack.model.effort import Effort
 from gpustack.model.node import Node, Use, label_safe_model
 from gpustack.model.placement import (
     ContainerPlacement,
@@ -31,6 +29,8 @@ from gpustack.model.placement import (
 from gpustack.model.policies.base import Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
+from gpustack.model.search import bounds, diagnosis, whole_cards
+from gpustack.model.search.budget import Effort
 from gpustack.model.units import CORES_PER_CARD
 
 Accepts = Callable[[Placement], bool]
@@ -81,7 +81,7 @@ class Attempt:
         self._marks = tuple(self._sizes) if accepts is None else _marks(node)
         self._done: list[ContainerPlacement] = []
         self._effort = Effort()
-        self._demands: dict[int, packing.Demands] = {}
+        self._demands: dict[int, bounds.Demands] = {}
         self._failed: set[tuple[object, ...]] = set()
         self._turned = False  # met a dead end
         self._deepest = -1
@@ -102,7 +102,7 @@ class Attempt:
         """Return the obstacle of the container that the search came farthest to."""
         found = self._obstacle
         if found is None:
-            found = obstacles.explain(self._node, self._request, self._steps[0])
+            found = diagnosis.explain(self._node, self._request, self._steps[0])
         if not self._effort.cut:
             return found
         detail = (
@@ -162,7 +162,7 @@ class Attempt:
         self._failed.add(frame.key)
         if not frame.met and at > self._deepest:
             self._deepest = at
-            self._obstacle = obstacles.explain(frame.state, self._request, frame.step)
+            self._obstacle = diagnosis.explain(frame.state, self._request, frame.step)
         if not self._turned and at:
             self._turned = True
             if self._hopeless(0, self._node):
@@ -177,18 +177,18 @@ class Attempt:
     def _hopeless(self, at: int, state: Node) -> bool:
         if at not in self._demands:
             self._effort.spend(self._running - at)
-            self._demands[at] = packing.demands(self._steps[at : self._running])
+            self._demands[at] = bounds.demands(self._steps[at : self._running])
         asked = self._demands[at]
         self._effort.spend(len(self._usable) * (2 + len(asked.crowds)) // 4)
         rooms = [
-            packing.Room(
+            bounds.Room(
                 cores=state.free_cores(index),
                 memory_units=state.free_memory_units(index),
                 idle=state.uses[index].idle,
             )
             for index in self._usable
         ]
-        return packing.hopeless(rooms, asked)
+        return bounds.hopeless(rooms, asked)
 
     def _key(self, at: int, state: Node, own: frozenset[int]) -> tuple[object, ...]:
         """Return what the steps from `at` on depend on."""
@@ -240,7 +240,7 @@ class Attempt:
             candidates, forced = tuple(fitting), within
         else:
             return
-        demand = whole.Demand(
+        demand = whole_cards.Demand(
             candidates=candidates, forced=forced, marks=self._marks, effort=self._effort
         )
         yield from self._policy.wholes(state, self._request, step, demand)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.model import objective
-from gpustack.model.cardset import Answer, Question, bits, higher_twins
-from gpustack.model.effort import Effort, Gap
+from gpustack.model.search import objective
+from gpustack.model.search.budget import Effort, Gap
+from gpustack.model.search.card_set_search import Answer, Question, bits, higher_twins
 from gpustack.model.topology import Level
 
 _FEW: Final = 4
