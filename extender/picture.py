@@ -16,7 +16,8 @@ from extender.state.hosts import Hosts
 from extender.state.pods import PodState
 from extender.state.portions import portions
 from extender.state.view import ClusterView
-from gpustack.model import advice, alternatives
+from gpustack.model import alternatives
+from gpustack.model.advice import explanation, question
 from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
@@ -24,7 +25,7 @@ from gpustack.model.policies import Policy
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.wire import explanations
 
-NOTHING_ASKED: Final = advice.Explanation(answers={})
+NOTHING_ASKED: Final = explanation.Explanation(answers={})
 """Of a pod that waits for nothing of ours."""
 
 
@@ -120,16 +121,17 @@ class Camera:
         return {name: each for name, each in found.items() if each is not None}
 
 
-def advise(picture: Picture, pod: PodState) -> advice.Explanation:
+def advise(picture: Picture, pod: PodState) -> explanation.Explanation:
     """Say why a pod waits, node by node, and what would let it run; costs a search."""
     if pod.request is None:
         message = pod.problem.message if pod.problem is not None else ""
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
-        return advice.Explanation(answers=dict.fromkeys(sorted(picture.cluster.nodes), refusal))
-    pending = advice.Pending(
+        answers = dict.fromkeys(sorted(picture.cluster.nodes), refusal)
+        return explanation.Explanation(answers=answers)
+    pending = question.Pending(
         namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands
     )
-    return advice.explain(picture.cluster, pending, picture.policy)
+    return explanation.explain(picture.cluster, pending, picture.policy)
 
 
 def standing(picture: Picture, pod: PodState, tenant: Tenant) -> alternatives.Standing | None:

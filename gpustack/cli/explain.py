@@ -7,7 +7,8 @@ from typing import Any
 
 from gpustack.cli import clusters, explain_views, options, printing
 from gpustack.cli.explain_views import Answer
-from gpustack.model import advice, alternatives
+from gpustack.model import alternatives
+from gpustack.model.advice import explanation, question
 from gpustack.model.cluster import Cluster
 from gpustack.model.eligibility import Demands
 from gpustack.model.fragmentation import workload_of
@@ -85,8 +86,8 @@ def explain(
         answer = replace(answer, notes=(*answer.notes, problem))
     if (pod.get("spec") or {}).get("nodeName"):
         return answer
-    pending = advice.Pending(namespace=namespace, name=short, request=request, demands=demands)
-    waiting = advice.explain(cluster, pending, by)
+    pending = question.Pending(namespace=namespace, name=short, request=request, demands=demands)
+    waiting = explanation.explain(cluster, pending, by)
     notes = (*answer.notes, explanations.ROOM) if waiting.fits else answer.notes
     return replace(answer, waiting=waiting, notes=notes)
 

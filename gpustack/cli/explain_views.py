@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from gpustack.cli import quota_views
 from gpustack.cli.placements import cards_cell
-from gpustack.model import advice, alternatives
+from gpustack.model import alternatives
+from gpustack.model.advice import explanation
 from gpustack.model.alternatives import Alternative
 from gpustack.model.cluster import Cluster, Tenant
 from gpustack.model.placement import Placement
@@ -17,7 +18,7 @@ from gpustack.model.refusal import Refusal
 from gpustack.wire import explanations
 
 _Rows = list[Sequence[object]]
-NOTHING_ASKED: Final = advice.Explanation(answers={})
+NOTHING_ASKED: Final = explanation.Explanation(answers={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Answer:
     cluster: Cluster
     held: Tenant | None = None
     standing: alternatives.Standing | None = None
-    waiting: advice.Explanation = NOTHING_ASKED
+    waiting: explanation.Explanation = NOTHING_ASKED
     notes: tuple[str, ...] = ()
 
     @property

@@ -7,7 +7,8 @@ both alike.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpustack.model.advice import Change, Explanation
+from gpustack.model.advice.explanation import Explanation
+from gpustack.model.advice.question import Change
 from gpustack.model.alternatives import Alternative, Standing
 from gpustack.model.cluster import Cluster
 from gpustack.model.placement import Placement

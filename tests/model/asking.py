@@ -1,6 +1,7 @@
 """Questions about pods that wait, put shortly."""
 
-from gpustack.model.advice import Change, Kind, Pending, explain
+from gpustack.model.advice.explanation import explain
+from gpustack.model.advice.question import Change, Kind, Pending
 from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.place import place

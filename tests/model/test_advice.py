@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.advice import Change, Explanation, Kind, Pending, explain, supply
-from gpustack.model.advice.question import with_container
+from gpustack.model.advice import supply
+from gpustack.model.advice.explanation import Explanation, explain
+from gpustack.model.advice.question import Change, Kind, Pending, with_container
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.eligibility import Demands, Host
 from gpustack.model.node import Node, Use

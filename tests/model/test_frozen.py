@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import advice, whatif
+from gpustack.model import whatif
+from gpustack.model.advice import explanation, question
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.eligibility import Host
 from gpustack.model.frozen import FrozenMap
@@ -20,7 +21,7 @@ NODE = Node(name="n", cards=(card(0), card(1)), links=grouped(2, within="PIX"))
 QUOTA = Quota(namespaces={"team": NamespaceQuota(cards={"T4": 100})})
 CLUSTER = Cluster(nodes={"n": NODE}, quota=QUOTA, hosts={"n": Host(labels={"a": "b"})})
 BIG = whatif.Pod(namespace="other", name="big", request=pod((300, 0)))
-PENDING = advice.Pending(namespace="other", name="big", request=pod((300, 0)))
+PENDING = question.Pending(namespace="other", name="big", request=pod((300, 0)))
 VALUES = [
     NODE,
     QUOTA,
@@ -29,7 +30,7 @@ VALUES = [
     whatif.with_more(CLUSTER, "n", 2),
     whatif.without_nodes(CLUSTER, ["n"]),
     whatif.plan(CLUSTER, [BIG]),
-    advice.explain(CLUSTER, PENDING),
+    explanation.explain(CLUSTER, PENDING),
 ]
 
 

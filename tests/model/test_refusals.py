@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.advice import Pending, explain
+from gpustack.model.advice.explanation import explain
+from gpustack.model.advice.question import Pending
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.node import Node, Use

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.advice import Kind, Pending, explain, waiting
+from gpustack.model.advice import waiting
+from gpustack.model.advice.explanation import explain
+from gpustack.model.advice.question import Kind, Pending
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy

@@ -1,0 +1,90 @@
+"""What would let a waiting pod run: the smallest changes, found by search and proven by placing.
+
+A refusal says what stands in the way; this says what to do about it. Every `Change` was tried: its
+`placement` is the answer of the very functions that decide, on the changed pod or the changed
+cluster. What has a figure is the figure nearest to what the pod asks: one unit nearer, and it does
+not fit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpustack.model.advice import amounts, conditions, supply, waiting
+from gpustack.model.advice.question import Change, Kind, Pending, Question
+from gpustack.model.cluster import Cluster
+from gpustack.model.frozen import freeze
+from gpustack.model.placement import Placement
+from gpustack.model.policies import EXACT, Policy
+from gpustack.model.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Every node's answer to a pod, and what would change the answer.
+
+    Attributes:
+        answers: by node name, ascending; quota and the pod's demands of nodes counted in.
+        choice: the node that comes first by the policy; empty where none has room.
+        changes: at most one of each kind, in the order of `Kind`; empty for a pod that fits.
+    """
+
+    answers: Mapping[str, Placement | Refusal]
+    choice: str = ""
+    changes: tuple[Change, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep a copy that nobody can change."""
+        freeze(self, "answers")
+
+    @property
+    def fits(self) -> bool:
+        """True when some node has room."""
+        return bool(self.choice)
+
+
+def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanation:
+    """Say why a pod that holds nothing waits, node by node, and what would let it run."""
+    question = Question(cluster, pod, policy)
+    answers = question.answers()
+    fitting = {name: each for name, each in answers.items() if isinstance(each, Placement)}
+    if fitting:
+        return Explanation(answers=answers, choice=_first(question, fitting))
+    if pod.demands.gates:
+        return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy))
+    found = [
+        change
+        for search in (amounts.search, conditions.search, waiting.search, supply.search)
+        for change in search(question)
+    ]
+    order = list(Kind)
+    changes = tuple(sorted(found, key=lambda change: order.index(change.kind)))
+    return Explanation(answers=answers, changes=changes)
+
+
+def _first(question: Question, fitting: Mapping[str, Placement]) -> str:
+    policy, nodes = question.policy, question.cluster.nodes
+    strategy = policy.read(question.request).node_strategy
+
+    def order(name: str) -> tuple[int, tuple[int, ...], str]:
+        increase = policy.increase(nodes[name], fitting[name])
+        return increase, policy.fullness(nodes[name], strategy), name
+
+    return min(fitting, key=order)
+
+
+def _without_gates(cluster: Cluster, pod: Pending, policy: Policy) -> tuple[Change, ...]:
+    """Ask again without the pod's scheduling gates: until they go, nothing else matters."""
+    free = replace(pod, demands=replace(pod.demands, gates=()))
+    then = explain(cluster, free, policy)
+    placement = then.answers.get(then.choice)
+    if not isinstance(placement, Placement):
+        return ()
+    gates = pod.demands.gates
+    change = Change(
+        kind=Kind.GATES_REMOVED,
+        text=f"the pod's scheduling gates are removed: {', '.join(gates)}",
+        request=pod.request,
+        placement=placement,
+        names=gates,
+    )
+    return (change,)
