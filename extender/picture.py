@@ -16,9 +16,8 @@ from extender.state.hosts import Hosts
 from extender.state.pods import PodState
 from extender.state.portions import portions
 from extender.state.view import ClusterView
-from gpustack.model import alternatives
-from gpustack.model.advice import explanation, question
 from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.explain import alternatives, explanation, query
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
@@ -128,7 +127,7 @@ def advise(picture: Picture, pod: PodState) -> explanation.Explanation:
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
         answers = dict.fromkeys(sorted(picture.cluster.nodes), refusal)
         return explanation.Explanation(answers=answers)
-    pending = question.Pending(
+    pending = query.Pending(
         namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands
     )
     return explanation.explain(picture.cluster, pending, picture.policy)

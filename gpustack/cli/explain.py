@@ -7,10 +7,9 @@ from typing import Any
 
 from gpustack.cli import clusters, explain_views, options, printing
 from gpustack.cli.explain_views import Answer
-from gpustack.model import alternatives
-from gpustack.model.advice import explanation, question
 from gpustack.model.cluster import Cluster
 from gpustack.model.eligibility import Demands
+from gpustack.model.explain import alternatives, explanation, query
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, NAMES, Policy, named
@@ -86,7 +85,7 @@ def explain(
         answer = replace(answer, notes=(*answer.notes, problem))
     if (pod.get("spec") or {}).get("nodeName"):
         return answer
-    pending = question.Pending(namespace=namespace, name=short, request=request, demands=demands)
+    pending = query.Pending(namespace=namespace, name=short, request=request, demands=demands)
     waiting = explanation.explain(cluster, pending, by)
     notes = (*answer.notes, explanations.ROOM) if waiting.fits else answer.notes
     return replace(answer, waiting=waiting, notes=notes)

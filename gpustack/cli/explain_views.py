@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from gpustack.cli import quota_views
 from gpustack.cli.placements import cards_cell
-from gpustack.model import alternatives
-from gpustack.model.advice import explanation
-from gpustack.model.alternatives import Alternative
 from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.explain import alternatives, explanation
+from gpustack.model.explain.alternatives import Alternative
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Refusal
 from gpustack.wire import explanations

@@ -7,10 +7,10 @@ both alike.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpustack.model.advice.explanation import Explanation
-from gpustack.model.advice.question import Change
-from gpustack.model.alternatives import Alternative, Standing
 from gpustack.model.cluster import Cluster
+from gpustack.model.explain.alternatives import Alternative, Standing
+from gpustack.model.explain.explanation import Explanation
+from gpustack.model.explain.query import Change
 from gpustack.model.placement import Placement
 from gpustack.model.quota import Quota, Usage
 from gpustack.model.refusal import Refusal

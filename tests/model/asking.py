@@ -1,8 +1,8 @@
 """Questions about pods that wait, put shortly."""
 
-from gpustack.model.advice.explanation import explain
-from gpustack.model.advice.question import Change, Kind, Pending
 from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.explain.explanation import explain
+from gpustack.model.explain.query import Change, Kind, Pending
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement

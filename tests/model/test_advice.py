@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.advice import supply
-from gpustack.model.advice.explanation import Explanation, explain
-from gpustack.model.advice.question import Change, Kind, Pending, with_container
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.eligibility import Demands, Host
+from gpustack.model.explain import add_capacity
+from gpustack.model.explain.explanation import Explanation, explain
+from gpustack.model.explain.query import Change, Kind, Pending, with_container
 from gpustack.model.node import Node, Use
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy, Spread
@@ -110,7 +110,7 @@ def test_every_node_says_why_not_and_every_card_its_first_reason() -> None:
 def test_many_broken_cards_on_many_nodes_are_not_all_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supply, "MOST_REPAIRS", 0)
+    monkeypatch.setattr(add_capacity, "MOST_REPAIRS", 0)
     machine = node(4, taken={3: WHOLE})
     sick = replace(machine, cards=tuple(replace(each, healthy=False) for each in machine.cards))
     found = changes(alone(sick), pod((60, 8), (60, 8)))[Kind.CARDS_REPAIRED]

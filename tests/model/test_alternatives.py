@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from gpustack.model.alternatives import Standing, Verdict, why
 from gpustack.model.cluster import Cluster, Tenant, settle
 from gpustack.model.eligibility import Host
+from gpustack.model.explain.alternatives import Standing, Verdict, why
 from gpustack.model.fragmentation import workload_of
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model import whatif
-from gpustack.model.advice import explanation, question
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.eligibility import Host
+from gpustack.model.explain import explanation, query
 from gpustack.model.frozen import FrozenMap
 from gpustack.model.node import Node
 from gpustack.model.quota import NamespaceQuota, Quota
@@ -21,7 +21,7 @@ NODE = Node(name="n", cards=(card(0), card(1)), links=grouped(2, within="PIX"))
 QUOTA = Quota(namespaces={"team": NamespaceQuota(cards={"T4": 100})})
 CLUSTER = Cluster(nodes={"n": NODE}, quota=QUOTA, hosts={"n": Host(labels={"a": "b"})})
 BIG = whatif.Pod(namespace="other", name="big", request=pod((300, 0)))
-PENDING = question.Pending(namespace="other", name="big", request=pod((300, 0)))
+PENDING = query.Pending(namespace="other", name="big", request=pod((300, 0)))
 VALUES = [
     NODE,
     QUOTA,

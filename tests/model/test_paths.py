@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.advice import supply
+from gpustack.model.explain import add_capacity
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
@@ -37,7 +37,7 @@ def test_the_models_own_objective_looks_at_links_alone() -> None:
 
 
 def test_one_more_card_has_paths_like_its_pattern() -> None:
-    grown = supply.grown(SEEING, SEEING.cards[4], 2)
+    grown = add_capacity.grown(SEEING, SEEING.cards[4], 2)
     check_links(grown.paths, 8)
     assert grown.paths[7] == ("SYS", "SYS", "SYS", "PXB", "PXB", "PXB", "PXB", "X")
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gpustack.model.advice.explanation import explain
-from gpustack.model.advice.question import Change, Kind, Pending
 from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.explain.explanation import explain
+from gpustack.model.explain.query import Change, Kind, Pending
 from gpustack.model.node import Card, Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import Placement

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.advice.explanation import explain
-from gpustack.model.advice.question import Pending
 from gpustack.model.cluster import Cluster, settle
 from gpustack.model.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
+from gpustack.model.explain.explanation import explain
+from gpustack.model.explain.query import Pending
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement

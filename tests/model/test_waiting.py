@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.advice import waiting
-from gpustack.model.advice.explanation import explain
-from gpustack.model.advice.question import Kind, Pending
 from gpustack.model.cluster import Cluster, settle
+from gpustack.model.explain import evict
+from gpustack.model.explain.explanation import explain
+from gpustack.model.explain.query import Kind, Pending
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.quota import NamespaceQuota, Quota
@@ -41,7 +41,7 @@ def bigger(machine: Node, *parts: tuple[int, int]) -> Cluster:
 def test_beyond_the_bound_the_set_is_irreducible_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting, "MOST_TRIES", 1)
+    monkeypatch.setattr(evict, "MOST_TRIES", 1)
     # Cores alone want one pod, memory alone wants one, but no pod has both.
     cluster = bigger(node(1), (40, 1), (2, 30), (40, 2), (2, 25))
     found = changes(cluster, pod((50, 34)))[Kind.PODS_END]
@@ -52,7 +52,7 @@ def test_beyond_the_bound_the_set_is_irreducible_and_says_so(
 def test_a_set_as_small_as_any_can_be_is_known_to_be_the_smallest_beyond_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting, "MOST_TRIES", 1)
+    monkeypatch.setattr(evict, "MOST_TRIES", 1)
     found = changes(bigger(node(1), *[(10, 2)] * 8), pod((50, 8)))[Kind.PODS_END]
     assert len(found.names) == 3
     assert found.smallest
@@ -128,5 +128,5 @@ def test_the_work_is_bounded_by_the_nodes_and_the_sets_tried(asked: PodRequest) 
         policy,
     )
     assert Kind.PODS_END in {change.kind for change in found.changes}
-    reduced = 2 * len(full.tenants) * waiting.MOST_REDUCED
-    assert len(policy.asked) < 20 * len(names) + waiting.MOST_TRIES + reduced
+    reduced = 2 * len(full.tenants) * evict.MOST_REDUCED
+    assert len(policy.asked) < 20 * len(names) + evict.MOST_TRIES + reduced

@@ -8,7 +8,7 @@ the pod's own cards, and fewer of them may be too few), so those are counted dow
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gpustack.model.advice.question import Change, Kind, Question, largest, with_container
+from gpustack.model.explain.query import Change, Kind, Question, largest, with_container
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Refusal

@@ -9,9 +9,9 @@ not fit.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpustack.model.advice import amounts, conditions, supply, waiting
-from gpustack.model.advice.question import Change, Kind, Pending, Question
 from gpustack.model.cluster import Cluster
+from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
+from gpustack.model.explain.query import Change, Kind, Pending, Question
 from gpustack.model.frozen import freeze
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
@@ -53,7 +53,12 @@ def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanati
         return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy))
     found = [
         change
-        for search in (amounts.search, conditions.search, waiting.search, supply.search)
+        for search in (
+            lower_request.search,
+            relax_constraints.search,
+            evict.search,
+            add_capacity.search,
+        )
         for change in search(question)
     ]
     order = list(Kind)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpustack.model.advice import least
-from gpustack.model.advice.question import Change, Kind, Question
 from gpustack.model.cluster import Tenant
+from gpustack.model.explain import lower_bound
+from gpustack.model.explain.query import Change, Kind, Question
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, release
 
@@ -80,7 +80,7 @@ def _groups(question: Question) -> Iterator[_Group]:
     alike: set[object] = set()
     for node in question.nodes:
         here = by_node.get(node.name, [])
-        bound = least.Takers(node, question.request, here).least()
+        bound = lower_bound.Takers(node, question.request, here).least()
         if bound is None or bound > _MOST_NAMED or not (here or question.limited):
             continue
         freed = node
@@ -103,7 +103,7 @@ def _with_own(
 ) -> Iterator[_Group]:
     """Yield the pods `here` with the namespace's own, whose end makes room in the quota."""
     quota, namespace = question.cluster.quota, question.pod.namespace
-    of_quota = least.of_quota(quota, question.usage, namespace, question.request, node)
+    of_quota = lower_bound.of_quota(quota, question.usage, namespace, question.request, node)
     if of_quota is None or of_quota > _MOST_NAMED:
         return
     if here:

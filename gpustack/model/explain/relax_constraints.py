@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpustack.model.advice.question import Change, Kind, Question
+from gpustack.model.explain.query import Change, Kind, Question
 from gpustack.model.node import label_safe_model
 from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, Selector, Topology

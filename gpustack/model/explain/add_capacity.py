@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpustack.model import quota
-from gpustack.model.advice.question import Change, Kind, Question, largest
+from gpustack.model.explain.query import Change, Kind, Question, largest
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota import Quota, cards_text
