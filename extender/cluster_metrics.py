@@ -18,8 +18,14 @@ from extender.decisions import Decisions, Told
 from extender.quotas import Quotas
 from extender.state.pods import PodState
 from extender.state.view import ClusterView
-from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented, ratio, workload_of
 from gpustack.model.node import Node
+from gpustack.model.policies.fragmentation import (
+    NOTHING_KNOWN,
+    Workload,
+    fragmented,
+    ratio,
+    workload_of,
+)
 from gpustack.model.refusal import Reason
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 

@@ -16,7 +16,7 @@ from extender.state.hosts import Hosts
 from extender.state.pods import PodState
 from extender.state.portions import portions
 from extender.state.view import ClusterView
-from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.explain import alternatives, explanation, query
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gpustack.model.eligibility import NO_DEMANDS, Demands
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest
 from gpustack.wire.eligibility import parse_demands

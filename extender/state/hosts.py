@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from extender.state.reading import NodeState
-from gpustack.model.eligibility import Host
+from gpustack.model.cluster.eligibility import Host
 
 
 class Hosts:

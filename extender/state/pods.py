@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from extender.state.demands import read_demands
-from gpustack.model.eligibility import NO_DEMANDS, Demands
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods

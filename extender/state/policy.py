@@ -8,7 +8,7 @@ from typing import Final
 from extender.state.answers import Answers
 from extender.state.view import ClusterView
 from gpustack.model import policies
-from gpustack.model.fragmentation import workload_of
+from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import PodRequest
 
 _EVERY_SECONDS: Final = 600.0  # a change makes every node answer every question again

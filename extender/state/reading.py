@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from extender.state.pods import PodState, read_pod
-from gpustack.model.eligibility import OPEN, Host
+from gpustack.model.cluster.eligibility import OPEN, Host
 from gpustack.model.node import Node
 from gpustack.wire import nodes, objects
 from gpustack.wire.annotations import BadAnnotation, Keys

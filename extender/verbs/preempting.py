@@ -18,7 +18,7 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.verbs.asked import AskedPods, Deadline
 from extender.verbs.telling import Telling
-from gpustack.model.cluster import Tenant
+from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota import within

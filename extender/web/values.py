@@ -13,7 +13,7 @@ import msgspec
 from extender.decisions import Told
 from extender.picture import Picture
 from extender.state.pods import PodState
-from gpustack.model import eligibility
+from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node, Use
 from gpustack.model.placement import Placement, holds
 from gpustack.model.request import PodRequest, Selector

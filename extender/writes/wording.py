@@ -19,7 +19,7 @@ from extender.picture import Camera, Picture, advise
 from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.room import Kind, kind_of
-from gpustack.model import eligibility
+from gpustack.model.cluster import eligibility
 from gpustack.model.node import Node
 from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpustack.cli import printing
-from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.placement import lost
 from gpustack.model.quota import Quota

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpustack.model import whatif
+from gpustack.model.cluster import what_if
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
 from gpustack.wire.eligibility import parse_demands
@@ -23,7 +23,7 @@ from gpustack.wire.snapshots import Snapshot
 class Asked:
     """A pod to place, and the names of all its containers, also those that hold no card."""
 
-    pod: whatif.Pod
+    pod: what_if.Pod
     containers: tuple[str, ...]
 
 
@@ -66,7 +66,7 @@ def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str]) -> Drain:
         asked = _asked(snapshot, item, request)
         moving[asked.pod.title] = asked
         emptied.discard(node)
-    order = whatif.in_order_of_demand(each.pod for each in moving.values())
+    order = what_if.in_order_of_demand(each.pod for each in moving.values())
     return Drain(
         moving=tuple(moving[pod.title] for pod in order),
         staying=tuple(each for several in staying.values() for each in several),
@@ -84,7 +84,7 @@ def _asked(snapshot: Snapshot, item: Mapping[str, Any], request: PodRequest) -> 
     except BadRequest as error:
         raise snapshot.error(item, error) from error
     namespace, name = _names(item)
-    pod = whatif.Pod(namespace=namespace, name=name, request=request, demands=demands)
+    pod = what_if.Pod(namespace=namespace, name=name, request=request, demands=demands)
     return Asked(pod=pod, containers=container_names(item))
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from gpustack.cli import clusters, explain_views, options, printing
 from gpustack.cli.explain_views import Answer
-from gpustack.model.cluster import Cluster
-from gpustack.model.eligibility import Demands
+from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.eligibility import Demands
 from gpustack.model.explain import alternatives, explanation, query
-from gpustack.model.fragmentation import workload_of
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, NAMES, Policy, named
+from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpustack.cli import quota_views
 from gpustack.cli.placements import cards_cell
-from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.explain import alternatives, explanation
 from gpustack.model.explain.alternatives import Alternative
 from gpustack.model.placement import Placement

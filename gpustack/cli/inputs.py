@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpustack.model.eligibility import Demands
+from gpustack.model.cluster.eligibility import Demands
+from gpustack.model.cluster.replay import Arrival
 from gpustack.model.node import Node
-from gpustack.model.replay import Arrival
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
 from gpustack.wire.eligibility import parse_demands

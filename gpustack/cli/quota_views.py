@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpustack.model.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.quota import cards_text
 
 _HEAD: Final = (

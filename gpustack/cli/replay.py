@@ -6,12 +6,12 @@ from typing import Final
 
 from gpustack.cli import clusters, inputs, options, printing, replay_views
 from gpustack.cli.replay_views import Played
-from gpustack.model import replay
-from gpustack.model.eligibility import OPEN, out_of_service
-from gpustack.model.fleet import Progress
-from gpustack.model.fragmentation import workload_of
+from gpustack.model.cluster import replay
+from gpustack.model.cluster.eligibility import OPEN, out_of_service
+from gpustack.model.cluster.simulator import Progress
 from gpustack.model.node import Node
 from gpustack.model.policies import NAMES, named
+from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.annotations import Keys
 from gpustack.wire.trace import shuffled

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpustack.model import fragmentation, replay
-from gpustack.model.fragmentation import Workload
-from gpustack.model.replay import Moment, Run
+from gpustack.model.cluster import replay
+from gpustack.model.cluster.replay import Moment, Run
+from gpustack.model.policies import fragmentation
+from gpustack.model.policies.fragmentation import Workload
 from gpustack.model.units import CORES_PER_CARD
 
 Table = list[Sequence[object]]

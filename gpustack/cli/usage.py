@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gpustack.cli import clusters, options, printing, quota_views
-from gpustack.model import cluster as model
-from gpustack.model.cluster import Cluster
-from gpustack.model.eligibility import NOT_READY, OPEN, states
+from gpustack.model.cluster import cluster as model
+from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.eligibility import NOT_READY, OPEN, states
 from gpustack.model.node import Node
 from gpustack.model.placement import takes
 from gpustack.model.units import gib_text

@@ -6,10 +6,10 @@ from typing import Final
 
 from gpustack.cli import clusters, drains, inputs, options, printing, what_if_views
 from gpustack.cli.drains import Asked, Drain
-from gpustack.model import whatif
-from gpustack.model.cluster import Cluster
-from gpustack.model.fragmentation import Workload, workload_of
+from gpustack.model.cluster import what_if
+from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.policies import EXACT, NAMES, Policy, named
+from gpustack.model.policies.fragmentation import Workload, workload_of
 from gpustack.wire.annotations import Keys
 
 _LONG: Final = 1000  # pods; fewer are placed before anybody wonders
@@ -75,13 +75,13 @@ def run(chosen: argparse.Namespace) -> int:
     question = _ask(chosen)
     if chosen.capacity:
         pod = question.pods[0].pod
-        rooms = whatif.capacity(question.cluster, pod, question.policy)
+        rooms = what_if.capacity(question.cluster, pod, question.policy)
         views = what_if_views.room_rows(rooms), what_if_views.room_json(pod, rooms)
         printing.show(chosen.output, *views)
         return 0 if any(rooms.values()) else 1
     pods = [each.pod for each in question.pods]
     told = printing.progress(chosen.policy) if len(pods) > _LONG else None
-    plan = whatif.plan(question.cluster, pods, question.policy, told)
+    plan = what_if.plan(question.cluster, pods, question.policy, told)
     names = {each.pod: each.containers for each in question.pods}
     tables = what_if_views.plan_tables(plan, question.drain)
     printing.show_all(chosen.output, tables, what_if_views.plan_json(plan, names))
@@ -128,9 +128,9 @@ def _ask(chosen: argparse.Namespace) -> _Question:
     cluster = clusters.read(keys, snapshot)
     workload = _workload(chosen, cluster)
     if chosen.add_nodes is not None:
-        cluster = whatif.with_more(cluster, chosen.like, chosen.add_nodes)
+        cluster = what_if.with_more(cluster, chosen.like, chosen.add_nodes)
     names = tuple(dict.fromkeys(chosen.drain or ()))
-    cluster = whatif.without_nodes(cluster, names)
+    cluster = what_if.without_nodes(cluster, names)
     drain = drains.read(keys, snapshot, names)
     copies = _copies(keys, chosen)
     if chosen.policy == "fgd" and chosen.workload is None:
@@ -156,7 +156,7 @@ def _copies(keys: Keys, chosen: argparse.Namespace) -> list[Asked]:
     count = chosen.count or 1
     return [
         Asked(
-            pod=whatif.Pod(
+            pod=what_if.Pod(
                 namespace=found.namespace,
                 name=found.name if count == 1 else f"{found.name}-{number}",
                 request=found.request,

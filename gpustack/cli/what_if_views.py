@@ -9,10 +9,10 @@ from gpustack.cli import drains
 from gpustack.cli.drains import Drain
 from gpustack.cli.placements import cards_cell
 from gpustack.cli.printing import Alarm
+from gpustack.model.cluster.what_if import Plan, Pod, Unplaced
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind
-from gpustack.model.whatif import Plan, Pod, Unplaced
 from gpustack.wire import explanations
 
 Table = list[Sequence[object]]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from gpustack.model.eligibility import (
+from gpustack.model.cluster.eligibility import (
     OWN_TAINTS,
     Demands,
     Host,

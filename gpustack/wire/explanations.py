@@ -7,7 +7,7 @@ both alike.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpustack.model.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.explain.alternatives import Alternative, Standing
 from gpustack.model.explain.explanation import Explanation
 from gpustack.model.explain.query import Change

@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from gpustack.model.cluster.replay import Arrival
 from gpustack.model.errors import GpustackError
-from gpustack.model.replay import Arrival
 from gpustack.model.request import BadRequest, PodRequest, check_container
 from gpustack.model.units import CORES_PER_CARD
 

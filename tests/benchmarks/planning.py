@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from gpustack.model import policies, replay, whatif
-from gpustack.model.cluster import settle
-from gpustack.model.fragmentation import Workload, ratio, workload_of
+from gpustack.model import policies
+from gpustack.model.cluster import replay, what_if
+from gpustack.model.cluster.cluster import settle
+from gpustack.model.cluster.replay import Arrival, Moment, Run
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
-from gpustack.model.replay import Arrival, Moment, Run
+from gpustack.model.policies.fragmentation import Workload, ratio, workload_of
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.search import whole_cards
 from gpustack.model.units import CORES_PER_CARD
@@ -60,7 +61,7 @@ def throughput() -> Iterator[str]:
     shapes = ((25, 40), (50, 80), (100, 0), (200, 0), (400, 0))
     requests = [request(*shape) for shape in shapes]
     pods = [
-        whatif.Pod(namespace="default", name=str(number), request=requests[number % len(shapes)])
+        what_if.Pod(namespace="default", name=str(number), request=requests[number % len(shapes)])
         for number in range(PODS)
     ]
     several = settle(cluster(NODES), ())
@@ -71,9 +72,9 @@ def throughput() -> Iterator[str]:
     yield "|---|---|---|---|"
     for policy in (policies.named(name, workload) for name in policies.NAMES):
         started = time.perf_counter()
-        placed = len(whatif.plan(several, pods, policy).placed)
+        placed = len(what_if.plan(several, pods, policy).placed)
         planned = time.perf_counter()
-        whatif.capacity(several, pods[0], policy)
+        what_if.capacity(several, pods[0], policy)
         counted = time.perf_counter()
         yield (f"| {policy.name} | {planned - started:.1f} | {placed} | {counted - planned:.2f} |")
     yield ""
@@ -114,7 +115,7 @@ def saturation() -> Iterator[str]:
     for number, each in enumerate(parse_trace("generated", text, card_memory_units=units)):
         if asked >= OVERSUBSCRIBED * cards * CORES_PER_CARD:
             break
-        pods.append(whatif.Pod(namespace="default", name=str(number), request=each.request))
+        pods.append(what_if.Pod(namespace="default", name=str(number), request=each.request))
         asked += sum(container.cores for container in each.request.containers)
     workload = workload_of((each.request, 1) for each in pods)
     yield f"## Pods that never end, until they ask for {OVERSUBSCRIBED:.0%} of {cards} cards"
@@ -124,7 +125,7 @@ def saturation() -> Iterator[str]:
     yield "| policy | pods placed | unallocated cards | of all |"
     yield "|---|---|---|---|"
     for policy in (Binpack(), *(policies.named(name, workload) for name in policies.NAMES)):
-        plan = whatif.plan(settle(several, ()), pods, policy)
+        plan = what_if.plan(settle(several, ()), pods, policy)
         free = sum(each.free_cores(index) for each in plan.nodes for index in range(CARDS))
         left = free / CORES_PER_CARD
         yield f"| {policy.name} | {len(plan.placed)} | {left:.1f} | {left / cards:.1%} |"

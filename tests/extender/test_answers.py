@@ -9,10 +9,10 @@ from extender.state.answers import Answers
 from extender.state.pods import PodState
 from extender.state.policy import PolicyKeeper
 from gpustack.model import policies
-from gpustack.model.fragmentation import workload_of
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
+from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import Selector, Strategy

@@ -1,6 +1,6 @@
 """Questions about pods that wait, put shortly."""
 
-from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Change, Kind, Pending
 from gpustack.model.node import Node

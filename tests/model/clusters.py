@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement

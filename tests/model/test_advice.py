@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Cluster, settle
-from gpustack.model.eligibility import Demands, Host
+from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.eligibility import Demands, Host
 from gpustack.model.explain import add_capacity
 from gpustack.model.explain.explanation import Explanation, explain
 from gpustack.model.explain.query import Change, Kind, Pending, with_container

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.eligibility import Host
+from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.eligibility import Host
 from gpustack.model.explain.alternatives import Standing, Verdict, why
-from gpustack.model.fragmentation import workload_of
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Fgd
+from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest, Strategy

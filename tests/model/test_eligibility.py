@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.eligibility import (
+from gpustack.model.cluster.eligibility import (
     NO_DEMANDS,
     OPEN,
     OWN_TAINTS,

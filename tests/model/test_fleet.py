@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.fleet import Fleet
+from gpustack.model.cluster.simulator import Fleet
 from gpustack.model.node import Node
 from gpustack.model.place import place, rank
 from gpustack.model.placement import Placement, apply, release

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.fragmentation import (
+from gpustack.model.node import Node, Use
+from gpustack.model.policies.fragmentation import (
     NOTHING_KNOWN,
     Shape,
     Workload,
@@ -16,7 +17,6 @@ from gpustack.model.fragmentation import (
     ratio,
     workload_of,
 )
-from gpustack.model.node import Node, Use
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from tests.model.machines import WHOLE, card, node, nodes, pod
 

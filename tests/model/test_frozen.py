@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import whatif
-from gpustack.model.cluster import Cluster, settle
-from gpustack.model.eligibility import Host
+from gpustack.model.cluster import what_if
+from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.eligibility import Host
 from gpustack.model.explain import explanation, query
 from gpustack.model.frozen import FrozenMap
 from gpustack.model.node import Node
@@ -20,16 +20,16 @@ from tests.model.machines import card, grouped, pod
 NODE = Node(name="n", cards=(card(0), card(1)), links=grouped(2, within="PIX"))
 QUOTA = Quota(namespaces={"team": NamespaceQuota(cards={"T4": 100})})
 CLUSTER = Cluster(nodes={"n": NODE}, quota=QUOTA, hosts={"n": Host(labels={"a": "b"})})
-BIG = whatif.Pod(namespace="other", name="big", request=pod((300, 0)))
+BIG = what_if.Pod(namespace="other", name="big", request=pod((300, 0)))
 PENDING = query.Pending(namespace="other", name="big", request=pod((300, 0)))
 VALUES = [
     NODE,
     QUOTA,
     CLUSTER,
     settle([NODE], [], QUOTA),
-    whatif.with_more(CLUSTER, "n", 2),
-    whatif.without_nodes(CLUSTER, ["n"]),
-    whatif.plan(CLUSTER, [BIG]),
+    what_if.with_more(CLUSTER, "n", 2),
+    what_if.without_nodes(CLUSTER, ["n"]),
+    what_if.plan(CLUSTER, [BIG]),
     explanation.explain(CLUSTER, PENDING),
 ]
 

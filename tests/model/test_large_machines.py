@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpustack.model.fragmentation import workload_of
 from gpustack.model.lru import LRUCache, remembered
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement, holds
+from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
 from gpustack.model.search import whole_cards
 from gpustack.model.units import MOST_CARDS

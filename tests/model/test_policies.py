@@ -5,11 +5,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpustack.model import policies
-from gpustack.model.fragmentation import Shape, Workload, fragmented
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place, rank
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
+from gpustack.model.policies.fragmentation import Shape, Workload, fragmented
 from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_search, whole_cards
 from gpustack.model.topology import Links

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from gpustack.model import quota
-from gpustack.model.cluster import Tenant
+from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node, Use
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT

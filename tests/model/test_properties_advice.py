@@ -12,7 +12,7 @@ from fractions import Fraction
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Change, Kind, Pending
 from gpustack.model.node import Card, Node, Use

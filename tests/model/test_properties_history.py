@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Tenant, settle
+from gpustack.model.cluster.cluster import Tenant, settle
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Cluster, Tenant
+from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.node import Node, Use, model_matches
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, holds

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.cluster import Cluster, settle
-from gpustack.model.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
+from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Pending
 from gpustack.model.node import Node, Use

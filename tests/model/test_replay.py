@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.fragmentation import Shape, Workload, fragmented, workload_of
+from gpustack.model.cluster.replay import (
+    Arrival,
+    Load,
+    Moment,
+    Run,
+    Simulation,
+    load_of,
+    mean,
+    run,
+    sample,
+)
 from gpustack.model.node import Node
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.replay import Arrival, Load, Moment, Run, Simulation, load_of, mean, run, sample
+from gpustack.model.policies.fragmentation import Shape, Workload, fragmented, workload_of
 from gpustack.model.request import PodRequest
 from tests.model.machines import node, pod, pods
 from tests.model.test_fleet import clusters, every_policy

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, settle
 from gpustack.model.explain import evict
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Kind, Pending

@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster import Cluster, Tenant, settle
-from gpustack.model.eligibility import Demands, Host, Taint, Toleration
-from gpustack.model.node import Node, label_safe_model
-from gpustack.model.place import rank
-from gpustack.model.placement import Placement
-from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota import NamespaceQuota, Quota
-from gpustack.model.refusal import Reason
-from gpustack.model.request import PodRequest
-from gpustack.model.whatif import (
+from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.eligibility import Demands, Host, Taint, Toleration
+from gpustack.model.cluster.what_if import (
     HOSTNAME_LABEL,
     NoSuchNode,
     Pod,
@@ -25,6 +18,13 @@ from gpustack.model.whatif import (
     with_more,
     without_nodes,
 )
+from gpustack.model.node import Node, label_safe_model
+from gpustack.model.place import rank
+from gpustack.model.placement import Placement
+from gpustack.model.policies import EXACT, Policy
+from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason
+from gpustack.model.request import PodRequest
 from tests.model.machines import node, pod, pods
 from tests.model.test_fleet import clusters, every_policy
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpustack.model.replay import Arrival
+from gpustack.model.cluster.replay import Arrival
 from gpustack.wire.trace import BadTrace, parse_trace, shuffled
 
 HEAD = "arrival,duration,cores,memory,count\n"

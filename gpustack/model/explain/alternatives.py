@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from gpustack.model import eligibility
-from gpustack.model.cluster import Cluster, Tenant
-from gpustack.model.eligibility import NO_DEMANDS, Demands
+from gpustack.model.cluster import eligibility
+from gpustack.model.cluster.cluster import Cluster, Tenant
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpustack.model.cluster import Tenant
+from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.explain import lower_bound
 from gpustack.model.explain.query import Change, Kind, Question
 from gpustack.model.node import Node

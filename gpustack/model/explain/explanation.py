@@ -9,7 +9,7 @@ not fit.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpustack.model.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
 from gpustack.model.explain.query import Change, Kind, Pending, Question
 from gpustack.model.frozen import freeze

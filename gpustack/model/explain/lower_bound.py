@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import ceil
 
-from gpustack.model.cluster import Tenant
+from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import IDLE, Node, Use, model_matches
 from gpustack.model.placement import holds
 from gpustack.model.quota import Quota, Usage

@@ -10,9 +10,9 @@ Read `base` first.
 
 from typing import Final
 
-from gpustack.model.fragmentation import NOTHING_KNOWN, Workload
 from gpustack.model.policies.base import Policy, free_totals
 from gpustack.model.policies.fgd import Fgd
+from gpustack.model.policies.fragmentation import NOTHING_KNOWN, Workload
 from gpustack.model.policies.original import Original
 from gpustack.model.policies.spread import Spread
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gpustack.model.fragmentation import NOTHING_KNOWN, Workload, fragmented, growth
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies.base import Policy
+from gpustack.model.policies.fragmentation import NOTHING_KNOWN, Workload, fragmented, growth
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.search import whole_cards
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from gpustack.model.cluster import Tenant
+from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, release

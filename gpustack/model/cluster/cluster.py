@@ -7,7 +7,7 @@ that a question like "what if this pod ended" costs one node.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpustack.model.eligibility import Host
+from gpustack.model.cluster.eligibility import Host
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpustack.model.cluster import Cluster
-from gpustack.model.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
+from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
+from gpustack.model.cluster.simulator import Fleet, Progress
 from gpustack.model.errors import GpustackError
-from gpustack.model.fleet import Fleet, Progress
 from gpustack.model.frozen import FrozenMap, freeze
 from gpustack.model.node import IDLE, Node
 from gpustack.model.placement import Placement

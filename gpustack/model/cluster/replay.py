@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpustack.model import fragmentation
-from gpustack.model.fleet import Fleet, Progress
-from gpustack.model.fragmentation import Workload
+from gpustack.model.cluster.simulator import Fleet, Progress
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.policies import Policy
+from gpustack.model.policies import Policy, fragmentation
+from gpustack.model.policies.fragmentation import Workload
 from gpustack.model.request import PodRequest
 from gpustack.model.units import CORES_PER_CARD
 
