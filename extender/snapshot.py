@@ -29,7 +29,7 @@ from extender.verbs.filtering import Filter
 from extender.verbs.prioritizing import Prioritize
 from extender.verbs.telling import Telling
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.model.quota import Quota
+from gpustack.model.quota.quota import Quota
 from gpustack.wire import extender_bodies as bodies
 from gpustack.wire.annotations import BadAnnotation, Keys
 from gpustack.wire.files import title

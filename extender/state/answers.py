@@ -21,7 +21,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota import Placer, Usage, amounts, forbids, within
+from gpustack.model.quota.quota import Placer, Usage, amounts, forbids, within
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 

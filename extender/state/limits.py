@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from extender.state.holdings import Holdings
 from extender.state.pods import PodState
-from gpustack.model.quota import NO_QUOTA, Quota, Usage
+from gpustack.model.quota.quota import NO_QUOTA, Quota, Usage
 
 
 class Limits:

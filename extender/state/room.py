@@ -10,8 +10,8 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
+from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
-from gpustack.model.usage import Usage
 
 Kind = tuple[PodRequest | None, str, int]
 """What pods that are alike have in common: what they ask, their namespace, their priority."""

@@ -20,7 +20,7 @@ from extender.state.reading import NodeState
 from extender.state.reservations import Reservations
 from extender.state.view_reads import ViewReads
 from gpustack.model.placement import Placement
-from gpustack.model.quota import Quota
+from gpustack.model.quota.quota import Quota
 
 _TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any request takes
 

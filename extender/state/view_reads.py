@@ -11,7 +11,7 @@ from extender.state.portions import portions
 from extender.state.reservations import Reservations
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota import Quota, Usage
+from gpustack.model.quota.quota import Quota, Usage
 
 
 class ViewReads:

@@ -13,7 +13,7 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.retry import Retry
 from gpustack.model.placement import Placement
-from gpustack.model.quota import forbids
+from gpustack.model.quota.quota import forbids
 from gpustack.model.verification import verify
 
 _MOST_TRIES: Final = 20  # in turn: only the watches, and first tries of others, come in between

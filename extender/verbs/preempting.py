@@ -21,7 +21,7 @@ from extender.verbs.telling import Telling
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota import within
+from gpustack.model.quota.quota import within
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.wire.disruption import Budget, violating

@@ -12,7 +12,7 @@ from gpustack.cli import printing
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.placement import lost
-from gpustack.model.quota import Quota
+from gpustack.model.quota.quota import Quota
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision

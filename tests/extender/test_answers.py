@@ -13,7 +13,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies.fragmentation import workload_of
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import Selector, Strategy
 from gpustack.model.verification import verify

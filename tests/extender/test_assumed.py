@@ -10,7 +10,7 @@ from extender.state.view import ClusterView
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.wire.annotations import Decision
 from tests.extender.states import bound, known, running, view, waiting
 from tests.model.machines import card, pod

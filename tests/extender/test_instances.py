@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.wire.extender_bodies import PodName
 from tests.extender.bench import KEYS, Bench, node, pod, serving
 from tests.extender.calls import at_once, bind

@@ -20,9 +20,9 @@ from extender.verbs.choice import Chooser
 from extender.web.app import create_app
 from extender.writes.retry import Retry
 from gpustack.model.node import Node
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason
-from gpustack.model.usage import Usage
 from tests.extender.bench import Bench, listening, node, pod, settings
 from tests.extender.calls import bind, filter_nodes, preempt, scores
 from tests.extender.client import eventually

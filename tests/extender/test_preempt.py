@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from tests.extender.bench import Bench, pod
 from tests.extender.calls import bind, bound, post, preempt, preempt_result
 from tests.extender.client import eventually

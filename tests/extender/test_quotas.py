@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from tests.cli import snapshots
 from tests.extender.bench import Bench, node, pod, serving
 from tests.extender.calls import at_once, bind

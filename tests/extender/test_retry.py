@@ -15,7 +15,7 @@ from extender.writes.retry import Retry
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.extender import bench as benches
 from tests.extender.bench import KEYS, Bench, serving, unschedulable

@@ -9,7 +9,7 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.wording import Wording
 from gpustack.model.node import Node
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest, Selector
 from tests.extender import states

@@ -7,7 +7,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT
-from gpustack.model.quota import NO_QUOTA, Quota, within
+from gpustack.model.quota.quota import NO_QUOTA, Quota, within
 from gpustack.model.request import PodRequest
 
 

@@ -9,7 +9,7 @@ from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.quota import NO_QUOTA, NamespaceQuota, Quota
+from gpustack.model.quota.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.model.cases import pod_of
 from tests.model.machines import KINDS, ask, dice, in_use, machine, numbered

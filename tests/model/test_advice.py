@@ -15,7 +15,7 @@ from gpustack.model.explain.query import Change, Kind, Pending, with_container
 from gpustack.model.node import Node, Use
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy, Spread
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Selector, Topology
 from tests.model.asking import alone, changes, fits, tenant

@@ -12,7 +12,7 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Fgd
 from gpustack.model.policies.fragmentation import workload_of
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest, Strategy
 from tests.model.machines import card, grouped, node, nodes, pod, pods

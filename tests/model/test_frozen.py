@@ -14,7 +14,7 @@ from gpustack.model.cluster.eligibility import Host
 from gpustack.model.explain import explanation, query
 from gpustack.model.frozen import FrozenMap
 from gpustack.model.node import Node
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from tests.model.machines import card, grouped, pod
 
 NODE = Node(name="n", cards=(card(0), card(1)), links=grouped(2, within="PIX"))

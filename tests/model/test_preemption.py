@@ -7,11 +7,11 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from gpustack.model import quota
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node, Use
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT
+from gpustack.model.quota import quota
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import Candidate, Leaving, after, victims
 from tests.model import machines

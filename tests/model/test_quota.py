@@ -13,7 +13,7 @@ from gpustack.model.node import Node, Use, model_matches
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
-from gpustack.model.quota import (
+from gpustack.model.quota.quota import (
     NamespaceQuota,
     Quota,
     Usage,

@@ -11,7 +11,7 @@ from gpustack.model.explain.query import Pending
 from gpustack.model.node import Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import REASON_WORDS, Reason, Refusal
 from gpustack.model.request import PodRequest, Selector, Topology
 from gpustack.model.verification import verify

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpustack.model.node import Node, model_matches
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.quota import Usage
+from gpustack.model.quota.quota import Usage
 from tests.model.clusters import NAMESPACES
 from tests.model.machines import card, dice, node, pod
 
@@ -75,6 +75,6 @@ def test_a_node_that_renames_its_cards_leaves_nothing_behind(
         asked.append(model)
         return model_matches(pattern, model)
 
-    monkeypatch.setattr("gpustack.model.usage.model_matches", matches)
+    monkeypatch.setattr("gpustack.model.quota.usage.model_matches", matches)
     assert usage.used("team", "P40") == 30
     assert sorted(asked) == ["M99", "Tesla-P40"]

@@ -13,7 +13,7 @@ from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Kind, Pending
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Selector
 from tests.model.asking import alone, changes, fits, tenant
 from tests.model.clusters import NAMESPACES, clusters

@@ -22,7 +22,7 @@ from gpustack.model.node import Node, label_safe_model
 from gpustack.model.place import rank
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota import NamespaceQuota, Quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest
 from tests.model.machines import node, pod, pods

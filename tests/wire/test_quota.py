@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.quota import NamespaceQuota
+from gpustack.model.quota.quota import NamespaceQuota
 from gpustack.wire.quota import BadQuota, decode_quota, parse_quota
 from tests.model.clusters import quotas
 

@@ -17,7 +17,7 @@ from gpustack.model.node import Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import Policy
-from gpustack.model.quota import Placer
+from gpustack.model.quota.quota import Placer
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, PodRequest, Strategy
 

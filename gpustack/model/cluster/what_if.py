@@ -13,7 +13,7 @@ from gpustack.model.frozen import FrozenMap, freeze
 from gpustack.model.node import IDLE, Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota import Placer, within
+from gpustack.model.quota.quota import Placer, within
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpustack.model import quota
 from gpustack.model.explain.query import Change, Kind, Question, largest
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota import Quota, cards_text
+from gpustack.model.quota import quota
+from gpustack.model.quota.quota import Quota, cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link

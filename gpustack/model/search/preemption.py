@@ -23,7 +23,7 @@ from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, release
-from gpustack.model.quota import Placer
+from gpustack.model.quota.quota import Placer
 from gpustack.model.request import PodRequest
 
 MOST_TRIES: Final = 1_000

@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from gpustack.model import quota_words
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node, label_safe_model, model_matches
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
-from gpustack.model.quota_words import cards_text
+from gpustack.model.quota import refusal_text
+from gpustack.model.quota.refusal_text import cards_text
+from gpustack.model.quota.usage import Usage, amounts, matching
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
-from gpustack.model.usage import Usage, amounts, matching
 
 __all__ = [
     "NO_QUOTA",
@@ -128,18 +128,18 @@ def _problem(
     if limit is None:
         return None
     if limit.pools and node.pool not in limit.pools:
-        return Reason.POOL_FORBIDDEN, partial(quota_words.pool, namespace, limit.pools, node)
+        return Reason.POOL_FORBIDDEN, partial(refusal_text.pool, namespace, limit.pools, node)
     asked = amounts(node, placement)
     for model in sorted(asked):
         if not any(model_matches(name, model) for name in limit.cards):
-            words = partial(quota_words.model, namespace, limit.cards, node, model)
+            words = partial(refusal_text.model, namespace, limit.cards, node, model)
             return Reason.MODEL_FORBIDDEN, words
     for name in sorted(limit.cards):
         more = matching(asked, name)
         used = usage.used(namespace, name, without=without)
         if more and used + more > limit.cards[name]:
             amount = used, limit.cards[name], more
-            words = partial(quota_words.amount, usage, namespace, name, amount, without)
+            words = partial(refusal_text.amount, usage, namespace, name, amount, without)
             return Reason.QUOTA_EXCEEDED, words
     return None
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gpustack.model.node import Node
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.units import CORES_PER_CARD
-from gpustack.model.usage import Usage
 
 _LARGEST_NAMED: Final = 3  # a refusal names so many of the pods that use the quota
 
