@@ -19,7 +19,7 @@ from extender.state.pods import PodState
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest
-from gpustack.wire.extender_bodies import PodName
+from gpustack.wire.extender_v1 import PodName
 
 _MOST: Final = 500
 _MOST_REFUSED: Final = 20_000  # pods whose last refusal is remembered; as many as may wait

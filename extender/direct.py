@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 from extender import heads
-from gpustack.wire.hosts import Hosts, Refusal
+from gpustack.wire.host_header import Hosts, Refusal
 
 # Nothing that says where the request ends but one length, and nothing that asks for another end of
 # the connection: what isn't in here is looked at by who knows all of RFC 9112.

@@ -11,7 +11,7 @@ page may send a POST of `text/plain` to any address unasked (CORS), but not one 
 from dataclasses import dataclass
 from typing import Final
 
-from gpustack.wire.hosts import Hosts, Refusal
+from gpustack.wire.host_header import Hosts, Refusal
 
 VERBS: Final = "/scheduler/"
 """How the paths of verbs begin."""

@@ -26,7 +26,7 @@ from gunicorn.workers import gthread
 from extender import direct
 from extender.connection import LARGE_BYTES, Connection, Refused
 from extender.seldom import Seldom
-from gpustack.wire.hosts import Refusal
+from gpustack.wire.host_header import Refusal
 
 logger = logging.getLogger(__name__)
 

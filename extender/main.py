@@ -19,7 +19,7 @@ from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
 from gpustack.command_line import Parser
 from gpustack.wire.config import ConfigError
-from gpustack.wire.files import SourceError
+from gpustack.wire.files.source import SourceError
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from extender.tls import TlsFiles
 from gpustack.wire import config, schemas
-from gpustack.wire.hosts import Hosts
+from gpustack.wire.host_header import Hosts
 from gpustack.wire.nodes import NodeLabels
 
 # Names that users of the original (and of contracts.md) write, and where they stand in ours.

@@ -30,13 +30,13 @@ from extender.verbs.prioritizing import Prioritize
 from extender.verbs.telling import Telling
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.quota.quota import Quota
-from gpustack.wire import extender_bodies as bodies
+from gpustack.wire import extender_v1 as bodies
 from gpustack.wire.annotations import BadAnnotation, Keys
-from gpustack.wire.files import title
+from gpustack.wire.files.snapshots import Names, Snapshot, parse, read_file
+from gpustack.wire.files.source import title
+from gpustack.wire.kube.api_objects import BadObject
 from gpustack.wire.nodes import decode_node
-from gpustack.wire.objects import BadObject
 from gpustack.wire.quota import BadQuota, decode_quota
-from gpustack.wire.snapshots import Names, Snapshot, parse, read_file
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gpustack.wire.disruption import Budget, decode_budget
+from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
 
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 _LONGEST_SELECTOR: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte

@@ -13,7 +13,7 @@ import msgspec
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest
-from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.kube.eligibility import parse_demands
 
 _FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
 _LONGEST_BYTES: Final = 16 << 10  # as JSON: some 300 terms; most pods have a few hundred bytes

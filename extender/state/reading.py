@@ -10,9 +10,10 @@ import msgspec
 from extender.state.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import OPEN, Host
 from gpustack.model.node import Node
-from gpustack.wire import nodes, objects
+from gpustack.wire import nodes
 from gpustack.wire.annotations import BadAnnotation, Keys
-from gpustack.wire.eligibility import parse_host
+from gpustack.wire.kube import api_objects
+from gpustack.wire.kube.eligibility import parse_host
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Reading:
         Raises:
             BadObject: it isn't one.
         """
-        return read_pod(self._keys, objects.decode_pod(raw))
+        return read_pod(self._keys, api_objects.decode_pod(raw))
 
     def node(self, raw: bytes | msgspec.Raw) -> NodeState:
         """Read a node; one that can't be read counts as a node without cards.
@@ -53,7 +54,7 @@ class Reading:
         Raises:
             BadObject: it isn't a node.
         """
-        value = objects.decode_node(raw)
+        value = api_objects.decode_node(raw)
         version = int(value["metadata"]["resourceVersion"])
         return NodeState(node=self._cards(value), version=version, host=parse_host(value))
 

@@ -11,7 +11,7 @@ from extender.state.pods import PodState
 from extender.state.view import ClusterView
 from extender.writes.writer import PodWriter
 from gpustack.adapters import kube
-from gpustack.wire.extender_bodies import PodName
+from gpustack.wire.extender_v1 import PodName
 
 
 class Deadline:

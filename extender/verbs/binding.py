@@ -28,7 +28,7 @@ from extender.writes.writer import PodWriter
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Decision, Keys, encode_decision
-from gpustack.wire.extender_bodies import BindingArgs, encode_binding_result
+from gpustack.wire.extender_v1 import BindingArgs, encode_binding_result
 
 logger = logging.getLogger(__name__)
 

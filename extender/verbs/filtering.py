@@ -17,7 +17,7 @@ from extender.verbs.asked import Deadline, Finder
 from extender.verbs.choice import refuse_unplaceable
 from extender.verbs.telling import Telling
 from gpustack.model.refusal import Reason
-from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode_filter_result
+from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
 
 
 class Waiting(Protocol):

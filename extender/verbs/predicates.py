@@ -25,7 +25,7 @@ from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
 from gpustack.model.request import BadRequest
-from gpustack.wire.extender_bodies import FilterArgs, encode_filter_echo, encode_filter_result
+from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import within
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
-from gpustack.wire.disruption import Budget, violating
-from gpustack.wire.extender_bodies import PreemptionArgs, Victims, encode_preemption_result
+from gpustack.wire.extender_v1 import PreemptionArgs, Victims, encode_preemption_result
+from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 
 logger = logging.getLogger(__name__)
 

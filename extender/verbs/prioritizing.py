@@ -13,7 +13,7 @@ from extender.state.answers import Answers
 from extender.state.memory import Answer
 from extender.state.view import ClusterView
 from extender.verbs.asked import Deadline, Finder
-from gpustack.wire.extender_bodies import MOST, FilterArgs, encode_priorities
+from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
 
 class Prioritize:

@@ -17,7 +17,7 @@ from extender import caller, heads, tls
 from extender.seldom import Seldom
 from extender.web.served import Served
 from extender.web.views import blueprint
-from gpustack.wire.hosts import Hosts
+from gpustack.wire.host_header import Hosts
 
 logger = logging.getLogger(__name__)
 

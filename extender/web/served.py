@@ -8,7 +8,7 @@ from extender.metrics import Metrics
 from extender.picture import Camera
 from extender.quotas import Quotas
 from extender.state.view import ClusterView
-from gpustack.wire.extender_bodies import BindingArgs, FilterArgs, PreemptionArgs
+from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
 
 
 class Served(Protocol):

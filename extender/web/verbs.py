@@ -17,7 +17,7 @@ from extender import heads
 from extender.errors import CannotDecide
 from extender.web.served import Served
 from gpustack.model.errors import GpustackError
-from gpustack.wire import extender_bodies as bodies
+from gpustack.wire import extender_v1 as bodies
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from extender.state.reading import Reading
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Keys, encode_decision
-from gpustack.wire.extender_bodies import PodName
+from gpustack.wire.extender_v1 import PodName
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from gpustack.model.errors import GpustackError
-from gpustack.wire import regular_file
+from gpustack.wire.files import regular_file
 
 
 class CheckpointError(GpustackError):

@@ -15,7 +15,7 @@ import shutil
 import struct
 from collections.abc import Sequence
 
-from gpustack.wire import activity, layout, ledger, limits
+from gpustack.wire.mapped import activity, ledger, limits, two_slot_page
 
 # struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid.
 _FLOCK = struct.Struct("hh4xqqi4x")
@@ -28,7 +28,7 @@ def create_limits(path: pathlib.Path, value: limits.Limits) -> None:
         LayoutError: ``value`` can't be encoded.
         OSError: the file can't be written.
     """
-    data = layout.encode_page(limits.MAGIC, limits.encode_body(value))
+    data = two_slot_page.encode_page(limits.MAGIC, limits.encode_body(value))
     _create(path, data, size_bytes=len(data), mode=0o644)
 
 
@@ -49,7 +49,7 @@ def read_limits(path: pathlib.Path) -> limits.Limits:
         LayoutError: the file is torn, short, foreign or of another version.
         OSError: the file can't be read.
     """
-    return limits.decode(_read(path, layout.PAGE_FILE_BYTES))
+    return limits.decode(_read(path, two_slot_page.PAGE_FILE_BYTES))
 
 
 def create_activity(path: pathlib.Path, value: activity.Activity) -> None:
@@ -59,7 +59,7 @@ def create_activity(path: pathlib.Path, value: activity.Activity) -> None:
         LayoutError: ``value`` can't be encoded.
         OSError: the file can't be written.
     """
-    data = layout.encode_page(activity.MAGIC, activity.encode_body(value))
+    data = two_slot_page.encode_page(activity.MAGIC, activity.encode_body(value))
     _create(path, data, size_bytes=len(data), mode=0o644)
 
 
@@ -80,7 +80,7 @@ def read_activity(path: pathlib.Path) -> activity.Activity:
         LayoutError: the file is torn, short, foreign or of another version.
         OSError: the file can't be read.
     """
-    return activity.decode(_read(path, layout.PAGE_FILE_BYTES))
+    return activity.decode(_read(path, two_slot_page.PAGE_FILE_BYTES))
 
 
 def create_ledger(path: pathlib.Path, uuids: Sequence[str]) -> None:
@@ -160,17 +160,18 @@ def _remove_folder(path: pathlib.Path) -> None:
 def _publish(path: pathlib.Path, magic: bytes, body: bytes) -> None:
     fd = _open(path, os.O_RDWR)
     try:
-        data = os.pread(fd, layout.PAGE_FILE_BYTES + 1, 0)
-        published = layout.check_page(magic, data)
+        data = os.pread(fd, two_slot_page.PAGE_FILE_BYTES + 1, 0)
+        published = two_slot_page.check_page(magic, data)
         # Readers compare generations for equality only. The idle slot counts too: a writer that
         # died may have left one there that a reader has seen, and that must not come again.
         generation = max(
-            layout.SLOT_HEADER.unpack_from(data, layout.slot_offset(slot))[0] for slot in (0, 1)
+            two_slot_page.SLOT_HEADER.unpack_from(data, two_slot_page.slot_offset(slot))[0]
+            for slot in (0, 1)
         )
         idle = 1 - published
-        slot = layout.encode_slot(body, (generation + 1) & (2**64 - 1))
-        _write_all(fd, slot, layout.slot_offset(idle))
-        _write_all(fd, bytes([idle]), layout.PUBLISHED_OFFSET)
+        slot = two_slot_page.encode_slot(body, (generation + 1) & (2**64 - 1))
+        _write_all(fd, slot, two_slot_page.slot_offset(idle))
+        _write_all(fd, bytes([idle]), two_slot_page.PUBLISHED_OFFSET)
     finally:
         os.close(fd)
 

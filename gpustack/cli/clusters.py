@@ -16,12 +16,12 @@ from gpustack.model.quota.quota import Quota
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations
 from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision
-from gpustack.wire.eligibility import parse_host
-from gpustack.wire.files import SourceError
+from gpustack.wire.files.snapshots import Snapshot
+from gpustack.wire.files.source import SourceError
+from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
-from gpustack.wire.snapshots import Snapshot
 
 
 def read(keys: Keys, snapshot: Snapshot) -> Cluster:

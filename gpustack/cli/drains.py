@@ -7,7 +7,8 @@ from typing import Any
 from gpustack.model.cluster import what_if
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
-from gpustack.wire.eligibility import parse_demands
+from gpustack.wire.files.snapshots import Snapshot
+from gpustack.wire.kube.eligibility import parse_demands
 from gpustack.wire.pods import (
     container_names,
     finished,
@@ -16,7 +17,6 @@ from gpustack.wire.pods import (
     parse_readable,
     stays_on_drain,
 )
-from gpustack.wire.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

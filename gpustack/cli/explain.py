@@ -16,10 +16,10 @@ from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations
 from gpustack.wire.annotations import Keys
-from gpustack.wire.eligibility import parse_demands
-from gpustack.wire.files import SourceError
+from gpustack.wire.files.snapshots import Snapshot
+from gpustack.wire.files.source import SourceError
+from gpustack.wire.kube.eligibility import parse_demands
 from gpustack.wire.pods import finished, is_bound, parse_readable
-from gpustack.wire.snapshots import Snapshot
 
 _DEFAULT_NAMESPACE = "default"
 

@@ -9,11 +9,11 @@ from gpustack.model.cluster.replay import Arrival
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.annotations import Keys
-from gpustack.wire.eligibility import parse_demands
-from gpustack.wire.files import SourceError, text_of, title
+from gpustack.wire.files.source import SourceError, text_of, title
+from gpustack.wire.files.trace import parse_trace
+from gpustack.wire.kube.eligibility import parse_demands
+from gpustack.wire.kube.pod_templates import Workload, parse_workloads
 from gpustack.wire.pods import container_names, parse_request
-from gpustack.wire.trace import parse_trace
-from gpustack.wire.workloads import Workload, parse_workloads
 
 
 def positive(text: str) -> int:

@@ -14,7 +14,7 @@ from gpustack.model.policies import NAMES, named
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.annotations import Keys
-from gpustack.wire.trace import shuffled
+from gpustack.wire.files.trace import shuffled
 
 _DEFAULT_POINTS: Final = 12
 _MORE: Final = """\

@@ -5,7 +5,7 @@ import json
 import sys
 
 from gpustack.cli import options, source
-from gpustack.wire import snapshots
+from gpustack.wire.files import snapshots
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from gpustack.adapters.kube import KubeClient, KubeConfigMissing, KubeError, kubeconfig
 from gpustack.adapters.kube.kubeconfig import Context
 from gpustack.cli import printing
-from gpustack.wire.snapshots import USUAL, Names
+from gpustack.wire.files.snapshots import USUAL, Names
 
 _HOME: Final = "~/.kube/config"
 _ADMIN: Final = "/etc/kubernetes/admin.conf"  # kubeadm's, on a control-plane host

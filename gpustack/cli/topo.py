@@ -17,7 +17,7 @@ from gpustack.model import topology_text, topology_tree
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Node
 from gpustack.wire.nodes import encode_devices
-from gpustack.wire.topo_text import BadTopoText, parse
+from gpustack.wire.topo.parser import BadTopoText, parse
 
 _MIB: Final = 1 << 20
 _MOST_MIB: Final = (1 << 33) - 1  # what the annotation's number of bytes can hold exactly

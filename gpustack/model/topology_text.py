@@ -96,7 +96,7 @@ def costs(node: Node, root: Branch) -> str:
 def matrix(node: Node) -> str:
     """Return the tokens of all pairs and the NUMA nodes, laid out like `nvidia-smi topo -m`.
 
-    `gpustack.wire.topo_text` reads it back.
+    `gpustack.wire.topo.parser` reads it back.
     """
     names = [f"GPU{card.minor}" for card in node.cards]
     lines = ["\t".join(["", *names, "NUMA Affinity"])]

@@ -31,7 +31,7 @@ from gpustack.model.units import (
 )
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation, Keys, annotations_of
-from gpustack.wire.quantities import parse_quantity
+from gpustack.wire.kube.quantities import parse_quantity
 
 VERSION: Final = 1
 MODEL_LABEL: Final = "gaia.tencent.com/gpu-model"

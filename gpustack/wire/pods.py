@@ -19,7 +19,7 @@ from gpustack.model.request import (
     check_container,
 )
 from gpustack.wire.annotations import BadAnnotation, Decision, Keys, annotations_of, decode_decision
-from gpustack.wire.quantities import parse_whole
+from gpustack.wire.kube.quantities import parse_whole
 from gpustack.wire.user_keys import LONGEST_BYTES, names_of, parse_user_keys
 
 _MIRROR: Final = "kubernetes.io/config.mirror"  # the API's image of a static pod

@@ -25,8 +25,8 @@ from gpustack.agent.containers.records import (
 )
 from gpustack.agent.containers.runtime import RuntimeView
 from gpustack.model.placement import ContainerPlacement
-from gpustack.wire import ledger
-from gpustack.wire.activity import Activity, CardActivity
+from gpustack.wire.mapped import ledger
+from gpustack.wire.mapped.activity import Activity, CardActivity
 from tests.fakes.cri import FakeCri
 from tests.fakes.nvml import FakeNvml, card
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpustack.agent.activity import bursts, shares
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
-from gpustack.wire.ledger import CardUse, LedgerReading
+from gpustack.wire.mapped.ledger import CardUse, LedgerReading
 from tests.agent import activity
 from tests.agent.activity import CARD, Stage
 

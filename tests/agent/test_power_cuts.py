@@ -11,7 +11,7 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.checkpoint import CheckpointFile
-from gpustack.wire.layout import LayoutError
+from gpustack.wire.mapped.two_slot_page import LayoutError
 from tests.agent.host import CORE, KEYS, Host, Pod
 from tests.fakes.kubelet import AdmissionError
 

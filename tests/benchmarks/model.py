@@ -14,7 +14,7 @@ from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search import card_set_search
 from gpustack.model.topology import Level, Links
-from gpustack.wire import topo_text
+from gpustack.wire.topo import parser
 from tests.benchmarks.timing import measure
 
 CARD_BYTES = 80 << 30
@@ -99,7 +99,7 @@ def machines() -> Iterator[str]:
     yield ""
     yield "| machine | cards | median | worst |"
     yield "|---|---|---|---|"
-    known = {path.stem: topo_text.parse(path.read_bytes()).links for path in TOPO.glob("*.txt")}
+    known = {path.stem: parser.parse(path.read_bytes()).links for path in TOPO.glob("*.txt")}
     mesh = known["dgx-1"]
     known["pcie-16"] = node(16).links
     known["pcie-16, 2-4-8"] = _tree(16, {2: "PIX", 4: "PXB", 8: "NODE"})

@@ -16,7 +16,7 @@ from gpustack.model.policies.fragmentation import Workload, ratio, workload_of
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.search import whole_cards
 from gpustack.model.units import CORES_PER_CARD
-from gpustack.wire.trace import parse_trace
+from gpustack.wire.files.trace import parse_trace
 from tests.benchmarks import traces
 from tests.benchmarks.model import node, request
 

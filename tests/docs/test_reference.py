@@ -8,7 +8,7 @@ import yaml
 
 from gpustack.model.request import Strategy, Topology
 from gpustack.wire.annotations import Keys
-from gpustack.wire.eligibility import parse_host
+from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.pods import parse_request
 from gpustack.wire.quota import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, decode_quota
 from gpustack.wire.user_keys import core_limit

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 
-from gpustack.wire import extender_bodies as bodies
+from gpustack.wire import extender_v1 as bodies
 
 JSON = st.recursive(
     st.none()

@@ -7,7 +7,7 @@ import msgspec
 from extender.state.budgets import read_budget
 from extender.state.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import NO_DEMANDS
-from gpustack.wire.disruption import Budget, violating
+from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 from tests.control_plane.fleet import KEYS
 from tests.extender.bench import pod
 

@@ -9,7 +9,7 @@ from extender.decisions import Decisions, Told
 from extender.errors import CannotDecide
 from extender.state.pods import PodState
 from gpustack.model.refusal import Reason
-from gpustack.wire.extender_bodies import PodName
+from gpustack.wire.extender_v1 import PodName
 from tests.extender.calls import at_once
 from tests.extender.states import waiting
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.direct import Reader, response
-from gpustack.wire.hosts import Hosts
+from gpustack.wire.host_header import Hosts
 
 # As Go's client writes it, for kube-scheduler 1.34.
 GO = (

@@ -11,7 +11,7 @@ import pytest
 
 from extender.settings import load
 from extender.web.app import create_app
-from gpustack.wire.hosts import Hosts
+from gpustack.wire.host_header import Hosts
 from tests.extender.bench import PREDICATES, Bench, node
 from tests.extender.client import Answer
 from tests.extender.process import Process, of_snapshot, process

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.model.quota.quota import NamespaceQuota, Quota
-from gpustack.wire.extender_bodies import PodName
+from gpustack.wire.extender_v1 import PodName
 from tests.extender.bench import KEYS, Bench, node, pod, serving
 from tests.extender.calls import at_once, bind
 from tests.extender.client import eventually

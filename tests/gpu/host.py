@@ -14,7 +14,7 @@ from gpustack.adapters import mapped
 from gpustack.agent.containers.folders import ContainerFolders
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
-from gpustack.wire.ledger import CardUse
+from gpustack.wire.mapped.ledger import CardUse
 from tests.bench import paths
 from tests.gpu import bundle
 from tests.gpu.cards import CheckedCard

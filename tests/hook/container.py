@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 from gpustack.adapters import mapped
-from gpustack.wire import activity, ledger, limits
+from gpustack.wire.mapped import activity, ledger, limits
 
 ROOT = pathlib.Path(__file__).parents[2]
 HOOK = ROOT / "hook"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpustack.adapters import mapped
-from gpustack.wire import activity, ledger
+from gpustack.wire.mapped import activity, ledger
 from tests.hook.container import CARD, CARD_BYTES, SHARE_BYTES, share
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.wire import activity, layout, ledger
+from gpustack.wire.mapped import activity, ledger, two_slot_page
 from tests.hook.container import (
     CARD,
     CLIENT,
@@ -138,7 +138,7 @@ def test_unmodified_nvidia_smi_shows_the_share(container: Container, driver: pat
 
 def test_a_ledger_that_the_tenant_cut_is_refused_and_not_mapped(container: Container) -> None:
     os.truncate(container.folder / "ledger", 100)
-    with pytest.raises(layout.LayoutError, match="100 bytes"):
+    with pytest.raises(two_slot_page.LayoutError, match="100 bytes"):
         mapped.read_ledger(container.folder / "ledger")
     assert (
         container.client("print(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))") == "800"

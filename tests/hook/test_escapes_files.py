@@ -12,8 +12,8 @@ from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.escapes import DAMAGED, FOREIGN, Escapes
 from gpustack.agent.containers.response import hidden_path
-from gpustack.wire import activity
-from gpustack.wire.layout import LayoutError
+from gpustack.wire.mapped import activity
+from gpustack.wire.mapped.two_slot_page import LayoutError
 from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, share
 from tests.hook.root import Root
 from tests.hook.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes

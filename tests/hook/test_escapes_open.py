@@ -15,7 +15,7 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
-from gpustack.wire import ledger
+from gpustack.wire.mapped import ledger
 from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, Container, share
 from tests.hook.families import FAMILIES, lost
 from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled

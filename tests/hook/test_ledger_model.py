@@ -12,7 +12,7 @@ import re
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.wire import layout, limits
+from gpustack.wire.mapped import limits, two_slot_page
 from tests.hook.model.faults import FAULTS, Fault
 from tests.hook.model.machine import Machine
 from tests.hook.model.page import Pages
@@ -167,8 +167,11 @@ def test_the_agent_writes_the_idle_slot_and_then_its_number(
 
     monkeypatch.setattr(os, "pwrite", recorded)
     mapped.publish_limits(tmp_path / "limits", a_share(60))
-    slot_bytes = layout.SLOT_HEADER.size + layout.BODY_BYTES
-    assert written == [(layout.slot_offset(1), slot_bytes), (layout.PUBLISHED_OFFSET, 1)]
+    slot_bytes = two_slot_page.SLOT_HEADER.size + two_slot_page.BODY_BYTES
+    assert written == [
+        (two_slot_page.slot_offset(1), slot_bytes),
+        (two_slot_page.PUBLISHED_OFFSET, 1),
+    ]
 
 
 def test_a_generation_that_a_dead_agent_left_unpublished_does_not_come_again(
@@ -176,14 +179,16 @@ def test_a_generation_that_a_dead_agent_left_unpublished_does_not_come_again(
 ) -> None:
     path = tmp_path / "limits"
     mapped.create_limits(path, a_share(50))
-    published = path.read_bytes()[layout.PUBLISHED_OFFSET]
+    published = path.read_bytes()[two_slot_page.PUBLISHED_OFFSET]
     generations = []
     for percent in (60, 70):
         mapped.publish_limits(path, a_share(percent))
         generations.append(
-            layout.SLOT_HEADER.unpack_from(path.read_bytes(), layout.slot_offset(1 - published))[0]
+            two_slot_page.SLOT_HEADER.unpack_from(
+                path.read_bytes(), two_slot_page.slot_offset(1 - published)
+            )[0]
         )
         with path.open("r+b") as file:  # as if it had died before its last write
-            file.seek(layout.PUBLISHED_OFFSET)
+            file.seek(two_slot_page.PUBLISHED_OFFSET)
             file.write(bytes([published]))
     assert len(set(generations)) == 2

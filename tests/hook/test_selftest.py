@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.wire import activity, limits
+from gpustack.wire.mapped import activity, limits
 from tests.hook.container import CARD, MIB, SHARE_BYTES, Container, share
 
 FAMILIES = [

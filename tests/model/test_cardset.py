@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpustack.model.search import card_set_enumeration, card_set_search
 from gpustack.model.search.budget import Effort
 from gpustack.model.topology import Level, Links, parse_link
-from gpustack.wire import topo_text
+from gpustack.wire.topo import parser
 from tests.model import machines
 from tests.model.machines import grouped, hierarchies, link_matrices
 
@@ -49,7 +49,7 @@ def objective(question: card_set_search.Question, cards: tuple[int, ...]) -> tup
 
 
 TOKENS = (("PIX", "SYS"), ("NV12",), ("NV1", "NV2", "PIX", "PHB", "SYS"), machines.TOKENS)
-REAL = tuple(topo_text.parse(path.read_bytes()).links for path in sorted(DATA.glob("*.txt")))
+REAL = tuple(parser.parse(path.read_bytes()).links for path in sorted(DATA.glob("*.txt")))
 
 
 def within(links: Links, limit: Level) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from gpustack.wire.topo_text import BadTopoText, parse
+from gpustack.wire.topo.parser import BadTopoText, parse
 
 TEXTS = pathlib.Path(__file__).parents[1] / "data" / "topo"
 

@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from gpustack.wire.disruption import Budget, decode_budget, violating
+from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget, violating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.wire.documents import BadDocument, documents
+from gpustack.wire.files.documents import BadDocument, documents
 
 LIMITS = "spec.containers[0].resources.limits[tencent.com/vcuda-core]"
 POD = """\

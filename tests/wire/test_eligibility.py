@@ -18,7 +18,7 @@ from gpustack.model.cluster.eligibility import (
     Toleration,
 )
 from gpustack.model.request import BadRequest
-from gpustack.wire.eligibility import parse_demands, parse_host
+from gpustack.wire.kube.eligibility import parse_demands, parse_host
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"

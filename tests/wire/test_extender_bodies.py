@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from gpustack.wire import extender_bodies as bodies
+from gpustack.wire import extender_v1 as bodies
 
 BINDING = {"PodName": "web-0", "PodNamespace": "team", "PodUID": "u-1", "Node": "gpu1"}
 POD = {"metadata": {"name": "vip", "namespace": "team", "uid": "u-9"}, "spec": {"priority": 1000}}

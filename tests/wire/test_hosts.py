@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.wire.hosts import Hosts
+from gpustack.wire.host_header import Hosts
 
 OURS = Hosts(["10.0.0.5", "fd00::5", "GPU.example"])
 

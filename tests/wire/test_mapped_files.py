@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.adapters import mapped
-from gpustack.wire import activity, layout, ledger, limits
+from gpustack.wire.mapped import activity, ledger, limits, two_slot_page
 
 INCLUDE = pathlib.Path(__file__).parents[2] / "hook" / "include"
 A = "GPU-00000000-0000-0000-0000-00000000000a"
@@ -19,24 +19,24 @@ B = "GPU-00000000-0000-0000-0000-00000000000b"
 
 # C expression of vcuda_layout.h: what Python states. An offset stands for the fields before it.
 NUMBERS = {
-    "VCUDA_LAYOUT_VERSION": layout.LAYOUT_VERSION,
-    "VCUDA_MAX_CARDS": layout.MAX_CARDS,
-    "sizeof(struct vcuda_page_header)": layout.PAGE_HEADER.size,
+    "VCUDA_LAYOUT_VERSION": two_slot_page.LAYOUT_VERSION,
+    "VCUDA_MAX_CARDS": two_slot_page.MAX_CARDS,
+    "sizeof(struct vcuda_page_header)": two_slot_page.PAGE_HEADER.size,
     "offsetof(struct vcuda_page_header, version)": 8,
     "offsetof(struct vcuda_page_header, file_bytes)": 12,
     "offsetof(struct vcuda_page_header, slot_bytes)": 16,
-    "offsetof(struct vcuda_page_header, published)": layout.PUBLISHED_OFFSET,
-    "sizeof(struct vcuda_slot_header)": layout.SLOT_HEADER.size,
+    "offsetof(struct vcuda_page_header, published)": two_slot_page.PUBLISHED_OFFSET,
+    "sizeof(struct vcuda_slot_header)": two_slot_page.SLOT_HEADER.size,
     "offsetof(struct vcuda_slot_header, crc)": 8,
-    "sizeof(struct vcuda_limits_body)": layout.BODY_BYTES,
-    "sizeof(struct vcuda_activity_body)": layout.BODY_BYTES,
-    "sizeof(struct vcuda_limits_slot)": layout.SLOT_BYTES,
-    "sizeof(struct vcuda_activity_slot)": layout.SLOT_BYTES,
-    "sizeof(struct vcuda_limits_file)": layout.PAGE_FILE_BYTES,
-    "sizeof(struct vcuda_activity_file)": layout.PAGE_FILE_BYTES,
-    "offsetof(struct vcuda_limits_file, slots[0])": layout.slot_offset(0),
-    "offsetof(struct vcuda_limits_file, slots[1])": layout.slot_offset(1),
-    "offsetof(struct vcuda_activity_file, slots[1])": layout.slot_offset(1),
+    "sizeof(struct vcuda_limits_body)": two_slot_page.BODY_BYTES,
+    "sizeof(struct vcuda_activity_body)": two_slot_page.BODY_BYTES,
+    "sizeof(struct vcuda_limits_slot)": two_slot_page.SLOT_BYTES,
+    "sizeof(struct vcuda_activity_slot)": two_slot_page.SLOT_BYTES,
+    "sizeof(struct vcuda_limits_file)": two_slot_page.PAGE_FILE_BYTES,
+    "sizeof(struct vcuda_activity_file)": two_slot_page.PAGE_FILE_BYTES,
+    "offsetof(struct vcuda_limits_file, slots[0])": two_slot_page.slot_offset(0),
+    "offsetof(struct vcuda_limits_file, slots[1])": two_slot_page.slot_offset(1),
+    "offsetof(struct vcuda_activity_file, slots[1])": two_slot_page.slot_offset(1),
     "VCUDA_ON_ERROR_CLOSED": limits.OnError.CLOSED.value,
     "VCUDA_ON_ERROR_OPEN": limits.OnError.OPEN.value,
     "VCUDA_LEDGER_SLOTS": ledger.SLOTS,
@@ -110,8 +110,8 @@ def test_sizes_and_offsets_are_those_of_the_header(tmp_path: pathlib.Path) -> No
 
 def test_fields_that_c_wrote_mean_the_same_to_python(tmp_path: pathlib.Path) -> None:
     output = compile_and_run(tmp_path, FILL + "int main(void) { fill(); return 0; }")
-    body, output = output[: layout.BODY_BYTES], output[layout.BODY_BYTES :]
-    assert limits.decode(layout.encode_page(limits.MAGIC, body)) == limits.Limits(
+    body, output = output[: two_slot_page.BODY_BYTES], output[two_slot_page.BODY_BYTES :]
+    assert limits.decode(two_slot_page.encode_page(limits.MAGIC, body)) == limits.Limits(
         on_error=limits.OnError.OPEN,
         devices=(
             limits.DeviceLimit(
@@ -122,8 +122,8 @@ def test_fields_that_c_wrote_mean_the_same_to_python(tmp_path: pathlib.Path) -> 
             ),
         ),
     )
-    body, output = output[: layout.BODY_BYTES], output[layout.BODY_BYTES :]
-    assert activity.decode(layout.encode_page(activity.MAGIC, body)) == activity.Activity(
+    body, output = output[: two_slot_page.BODY_BYTES], output[two_slot_page.BODY_BYTES :]
+    assert activity.decode(two_slot_page.encode_page(activity.MAGIC, body)) == activity.Activity(
         sampled_ns=21,
         cards=(
             activity.CardActivity(
@@ -162,20 +162,22 @@ def test_limits_survive_the_round_trip(
         context_bytes=memory // 2,
     )
     value = limits.Limits(devices=(device, share(B)), on_error=on_error)
-    assert limits.decode(layout.encode_page(limits.MAGIC, limits.encode_body(value))) == value
+    assert (
+        limits.decode(two_slot_page.encode_page(limits.MAGIC, limits.encode_body(value))) == value
+    )
 
 
 @given(st.binary(min_size=16, max_size=16))
 def test_a_uuid_survives_the_round_trip(value: bytes) -> None:
-    assert layout.uuid_to_bytes(layout.uuid_from_bytes(value)) == value
+    assert two_slot_page.uuid_to_bytes(two_slot_page.uuid_from_bytes(value)) == value
 
 
 @given(st.binary(max_size=5000))
 def test_noise_is_refused_and_never_crashes(noise: bytes) -> None:
     for decode in (limits.decode, activity.decode):
-        with pytest.raises(layout.LayoutError):
+        with pytest.raises(two_slot_page.LayoutError):
             decode(noise)
-    with pytest.raises(layout.LayoutError):
+    with pytest.raises(two_slot_page.LayoutError):
         ledger.decode(noise, alive=range(256))
 
 
@@ -187,13 +189,13 @@ def test_a_live_change_goes_to_the_idle_slot_and_flips_one_byte(tmp_path: pathli
     changed = limits.Limits(devices=(share(A, memory_bytes=2 << 30),))
     mapped.publish_limits(path, changed)
     after = path.read_bytes()
-    first = slice(layout.slot_offset(0), layout.slot_offset(1))
+    first = slice(two_slot_page.slot_offset(0), two_slot_page.slot_offset(1))
     assert mapped.read_limits(path) == changed
     assert path.stat().st_ino == inode
     assert after[first] == before[first]
-    assert after[layout.PUBLISHED_OFFSET] == 1
+    assert after[two_slot_page.PUBLISHED_OFFSET] == 1
     mapped.publish_limits(path, limits.Limits(devices=()))
-    assert layout.decode_page(limits.MAGIC, path.read_bytes()).generation == 3
+    assert two_slot_page.decode_page(limits.MAGIC, path.read_bytes()).generation == 3
 
 
 def test_a_writer_that_dies_before_publishing_leaves_the_last_limits(
@@ -203,7 +205,7 @@ def test_a_writer_that_dies_before_publishing_leaves_the_last_limits(
     value = limits.Limits(devices=(share(A),))
     mapped.create_limits(path, value)
     data = bytearray(path.read_bytes())
-    data[layout.slot_offset(1) : layout.slot_offset(1) + 100] = b"\xff" * 100
+    data[two_slot_page.slot_offset(1) : two_slot_page.slot_offset(1) + 100] = b"\xff" * 100
     path.write_bytes(data)
     assert mapped.read_limits(path) == value
     mapped.publish_limits(path, limits.Limits(devices=()))
@@ -228,26 +230,26 @@ def test_a_damaged_limits_file_is_refused_with_what_is_wrong(
     data = bytearray(path.read_bytes())
     data[offset : offset + len(value)] = value
     path.write_bytes(data)
-    with pytest.raises(layout.LayoutError, match=message):
+    with pytest.raises(two_slot_page.LayoutError, match=message):
         mapped.read_limits(path)
 
 
 @pytest.mark.parametrize("uuid", ["GPU-0", "", "0a" * 16, "GPU-" + "g" * 32, A + "00"])
 def test_a_card_without_a_proper_uuid_is_refused(uuid: str) -> None:
-    with pytest.raises(layout.LayoutError, match="32 hexadecimal digits"):
+    with pytest.raises(two_slot_page.LayoutError, match="32 hexadecimal digits"):
         limits.encode_body(limits.Limits(devices=(share(uuid),)))
 
 
 def test_limits_name_a_card_once_and_sixteen_at_most() -> None:
-    with pytest.raises(layout.LayoutError, match="given twice"):
+    with pytest.raises(two_slot_page.LayoutError, match="given twice"):
         limits.Limits(devices=(share(A), share(A)))
-    many = [layout.uuid_from_bytes(bytes([1] * 15 + [n])) for n in range(17)]
-    with pytest.raises(layout.LayoutError, match="at most 16"):
+    many = [two_slot_page.uuid_from_bytes(bytes([1] * 15 + [n])) for n in range(17)]
+    with pytest.raises(two_slot_page.LayoutError, match="at most 16"):
         limits.Limits(devices=tuple(share(uuid) for uuid in many))
 
 
 def test_a_share_of_compute_lies_between_one_and_its_ceiling() -> None:
-    with pytest.raises(layout.LayoutError, match="1 <= compute <= burst <= 100"):
+    with pytest.raises(two_slot_page.LayoutError, match="1 <= compute <= burst <= 100"):
         limits.DeviceLimit(
             uuid=A, memory_bytes=1, compute_percent=50, burst_percent=40, context_bytes=0
         )
@@ -259,7 +261,7 @@ def test_activity_is_published_like_limits(tmp_path: pathlib.Path) -> None:
     card = activity.CardActivity(uuid=A, unaccounted_bytes=5 << 20)
     mapped.publish_activity(path, activity.Activity(sampled_ns=7, cards=(card,)))
     assert mapped.read_activity(path) == activity.Activity(sampled_ns=7, cards=(card,))
-    with pytest.raises(layout.LayoutError, match="magic"):
+    with pytest.raises(two_slot_page.LayoutError, match="magic"):
         mapped.publish_limits(path, limits.Limits(devices=()))
 
 
@@ -294,5 +296,5 @@ def test_a_ledger_of_another_size_is_refused(tmp_path: pathlib.Path, size: int) 
     path = tmp_path / "ledger"
     mapped.create_ledger(path, [A])
     os.truncate(path, size)
-    with pytest.raises(layout.LayoutError):
+    with pytest.raises(two_slot_page.LayoutError):
         mapped.read_ledger(path)

@@ -12,8 +12,8 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.request import BadRequest, PodRequest
-from gpustack.wire import objects
 from gpustack.wire.annotations import decode_decision, encode_decision
+from gpustack.wire.kube import api_objects
 from gpustack.wire.nodes import decode_node, encode_devices
 from gpustack.wire.pods import asking, finished, leaving, parse_request
 from tests.model.clusters import small_pod
@@ -72,7 +72,7 @@ def said(value: Any) -> object:
 def test_a_pod_says_the_same(rolled: random.Random) -> None:
     whole = written(rolled)
     raw = json.dumps(noisy(rolled, whole)).encode()
-    assert said(objects.decode_pod(raw)) == said(whole)
+    assert said(api_objects.decode_pod(raw)) == said(whole)
 
 
 def asked(value: Any) -> PodRequest | str | None:
@@ -112,12 +112,12 @@ def test_a_node_says_the_same(rolled: random.Random) -> None:
         "status": {"allocatable": {KEYS.vcuda_core: "400"}, "images": [{"names": ["x"]}]},
     }
     raw = json.dumps(noisy(rolled, whole)).encode()
-    assert decode_node(KEYS, objects.decode_node(raw)) == NODE
+    assert decode_node(KEYS, api_objects.decode_node(raw)) == NODE
 
 
 def test_what_nobody_reads_is_not_decoded() -> None:
     value = {"metadata": {"name": "n1", "managedFields": [1]}, "status": {"images": [1]}}
-    assert objects.decode_node(json.dumps(value).encode()) == {
+    assert api_objects.decode_node(json.dumps(value).encode()) == {
         "metadata": {"name": "n1"},
         "status": {},
     }
@@ -127,7 +127,7 @@ def test_what_nobody_reads_is_not_decoded() -> None:
 def test_a_pod_of_a_host_says_the_same(rolled: random.Random) -> None:
     whole = written(rolled)
     raw = json.dumps(noisy(rolled, whole)).encode()
-    assert asked(objects.decode_host_pod(KEYS, raw)) == asked(whole)
+    assert asked(api_objects.decode_host_pod(KEYS, raw)) == asked(whole)
 
 
 def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
@@ -135,7 +135,7 @@ def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
     share = {**container("50", "32"), "volumeMounts": mounts}
     plain = {"name": "plain", "volumeMounts": mounts, "resources": {"limits": {"cpu": "1"}}}
     raw = json.dumps({"metadata": {}, "spec": {"containers": [share, plain]}}).encode()
-    first, second = objects.decode_host_pod(KEYS, raw)["spec"]["containers"]
+    first, second = api_objects.decode_host_pod(KEYS, raw)["spec"]["containers"]
     assert first["volumeMounts"] == [{"mountPath": "/data"}]
     assert second == {"name": "plain", "resources": {}}
 
@@ -157,10 +157,10 @@ def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
 )
 def test_a_large_pod_costs_a_host_little(value: dict[str, Any]) -> None:
     raw = json.dumps({"metadata": {"name": "p"}, **value}).encode()
-    objects.decode_host_pod(KEYS, b'{"metadata": {}}')
+    api_objects.decode_host_pod(KEYS, b'{"metadata": {}}')
     tracemalloc.start()
     try:
-        pod = objects.decode_host_pod(KEYS, raw)
+        pod = api_objects.decode_host_pod(KEYS, raw)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -172,5 +172,5 @@ def test_a_large_pod_costs_a_host_little(value: dict[str, Any]) -> None:
     "raw", [b"", b"[]", b"{", b"\xff", b'{"metadata": {"name": 7}}', b'{"spec": []}', b"[" * 99_999]
 )
 def test_what_is_no_object_of_the_api_is_refused(raw: bytes) -> None:
-    with pytest.raises(objects.BadObject):
-        objects.decode_pod(raw)
+    with pytest.raises(api_objects.BadObject):
+        api_objects.decode_pod(raw)

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 
 from gpustack.model.node import Node
-from gpustack.wire.topo_text import parse
+from gpustack.wire.topo.parser import parse
 from tests.model.cases import machines
 from tests.model.machines import dice
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.wire.quantities import parse_quantity, parse_whole
+from gpustack.wire.kube.quantities import parse_quantity, parse_whole
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model import topology_text
-from gpustack.wire.topo_text import BadTopoText, parse
+from gpustack.wire.topo.parser import BadTopoText, parse
 from tests.wire.machine_texts import MACHINES, answer, read
 
 

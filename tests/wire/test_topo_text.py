@@ -12,7 +12,7 @@ from gpustack.model.topology import parse_link
 from gpustack.model.topology_tree import TreeLevel
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import decode_node, encode_devices
-from gpustack.wire.topo_text import BadTopoText, parse
+from gpustack.wire.topo.parser import BadTopoText, parse
 from tests.model.machines import card, link_matrices
 from tests.wire.machine_texts import MACHINES, TEXTS, read
 

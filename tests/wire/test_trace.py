@@ -3,7 +3,7 @@
 import pytest
 
 from gpustack.model.cluster.replay import Arrival
-from gpustack.wire.trace import BadTrace, parse_trace, shuffled
+from gpustack.wire.files.trace import BadTrace, parse_trace, shuffled
 
 HEAD = "arrival,duration,cores,memory,count\n"
 PAPER = (

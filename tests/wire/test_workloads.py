@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpustack.wire.documents import BadDocument
-from gpustack.wire.workloads import BadWorkload, parse_workloads
+from gpustack.wire.files.documents import BadDocument
+from gpustack.wire.kube.pod_templates import BadWorkload, parse_workloads
 
 SPEC: dict[str, Any] = {"containers": [{"name": "main"}]}
 TEMPLATE: dict[str, Any] = {"metadata": {"annotations": {"a": "b"}}, "spec": SPEC}

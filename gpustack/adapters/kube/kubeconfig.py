@@ -15,7 +15,7 @@ from typing import Any, Final
 import urllib3
 
 from gpustack.adapters.kube.errors import KubeConfigError, KubeConfigMissing
-from gpustack.wire.documents import BadDocument, Document, documents
+from gpustack.wire.files.documents import BadDocument, Document, documents
 
 _KINDS: Final = ("cluster", "user", "context")
 _TEXTS: Final[Mapping[str, Sequence[str]]] = {

@@ -9,7 +9,7 @@ from typing import Final
 
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.owners import Owner
-from gpustack.wire.ledger import LedgerReading
+from gpustack.wire.mapped.ledger import LedgerReading
 
 # A container that launches one long kernel after another wants the card between its launches, too;
 # the hook of one that waits says so every 250 ms.

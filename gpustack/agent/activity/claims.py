@@ -10,7 +10,7 @@ import collections
 from typing import Final
 
 from gpustack.agent.containers.owners import Owner
-from gpustack.wire.ledger import LedgerReading
+from gpustack.wire.mapped.ledger import LedgerReading
 
 # Windows of one second, a second's look and the driver's own delay.
 _KEPT_NS: Final = 4_000_000_000

@@ -23,9 +23,9 @@ from gpustack.agent.activity.witness import NOTHING, Sight, Witness
 from gpustack.agent.containers.folders import ContainerFolders
 from gpustack.agent.containers.owners import Owner, Owners
 from gpustack.agent.containers.records import Records
-from gpustack.wire.activity import Activity, CardActivity
-from gpustack.wire.layout import LayoutError
-from gpustack.wire.ledger import LedgerReading
+from gpustack.wire.mapped.activity import Activity, CardActivity
+from gpustack.wire.mapped.ledger import LedgerReading
+from gpustack.wire.mapped.two_slot_page import LayoutError
 
 logger = logging.getLogger(__name__)
 

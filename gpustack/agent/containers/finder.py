@@ -30,8 +30,8 @@ from gpustack.agent.containers.records import Records
 from gpustack.agent.containers.runtime import KubeletView, RuntimeView, running_names
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
 from gpustack.wire.annotations import Keys
+from gpustack.wire.kube.quantities import parse_whole
 from gpustack.wire.pods import container_names, finished, parse_limits
-from gpustack.wire.quantities import parse_whole
 
 logger = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from gpustack.adapters import mapped
 from gpustack.model.errors import GpustackError
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
-from gpustack.wire.activity import Activity, CardActivity
-from gpustack.wire.layout import LayoutError
-from gpustack.wire.limits import DeviceLimit, Limits
+from gpustack.wire.mapped.activity import Activity, CardActivity
+from gpustack.wire.mapped.limits import DeviceLimit, Limits
+from gpustack.wire.mapped.two_slot_page import LayoutError
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from gpustack.adapters import exposition
 from gpustack.agent.web.exchange import Answer, Exchange, refused
-from gpustack.wire.hosts import Hosts
+from gpustack.wire.host_header import Hosts
 
 logger = logging.getLogger(__name__)
 

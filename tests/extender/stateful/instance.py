@@ -11,7 +11,7 @@ from extender.service import Extender
 from extender.settings import QuotaSource, Settings
 from gpustack.adapters import kube
 from gpustack.adapters.kube.connect import Connection
-from gpustack.wire import extender_bodies as bodies
+from gpustack.wire import extender_v1 as bodies
 from gpustack.wire.nodes import NodeLabels
 from tests.extender.stateful import pods
 from tests.extender.stateful.caller import Caller, Crash, Judge

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gpustack.wire.extender_bodies.filtering import FilterArgs
+from gpustack.wire.extender_v1.filter import FilterArgs
 
 MOST: Final = 10
 """The best score; the scheduler stretches 0..10 to its own scale."""

@@ -9,8 +9,9 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.wire import quota, shape
-from gpustack.wire.files import SourceError, json_of, title
+from gpustack.wire import quota
+from gpustack.wire.files.source import SourceError, json_of, title
+from gpustack.wire.kube import object_validation
 from gpustack.wire.nodes import LABELS, NodeLabels
 
 
@@ -85,7 +86,7 @@ def parse(path: str, value: Mapping[str, Any], names: Names = USUAL) -> Snapshot
     for index, item in enumerate(items):
         if _of_another_kind(item, by_kind):
             continue
-        problem = shape.problem(item)
+        problem = object_validation.problem(item)
         if problem:
             raise SourceError(f"{path}: items[{index}]{problem}")
         if "kind" not in item:

@@ -6,7 +6,7 @@ Source of truth: ``hook/include/vcuda_layout.h``, ``struct vcuda_activity_body``
 import dataclasses
 import struct
 
-from gpustack.wire import layout
+from gpustack.wire.mapped import two_slot_page
 
 MAGIC = b"VCUDAACT"
 
@@ -41,7 +41,7 @@ class Activity:
     cards: tuple[CardActivity, ...]
 
     def __post_init__(self) -> None:
-        layout.check_cards([card.uuid for card in self.cards])
+        two_slot_page.check_cards([card.uuid for card in self.cards])
 
 
 def encode_body(activity: Activity) -> bytes:
@@ -53,13 +53,13 @@ def encode_body(activity: Activity) -> bytes:
     body = _BODY_HEADER.pack(activity.sampled_ns, len(activity.cards))
     for card in activity.cards:
         body += _CARD.pack(
-            layout.uuid_to_bytes(card.uuid),
+            two_slot_page.uuid_to_bytes(card.uuid),
             card.tenants_wanting,
             card.burst_allowed,
             card.unaccounted_bytes,
             card.busy_ns,
         )
-    return body.ljust(layout.BODY_BYTES, b"\0")
+    return body.ljust(two_slot_page.BODY_BYTES, b"\0")
 
 
 def decode(data: bytes) -> Activity:
@@ -68,11 +68,11 @@ def decode(data: bytes) -> Activity:
     Raises:
         LayoutError: torn, short, foreign, of another version, or with too many cards.
     """
-    body = layout.decode_page(MAGIC, data).body
+    body = two_slot_page.decode_page(MAGIC, data).body
     sampled_ns, count = _BODY_HEADER.unpack_from(body)
-    if count > layout.MAX_CARDS:
+    if count > two_slot_page.MAX_CARDS:
         message = f"activity names {count} cards"
-        raise layout.LayoutError(message)
+        raise two_slot_page.LayoutError(message)
     return Activity(
         sampled_ns=sampled_ns,
         cards=tuple(_decode_card(body, index) for index in range(count)),
@@ -83,7 +83,7 @@ def _decode_card(body: bytes, index: int) -> CardActivity:
     offset = _BODY_HEADER.size + index * _CARD.size
     uuid, wanting, burst, unaccounted, busy_ns = _CARD.unpack_from(body, offset)
     return CardActivity(
-        uuid=layout.uuid_from_bytes(uuid),
+        uuid=two_slot_page.uuid_from_bytes(uuid),
         tenants_wanting=wanting,
         burst_allowed=burst != 0,
         unaccounted_bytes=unaccounted,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpustack.model.errors import GpustackError
-from gpustack.wire.documents import Document, documents
+from gpustack.wire.files.documents import Document, documents
 
 _DEEPEST: Final = 32  # a template lies at most a few levels down; deeper files are no objects
 _MOST: Final = 256  # templates of one file; one with more is a cluster, not a question

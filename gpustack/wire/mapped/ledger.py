@@ -11,7 +11,7 @@ import dataclasses
 import struct
 from collections.abc import Container, Sequence
 
-from gpustack.wire import layout
+from gpustack.wire.mapped import two_slot_page
 
 MAGIC = b"VCUDALED"
 SLOTS = 256
@@ -22,9 +22,9 @@ HEADER = struct.Struct("<8sIIII40x")
 CARD = struct.Struct("<16sQQ32x")
 SLOT_HEADER = struct.Struct("<II56x")
 ENTRY = struct.Struct("<QqQQQQQ8x")
-SLOT_BYTES = SLOT_HEADER.size + layout.MAX_CARDS * ENTRY.size
+SLOT_BYTES = SLOT_HEADER.size + two_slot_page.MAX_CARDS * ENTRY.size
 CARDS_OFFSET = HEADER.size
-SLOTS_OFFSET = CARDS_OFFSET + layout.MAX_CARDS * CARD.size
+SLOTS_OFFSET = CARDS_OFFSET + two_slot_page.MAX_CARDS * CARD.size
 
 _UNITS_MASK = (1 << 36) - 1
 _NO_CARD = bytes(16)
@@ -77,9 +77,9 @@ def encode(uuids: Sequence[str]) -> bytes:
     Raises:
         LayoutError: more than 16 cards, one of them twice, or a UUID that isn't one.
     """
-    layout.check_cards(uuids)
-    header = HEADER.pack(MAGIC, layout.LAYOUT_VERSION, FILE_BYTES, SLOTS, SLOT_BYTES)
-    return header + b"".join(CARD.pack(layout.uuid_to_bytes(uuid), 0, 0) for uuid in uuids)
+    two_slot_page.check_cards(uuids)
+    header = HEADER.pack(MAGIC, two_slot_page.LAYOUT_VERSION, FILE_BYTES, SLOTS, SLOT_BYTES)
+    return header + b"".join(CARD.pack(two_slot_page.uuid_to_bytes(uuid), 0, 0) for uuid in uuids)
 
 
 def used_slots(data: bytes) -> tuple[int, ...]:
@@ -108,9 +108,9 @@ def decode(data: bytes, alive: Container[int]) -> LedgerReading:
     """
     if len(data) < HEADER.size:
         message = f"ledger has {len(data)} bytes, its header alone has {HEADER.size}"
-        raise layout.LayoutError(message)
+        raise two_slot_page.LayoutError(message)
     _, version, file_bytes, _, _ = HEADER.unpack_from(data)
-    layout.check_header(data, (MAGIC, version, file_bytes), expected_bytes=FILE_BYTES)
+    two_slot_page.check_header(data, (MAGIC, version, file_bytes), expected_bytes=FILE_BYTES)
     uuids = _card_uuids(data)
     slots = tuple(_decode_slot(data, index, uuids) for index in used_slots(data) if index in alive)
     cards = tuple(
@@ -122,11 +122,11 @@ def decode(data: bytes, alive: Container[int]) -> LedgerReading:
 def _card_uuids(data: bytes) -> tuple[str, ...]:
     """Return the cards in order; the first empty record ends them."""
     uuids = []
-    for index in range(layout.MAX_CARDS):
+    for index in range(two_slot_page.MAX_CARDS):
         value, _, _ = CARD.unpack_from(data, CARDS_OFFSET + index * CARD.size)
         if value == _NO_CARD:
             break
-        uuids.append(layout.uuid_from_bytes(value))
+        uuids.append(two_slot_page.uuid_from_bytes(value))
     return tuple(uuids)
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import struct
 
-from gpustack.wire import layout
+from gpustack.wire.mapped import two_slot_page
 
 MAGIC = b"VCUDALIM"
 
@@ -46,10 +46,10 @@ class DeviceLimit:
                 f"card {self.uuid}: compute_percent {self.compute_percent} and burst_percent"
                 f" {self.burst_percent} must satisfy 1 <= compute <= burst <= 100"
             )
-            raise layout.LayoutError(message)
+            raise two_slot_page.LayoutError(message)
         if not (0 < self.memory_bytes < 2**63 and 0 <= self.context_bytes < 2**63):
             message = f"card {self.uuid}: memory_bytes or context_bytes is out of range"
-            raise layout.LayoutError(message)
+            raise two_slot_page.LayoutError(message)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Limits:
     on_error: OnError = OnError.CLOSED
 
     def __post_init__(self) -> None:
-        layout.check_cards([device.uuid for device in self.devices])
+        two_slot_page.check_cards([device.uuid for device in self.devices])
 
 
 def encode_body(limits: Limits) -> bytes:
@@ -72,13 +72,13 @@ def encode_body(limits: Limits) -> bytes:
     body = _BODY_HEADER.pack(limits.on_error.value, len(limits.devices))
     for device in limits.devices:
         body += _DEVICE.pack(
-            layout.uuid_to_bytes(device.uuid),
+            two_slot_page.uuid_to_bytes(device.uuid),
             device.memory_bytes,
             device.context_bytes,
             device.compute_percent,
             device.burst_percent,
         )
-    return body.ljust(layout.BODY_BYTES, b"\0")
+    return body.ljust(two_slot_page.BODY_BYTES, b"\0")
 
 
 def decode(data: bytes) -> Limits:
@@ -87,11 +87,11 @@ def decode(data: bytes) -> Limits:
     Raises:
         LayoutError: torn, short, foreign, of another version, or with impossible values.
     """
-    body = layout.decode_page(MAGIC, data).body
+    body = two_slot_page.decode_page(MAGIC, data).body
     on_error, count = _BODY_HEADER.unpack_from(body)
-    if count > layout.MAX_CARDS or on_error not in {item.value for item in OnError}:
+    if count > two_slot_page.MAX_CARDS or on_error not in {item.value for item in OnError}:
         message = f"limits name {count} cards and on_error {on_error}"
-        raise layout.LayoutError(message)
+        raise two_slot_page.LayoutError(message)
     return Limits(
         on_error=OnError(on_error),
         devices=tuple(_decode_device(body, index) for index in range(count)),
@@ -102,7 +102,7 @@ def _decode_device(body: bytes, index: int) -> DeviceLimit:
     offset = _BODY_HEADER.size + index * _DEVICE.size
     uuid, memory, context, compute, burst = _DEVICE.unpack_from(body, offset)
     return DeviceLimit(
-        uuid=layout.uuid_from_bytes(uuid),
+        uuid=two_slot_page.uuid_from_bytes(uuid),
         memory_bytes=memory,
         context_bytes=context,
         compute_percent=compute,

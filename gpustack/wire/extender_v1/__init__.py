@@ -5,13 +5,9 @@ case, as Go does. Unknown fields are passed over. The pod of a body is only a na
 scheduler drops fields that it doesn't know.
 """
 
-from gpustack.wire.extender_bodies.binding import (
-    BindingArgs,
-    decode_binding_args,
-    encode_binding_result,
-)
-from gpustack.wire.extender_bodies.fields import BadBody, PodName
-from gpustack.wire.extender_bodies.filtering import (
+from gpustack.wire.extender_v1.bind import BindingArgs, decode_binding_args, encode_binding_result
+from gpustack.wire.extender_v1.fields import BadBody, PodName
+from gpustack.wire.extender_v1.filter import (
     FilterArgs,
     decode_filter_args,
     encode_filter_echo,
@@ -19,13 +15,13 @@ from gpustack.wire.extender_bodies.filtering import (
     encode_filter_result,
     pod_of,
 )
-from gpustack.wire.extender_bodies.preemption import (
+from gpustack.wire.extender_v1.preempt import (
     PreemptionArgs,
     Victims,
     decode_preemption_args,
     encode_preemption_result,
 )
-from gpustack.wire.extender_bodies.scoring import MOST, encode_priorities
+from gpustack.wire.extender_v1.prioritize import MOST, encode_priorities
 
 __all__ = [
     "MOST",

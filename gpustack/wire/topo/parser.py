@@ -20,7 +20,7 @@ from typing import Final
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Card, Node, arrange
 from gpustack.model.topology import BadLinks, Level, Links, parse_link
-from gpustack.wire import topo_affinity
+from gpustack.wire.topo import affinity_columns
 
 MOST_CARDS: Final = 256  # as many as the node annotation holds
 
@@ -48,7 +48,7 @@ class BadTopoText(GpustackError, ValueError):
 class _Heading:
     line: int
     devices: tuple[str, ...]
-    affinity: tuple[topo_affinity.Column, ...]
+    affinity: tuple[affinity_columns.Column, ...]
 
     @property
     def gpus(self) -> list[int]:
@@ -61,7 +61,7 @@ class _Row:
     line: int
     name: str
     cells: tuple[str, ...]
-    affinity: topo_affinity.Cells
+    affinity: affinity_columns.Cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def _matrix(lines: Sequence[str], heading: _Heading) -> _Matrix:
     return _Matrix(
         cards=tuple(cards),
         links=tuple(tuple(row) for row in tokens),
-        numas=tuple(topo_affinity.numa_nodes([rows[card].affinity for card in cards])),
+        numas=tuple(affinity_columns.numa_nodes([rows[card].affinity for card in cards])),
         last_line=max(row.line for row in rows.values()),
     )
 
@@ -147,7 +147,7 @@ def _check_alone(lines: Sequence[str], first: _Matrix) -> None:
 def _heading(lines: Sequence[str], start: int = 0) -> _Heading:
     for at in range(start, len(lines)):  # no slices: it is asked again behind every matrix
         line = lines[at]
-        columns = topo_affinity.columns(line)
+        columns = affinity_columns.columns(line)
         names = line[: columns[0].start] if columns else line
         devices = tuple(_split(names, _GLUED_NAMES, _NAMES))
         if devices and _GPU.fullmatch(devices[0]) and not any(map(_is_token, devices)):
@@ -229,12 +229,12 @@ def _check_name(number: int, name: str, heading: _Heading, rows: Mapping[str, _R
 def _row(number: int, line: str, heading: _Heading) -> _Row:
     words = list(_split(line, _GLUED_CELLS, _CELLS))
     cells = tuple(words[1 : len(heading.devices) + 1])
-    rest = topo_affinity.cells(line, len(words) - 1 - len(cells), heading.affinity)
+    rest = affinity_columns.cells(line, len(words) - 1 - len(cells), heading.affinity)
     return _Row(line=number, name=words[0], cells=cells, affinity=rest)
 
 
 def _split(line: str, glued: re.Pattern[str], part: re.Pattern[str]) -> Iterator[str]:
-    for word in topo_affinity.words(line):
+    for word in affinity_columns.words(line):
         yield from part.findall(word) if glued.fullmatch(word) else (word,)
 
 

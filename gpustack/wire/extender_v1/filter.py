@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gpustack.wire.extender_bodies.fields import (
+from gpustack.wire.extender_v1.fields import (
     RAWS,
     TEXT,
     BadBody,

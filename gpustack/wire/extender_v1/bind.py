@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gpustack.wire.extender_bodies.fields import PodName, read_name, read_object
+from gpustack.wire.extender_v1.fields import PodName, read_name, read_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

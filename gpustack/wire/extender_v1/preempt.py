@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from gpustack.wire.extender_bodies.fields import (
+from gpustack.wire.extender_v1.fields import (
     OBJECT,
     RAWS,
     BadBody,

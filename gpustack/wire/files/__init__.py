@@ -1,0 +1,1 @@
+"""Files that a person names: objects, snapshots, traces."""

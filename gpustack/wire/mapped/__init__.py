@@ -1,0 +1,1 @@
+"""The three files that the hook maps: limits, activity, ledger."""

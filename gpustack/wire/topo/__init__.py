@@ -1,0 +1,1 @@
+"""The text of `nvidia-smi topo -m`."""
