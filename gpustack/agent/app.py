@@ -10,23 +10,23 @@ from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
 from gpustack.adapters.systemd import Notifier
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.isolation_violations import Escapes
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import Pod, PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition
-from gpustack.agent.containers.adoption import Adoption
+from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.allocator import Allocator
-from gpustack.agent.containers.confirmation import Confirmation
+from gpustack.agent.containers.assigned_annotation import Confirmation
 from gpustack.agent.containers.decisions import Decisions
-from gpustack.agent.containers.finder import Finder
-from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.agent.containers.owners import Owners
-from gpustack.agent.containers.pairing import Pairing
-from gpustack.agent.containers.records import open_records
+from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.containers.pod_failure import Rejection
 from gpustack.agent.containers.recovery import Recovery
-from gpustack.agent.containers.rejection import Rejection
-from gpustack.agent.containers.runtime import KubeletView, RuntimeView
+from gpustack.agent.containers.restore import Adoption
+from gpustack.agent.identification.pod_identification import Finder
+from gpustack.agent.identification.pre_start_check import Pairing
+from gpustack.agent.identification.process_owners import Owners
+from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.instance import OnlyInstance
 from gpustack.agent.kubelet import device_ids
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
@@ -37,7 +37,7 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.node.publisher import NodePublisher
 from gpustack.agent.settings import Settings
 from gpustack.agent.tasks import Tasks
-from gpustack.agent.web import numbers
+from gpustack.agent.web import self_metrics
 from gpustack.agent.web.metrics import registry
 from gpustack.agent.web.pages import pages
 from gpustack.agent.web.server import WebServer
@@ -225,7 +225,7 @@ class Agent:
         usage = UsageReader(
             nvml=self.nvml, inventory=self.inventory, records=self.records, owners=self.owners
         )
-        parts = numbers.Parts(
+        parts = self_metrics.Parts(
             finder=self.finder,
             pairing=self.pairing,
             kubelet=self.kubelet,
@@ -244,8 +244,8 @@ class Agent:
             inventory=self.inventory,
             records=self.records,
             usage=usage,
-            counters=numbers.counters(parts),
-            gauges=numbers.gauges(parts),
+            counters=self_metrics.counters(parts),
+            gauges=self_metrics.gauges(parts),
         )
         self.web = WebServer(
             address=self._settings.http_address,

@@ -12,18 +12,18 @@ from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import GpuProcess
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.isolation_violations import Escapes
 from gpustack.agent.activity.sampler import ActivitySampler
-from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.agent.containers.owners import Owners
-from gpustack.agent.containers.records import (
+from gpustack.agent.containers.allocation_records import (
     CHECKPOINT_VERSION,
     ContainerRecord,
     PodRecord,
     Records,
     Source,
 )
-from gpustack.agent.containers.runtime import RuntimeView
+from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.identification.process_owners import Owners
+from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped import ledger
 from gpustack.wire.mapped.activity import Activity, CardActivity

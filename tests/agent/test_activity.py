@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.agent.activity import bursts, shares
+from gpustack.agent.activity import burst_policy, shares
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
@@ -324,11 +324,11 @@ def test_nobody_bursts_beside_a_container_that_wants_its_share(
         for name, age in wants.items()
         if age is not None
     }
-    wishes = bursts.wanting(shares, ledgers, now_ns)
+    wishes = burst_policy.wanting(shares, ledgers, now_ns)
     for each in shares:
         others = [age for name, age in wants.items() if name != each.owner[0]]
-        busy = any(age is None or age <= bursts.WANT_NS for age in others)
-        assert bursts.allowed(each, CARD.uuid, wishes) == (not busy)
+        busy = any(age is None or age <= burst_policy.WANT_NS for age in others)
+        assert burst_policy.allowed(each, CARD.uuid, wishes) == (not busy)
 
 
 def share(name: str) -> Share:

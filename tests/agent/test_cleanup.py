@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpustack.adapters.kube import KubeUnavailable
-from gpustack.agent.containers.folders import FolderError
+from gpustack.agent.containers.limits_files import FolderError
 from tests.agent.host import Host, Pod
 
 

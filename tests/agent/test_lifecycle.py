@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.agent.containers.records import Source
+from gpustack.agent.containers.allocation_records import Source
 from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, card_of, container, make_pod
 from tests.fakes.kubelet import AdmissionError
 

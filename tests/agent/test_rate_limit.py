@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpustack.agent.containers import adoption
+from gpustack.agent.containers import restore
 from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -80,7 +80,7 @@ def test_an_agent_that_starts_among_waiting_pods_costs_few_questions(host: Host)
 def test_a_kubelet_that_refuses_for_ever_keeps_no_agent_from_starting(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adoption, "_KUBELET_SECONDS", 0.1)
+    monkeypatch.setattr(restore, "_KUBELET_SECONDS", 0.1)
     pods = _many(host)
     host.kubelet.limited = 1_000_000
     host.start_agent()

@@ -6,7 +6,7 @@ import pathlib
 
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin
-from gpustack.agent.containers.records import CHECKPOINT_VERSION
+from gpustack.agent.containers.allocation_records import CHECKPOINT_VERSION
 
 BUILD = "0.1.0-0123abcd"
 OLDER = "0.0.9-89abcdef"

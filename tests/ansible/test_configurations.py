@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpustack.agent.containers import response
+from gpustack.agent.containers import allocate_response
 from gpustack.wire import config, schemas
 from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import MODEL_LABEL
@@ -165,7 +165,7 @@ def test_decisions_are_guarded_on_every_way_to_write_them(rendered: pathlib.Path
 def test_the_policy_protects_the_paths_that_the_agent_protects() -> None:
     variables = layout.load(layout.ROOT / "roles/cluster_objects/vars/main.yml")
     reserved = {f"/{path}" for path in variables["__cluster_objects_reserved_paths"]}
-    assert reserved == set(response.PROTECTED_PATHS)
+    assert reserved == set(allocate_response.PROTECTED_PATHS)
 
 
 def test_the_roles_write_the_names_that_the_programs_read() -> None:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import Nvml
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.isolation_violations import Escapes
 from gpustack.agent.activity.sampler import ActivitySampler
-from gpustack.agent.containers.owners import Owner, Owners
-from gpustack.agent.containers.records import (
+from gpustack.agent.containers.allocation_records import (
     CHECKPOINT_VERSION,
     ContainerRecord,
     PodRecord,
     Records,
     Source,
 )
+from gpustack.agent.identification.process_owners import Owner, Owners
 from tests.gpu.host import CONTAINER, Host
 
 

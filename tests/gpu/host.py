@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from gpustack.adapters import mapped
-from gpustack.agent.containers.folders import ContainerFolders
+from gpustack.agent.containers.limits_files import ContainerFolders
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.mapped.ledger import CardUse

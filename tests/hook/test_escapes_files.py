@@ -10,8 +10,8 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.escapes import DAMAGED, FOREIGN, Escapes
-from gpustack.agent.containers.response import hidden_path
+from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, Escapes
+from gpustack.agent.containers.allocate_response import hidden_path
 from gpustack.wire.mapped import activity
 from gpustack.wire.mapped.two_slot_page import LayoutError
 from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, share

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gpustack.agent.activity.escapes import UNHOOKED
+from gpustack.agent.activity.isolation_violations import UNHOOKED
 from tests.hook.container import CONTEXT_BYTES, MIB
 from tests.hook.debian import Package, unpacked
 from tests.hook.root import LIBRARIES, PRELOAD, Root, compiled, compiled_for_musl

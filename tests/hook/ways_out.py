@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.isolation_violations import Escapes
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
 from tests.hook.container import CARD

@@ -14,15 +14,15 @@ from typing import Final
 
 from gpustack.adapters import mapped
 from gpustack.adapters.nvml import Nvml
-from gpustack.agent.activity import bursts, shares
-from gpustack.agent.activity.claims import Claims
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity import burst_policy, shares
+from gpustack.agent.activity.isolation_violations import Escapes
+from gpustack.agent.activity.ledger_usage import Claims
+from gpustack.agent.activity.nvml_usage import NOTHING, Sight, Witness
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import Unaccounted
-from gpustack.agent.activity.witness import NOTHING, Sight, Witness
-from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.agent.containers.owners import Owner, Owners
-from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.allocation_records import Records
+from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.identification.process_owners import Owner, Owners
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from gpustack.wire.mapped.ledger import LedgerReading
 from gpustack.wire.mapped.two_slot_page import LayoutError
@@ -109,7 +109,7 @@ class ActivitySampler:
         ledgers = self._ledgers(self._shares)
         for share in self._shares:
             self._take(share, seen, ledgers.get(share.owner))
-        wishes = bursts.wanting(self._shares, ledgers, self._clock_ns())
+        wishes = burst_policy.wanting(self._shares, ledgers, self._clock_ns())
         self._publish(self._shares, wishes)
 
     def decide_bursts(self) -> None:
@@ -118,7 +118,7 @@ class ActivitySampler:
         concerned = [share for share in self._shares if not cards.isdisjoint(share.uuids)]
         if concerned:
             ledgers = self._ledgers(concerned)
-            wishes = bursts.wanting(concerned, ledgers, self._clock_ns())
+            wishes = burst_policy.wanting(concerned, ledgers, self._clock_ns())
             self._publish([share for share in concerned if share.elastic], wishes)
 
     def _forget_others(self) -> None:
@@ -186,7 +186,7 @@ class ActivitySampler:
         claimed_ns = self._claims.since_change(*key, begin_ns=end_ns - sight.span_ns, end_ns=end_ns)
         return sight.ahead_ns if claimed_ns is None else claimed_ns
 
-    def _publish(self, wanted: Collection[Share], wishes: bursts.Wishes) -> None:
+    def _publish(self, wanted: Collection[Share], wishes: burst_policy.Wishes) -> None:
         for share in wanted:
             cards = tuple(self._card(share, uuid, wishes) for uuid in share.uuids)
             page = Activity(sampled_ns=self._clock_ns(), cards=cards)
@@ -196,8 +196,8 @@ class ActivitySampler:
                 # The folder goes with its pod, at any moment.
                 logger.debug("page is not published share=%s: %s", share.full_name, error)
 
-    def _card(self, share: Share, uuid: str, wishes: bursts.Wishes) -> CardActivity:
-        allowed = bursts.allowed(share, uuid, wishes)
+    def _card(self, share: Share, uuid: str, wishes: burst_policy.Wishes) -> CardActivity:
+        allowed = burst_policy.allowed(share, uuid, wishes)
         self._claims.note_burst(share.owner, uuid, allowed=allowed, now_ns=self._clock_ns())
         return CardActivity(
             uuid=uuid,

@@ -3,9 +3,9 @@
 import dataclasses
 import pathlib
 
-from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.agent.containers.owners import Owner
-from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.allocation_records import Records
+from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.identification.process_owners import Owner
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ has written over: the driver counts them all. What is found so counts against th
 
 from typing import Final
 
-from gpustack.agent.containers.owners import Owner
+from gpustack.agent.identification.process_owners import Owner
 
 # The driver and the ledger are read one after the other, and a request between them would look
 # like memory that nobody has charged. The lowest of three has seen none such.

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers import response
-from gpustack.agent.containers.confirmation import Confirmation
+from gpustack.agent.containers import allocate_response
+from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records
+from gpustack.agent.containers.assigned_annotation import Confirmation
 from gpustack.agent.containers.decisions import Decisions
-from gpustack.agent.containers.finder import Finder
-from gpustack.agent.containers.folders import ContainerFolders, FolderError
-from gpustack.agent.containers.identity import Match, Resource
-from gpustack.agent.containers.pairing import Pairing
-from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records
+from gpustack.agent.containers.limits_files import ContainerFolders, FolderError
+from gpustack.agent.identification.pod_identification import Finder
+from gpustack.agent.identification.pod_matching import Match, Resource
+from gpustack.agent.identification.pre_start_check import Pairing
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
 from gpustack.model.request import BadRequest
 from gpustack.wire.annotations import Keys
@@ -137,7 +137,7 @@ class Allocator:
         folder = None
         if container.placement.is_share:
             folder = self._prepare(record, container, found.pod)
-        answer = response.build(self._keys, container.placement, paths, folder)
+        answer = allocate_response.build(self._keys, container.placement, paths, folder)
         changed = dataclasses.replace(
             container, core_ids=tuple(ids), core_epoch=epoch, verified=False
         )
@@ -146,7 +146,7 @@ class Allocator:
         return answer
 
     def _placed(self, found: Match) -> tuple[PodRecord, ContainerRecord]:
-        hidden = response.hidden_path(found.pod, found.container.name)
+        hidden = allocate_response.hidden_path(found.pod, found.container.name)
         if hidden is not None:
             raise PluginRefusal(
                 "HiddenPath",

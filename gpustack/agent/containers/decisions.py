@@ -16,7 +16,7 @@ from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
+from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records, Source
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.node import Node
 from gpustack.model.place import place

@@ -17,10 +17,10 @@ from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import PodView
-from gpustack.agent.containers.adoption import Adoption
-from gpustack.agent.containers.folders import ContainerFolders, FolderError
-from gpustack.agent.containers.records import PodRecord, Records
-from gpustack.agent.containers.runtime import RuntimeView
+from gpustack.agent.containers.allocation_records import PodRecord, Records
+from gpustack.agent.containers.limits_files import ContainerFolders, FolderError
+from gpustack.agent.containers.restore import Adoption
+from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.wire.pods import finished
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.allocation_records import Records
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web.usage import ContainerUse, UsageReader
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES

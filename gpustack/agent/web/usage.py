@@ -4,8 +4,8 @@ import dataclasses
 import logging
 
 from gpustack.adapters.nvml import GpuProcess, Nvml, NvmlError
-from gpustack.agent.containers.owners import Owners
-from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.allocation_records import Records
+from gpustack.agent.identification.process_owners import Owners
 from gpustack.agent.node.inventory import CardInventory
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod, uid_of
-from gpustack.agent.containers.records import ContainerRecord, PodRecord
+from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.annotations import Keys, decided_ns
 from gpustack.wire.pods import leaving

@@ -19,11 +19,11 @@ from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers import response
-from gpustack.agent.containers.folders import ContainerFolders
-from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
-from gpustack.agent.containers.rejection import Rejection
-from gpustack.agent.containers.runtime import KubeletView
+from gpustack.agent.containers import allocate_response
+from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records, Source
+from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.containers.pod_failure import Rejection
+from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
 from gpustack.model.errors import GpustackError
 from gpustack.model.request import ContainerKind
@@ -155,9 +155,9 @@ class Pairing:
         An answer of the original's manager says less, and what it doesn't say isn't wrong.
         """
         folder = self._folders.path(given.pod_uid, given.container)
-        is_own = given.mounts.get(response.LIMITS_PATH) in {None, str(folder / "limits")}
+        is_own = given.mounts.get(allocate_response.LIMITS_PATH) in {None, str(folder / "limits")}
         cards = given.annotations.get(self._keys.vcuda_device)
-        return is_own and cards in {None, response.cards(container.placement)}
+        return is_own and cards in {None, allocate_response.cards(container.placement)}
 
     def _named(self, ids: frozenset[str]) -> list[_Pair]:
         """Compare the records with what PodResources and the API server say of their names.

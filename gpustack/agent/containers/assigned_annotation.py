@@ -1,7 +1,7 @@
 """Telling a pod that its cards are verified: `gpu-assigned`, and the cards that it really has."""
 
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.containers.records import PodRecord
+from gpustack.agent.containers.allocation_records import PodRecord
 from gpustack.wire.annotations import Keys, encode_decision
 
 

@@ -9,7 +9,7 @@ is then replaced: it adds nothing for good.
 import collections
 from typing import Final
 
-from gpustack.agent.containers.owners import Owner
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.mapped.ledger import LedgerReading
 
 # Windows of one second, a second's look and the driver's own delay.

@@ -16,7 +16,7 @@ from typing import Final
 
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.containers.owners import Owner
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.containers.owners import Owner
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.mapped.ledger import LedgerReading
 
 # A container that launches one long kernel after another wants the card between its launches, too;

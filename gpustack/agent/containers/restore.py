@@ -14,9 +14,9 @@ from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
 from gpustack.adapters.podresources import PodDevices, PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers.confirmation import Confirmation
-from gpustack.agent.containers.records import ContainerRecord, PodRecord, Records, Source
-from gpustack.agent.containers.runtime import Held, KubeletView
+from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records, Source
+from gpustack.agent.containers.assigned_annotation import Confirmation
+from gpustack.agent.identification.runtime import Held, KubeletView
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest

@@ -24,10 +24,17 @@ from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers.candidates import Call, Found, Waiting
-from gpustack.agent.containers.identity import Evidence, Match, Resource, choose, is_complete, match
-from gpustack.agent.containers.records import Records
-from gpustack.agent.containers.runtime import KubeletView, RuntimeView, running_names
+from gpustack.agent.containers.allocation_records import Records
+from gpustack.agent.identification.candidates import Call, Found, Waiting
+from gpustack.agent.identification.pod_matching import (
+    Evidence,
+    Match,
+    Resource,
+    choose,
+    is_complete,
+    match,
+)
+from gpustack.agent.identification.runtime import KubeletView, RuntimeView, running_names
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
 from gpustack.wire.annotations import Keys
 from gpustack.wire.kube.quantities import parse_whole

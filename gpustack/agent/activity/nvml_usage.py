@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from gpustack.adapters.nvml import Nvml, NvmlError
-from gpustack.agent.containers.owners import Owner, Owners
+from gpustack.agent.identification.process_owners import Owner, Owners
 
 logger = logging.getLogger(__name__)
 

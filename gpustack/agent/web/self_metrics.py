@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpustack.adapters.kube import EventRecorder
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.isolation_violations import Escapes
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.containers.finder import Finder
-from gpustack.agent.containers.pairing import Pairing
-from gpustack.agent.containers.records import Records
+from gpustack.agent.containers.allocation_records import Records
 from gpustack.agent.containers.recovery import Recovery
-from gpustack.agent.containers.runtime import KubeletView, RuntimeView
+from gpustack.agent.identification.pod_identification import Finder
+from gpustack.agent.identification.pre_start_check import Pairing
+from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.web.metrics import Number
 

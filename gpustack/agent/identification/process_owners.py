@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable
 
 from gpustack.adapters import cgroup
-from gpustack.agent.containers.runtime import RuntimeView
+from gpustack.agent.identification.runtime import RuntimeView
 
 Owner = tuple[str, str]
 """A container: its pod's UID, and its name in that."""

@@ -3,7 +3,7 @@
 import dataclasses
 
 from gpustack.agent.cluster.pods import Pod, uid_of
-from gpustack.agent.containers.identity import Match, Resource
+from gpustack.agent.identification.pod_matching import Match, Resource
 from gpustack.model.request import PodRequest
 
 
