@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Final
 
 import gpustack
-from extender import server, settings
-from extender.service import Extender
+from extender import settings
+from extender.api.interfaces import Served
+from extender.extender import Extender
+from extender.http import server
+from extender.http.tls import Contexts, TlsError
+from extender.offline import SnapshotExtender
 from extender.settings import Settings
-from extender.snapshot import SnapshotExtender
-from extender.tls import Contexts, TlsError
-from extender.web.served import Served
 from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
 from gpustack.command_line import Parser

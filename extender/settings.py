@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from extender.tls import TlsFiles
+from extender.http.tls import TlsFiles
 from gpustack.wire import config, schemas
 from gpustack.wire.host_header import Hosts
 from gpustack.wire.nodes import NodeLabels

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from extender.apiserver.keyed_lock import Turns
+from extender.apiserver.writer import PodWriter
+from extender.cache.cache import ClusterView
+from extender.cache.consistent_read import Refresh
+from extender.cache.equivalence_tables import REFUSED
+from extender.cache.node_results import Answered
+from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.state.answered import Answered
-from extender.state.memory import REFUSED
-from extender.state.pods import PodState
-from extender.state.refresh import Refresh
-from extender.state.view import ClusterView
-from extender.verbs.asked import AskedPods, Deadline
-from extender.verbs.choice import Choice, Chooser
-from extender.verbs.telling import Telling
-from extender.writes.turns import Turns
-from extender.writes.writer import PodWriter
+from extender.observability.outcome_recorder import Telling
+from extender.verbs.pod_lookup import AskedPods, Deadline
+from extender.verbs.reserve import Choice, Chooser
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason

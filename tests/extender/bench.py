@@ -12,9 +12,9 @@ from typing import Any
 import flask
 import werkzeug.serving
 
-from extender.service import Extender
+from extender.api.app import create_app
+from extender.extender import Extender
 from extender.settings import QuotaSource, Settings
-from extender.web.app import create_app
 from gpustack.model.node import Node
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import NodeLabels

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.state.holdings import Holdings
+from extender.cache.allocations import Holdings
 from gpustack.model.search.backtracking import Attempt
 
 _LOOKS = ("node", "set_node", "drop_node", "take", "give_back")

@@ -4,9 +4,9 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from extender.state.pods import PodState
-from extender.state.reading import NodeState
-from extender.state.view import ClusterView
+from extender.cache.cache import ClusterView
+from extender.cache.decode import NodeState
+from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from extender.state.answers import Answers
-from extender.state.pods import PodState
-from extender.state.policy import PolicyKeeper
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pods import PodState
+from extender.cache.policy import PolicyKeeper
 from gpustack.model import policies
 from gpustack.model.node import Node
 from gpustack.model.place import place

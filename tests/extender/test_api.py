@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.web.app import create_app
+from extender.api.app import create_app
 from gpustack.cli import main as cli
 from gpustack.wire import schemas
 from tests.cli import snapshots

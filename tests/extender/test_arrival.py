@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender.arrival import HEAD_BYTES, Arrival
+from extender.http.request_buffer import HEAD_BYTES, Arrival
 
 LIMIT = 1000
 

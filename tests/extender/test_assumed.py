@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.state.pods import PodState
-from extender.state.view import ClusterView
+from extender.cache.cache import ClusterView
+from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement

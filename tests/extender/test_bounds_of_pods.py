@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from extender.state.budgets import read_budget
-from extender.state.pods import PodState, read_pod
+from extender.cache.pod_disruption_budgets import read_budget
+from extender.cache.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import NO_DEMANDS
 from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 from tests.control_plane.fleet import KEYS

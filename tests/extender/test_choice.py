@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from extender.cache.equivalence_cache import Answers
 from extender.errors import CannotDecide
-from extender.state.answers import Answers
-from extender.verbs.choice import Chooser
-from extender.writes.retry import Retry
+from extender.requeue.requeue import Retry
+from extender.verbs.reserve import Chooser
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
 from tests.extender.states import known, view, waiting

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.state.pods import PodState
-from extender.state.view import ClusterView
+from extender.cache.cache import ClusterView
+from extender.cache.pods import PodState
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Decision

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from extender.decisions import Decisions, Told
+from extender.cache.pods import PodState
 from extender.errors import CannotDecide
-from extender.state.pods import PodState
+from extender.observability.decision_log import Decisions, Told
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import PodName
 from tests.extender.calls import at_once

@@ -12,7 +12,7 @@ from gunicorn.http.errors import ParseException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.direct import Reader, response
+from extender.http.fast_path import Reader, response
 from gpustack.wire.host_header import Hosts
 
 # As Go's client writes it, for kube-scheduler 1.34.

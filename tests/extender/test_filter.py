@@ -8,8 +8,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from extender.state.memory import Answer
-from extender.verbs.prioritizing import scores as score
+from extender.cache.equivalence_tables import Answer
+from extender.verbs.prioritize import scores as score
 from gpustack.model.refusal import Reason
 from tests.extender.bench import KEYS, LEAVING, Bench, limits, node, pod, serving
 from tests.extender.calls import args, bound, filter_nodes, post, scores

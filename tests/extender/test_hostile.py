@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.state.reading import Reading
+from extender.cache.decode import Reading
 from tests.control_plane import fleet
 from tests.extender import hostile
 from tests.extender.bench import Bench, serving

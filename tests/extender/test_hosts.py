@@ -9,8 +9,8 @@ from pathlib import Path
 import flask
 import pytest
 
+from extender.api.app import create_app
 from extender.settings import load
-from extender.web.app import create_app
 from gpustack.wire.host_header import Hosts
 from tests.extender.bench import PREDICATES, Bench, node
 from tests.extender.client import Answer

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from extender.service import Extender
-from extender.state.answers import Answers
-from extender.state.pods import PodState
-from extender.state.portions import PORTION
-from extender.verbs.choice import Chooser
-from extender.web.app import create_app
-from extender.writes.retry import Retry
+from extender.api.app import create_app
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pods import PodState
+from extender.cache.portions import PORTION
+from extender.extender import Extender
+from extender.requeue.requeue import Retry
+from extender.verbs.reserve import Chooser
 from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage

@@ -15,8 +15,8 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from extender.web import openapi
-from extender.web.app import create_app
+from extender.api import openapi
+from extender.api.app import create_app
 from tests.extender.bench import Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 

@@ -20,9 +20,9 @@ from selenium.common.exceptions import JavascriptException
 from selenium.webdriver.common.keys import Keys as Press
 from selenium.webdriver.support.select import Select
 
+from extender.api.app import create_app
+from extender.offline import SnapshotExtender
 from extender.settings import load_with
-from extender.snapshot import SnapshotExtender
-from extender.web.app import create_app
 from gpustack.model.node import Card, Node
 from tests.cli import snapshots
 from tests.extender.bench import Bench, listening, pod, serving

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.state.answers import Answers
-from extender.state.pods import PodState
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pods import PodState
 from gpustack.model import policies
 from gpustack.model.node import Node
 from gpustack.model.place import place

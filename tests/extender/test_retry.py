@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from extender.state.answers import Answers
-from extender.state.pods import PodState
-from extender.state.view import ClusterView
-from extender.writes.retry import Retry
+from extender.cache.cache import ClusterView
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pods import PodState
+from extender.requeue.requeue import Retry
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement

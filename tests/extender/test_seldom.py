@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.seldom import Seldom
+from extender.observability.rate_limited_log import Seldom
 
 SECONDS = 10.0
 MOST = 256

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from extender.api.app import create_app
 from extender.main import main
+from extender.offline import SnapshotExtender
 from extender.settings import load_with
-from extender.snapshot import SnapshotExtender
-from extender.web.app import create_app
 from gpustack.wire import schemas
 from tests.cli import snapshots
 from tests.extender.process import of_snapshot

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from extender.tls import Contexts, TlsError, TlsFiles
+from extender.http.tls import Contexts, TlsError, TlsFiles
 from tests.bench import certificates
 from tests.extender.bench import PREDICATES, node
 from tests.extender.client import WAIT_SECONDS, Answer, call

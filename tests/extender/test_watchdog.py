@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from extender.server import Server
+from extender.cache.cache import ClusterView
+from extender.http.server import Server
+from extender.offline import SnapshotExtender
 from extender.settings import load_with
-from extender.snapshot import SnapshotExtender
-from extender.state.view import ClusterView
 from gpustack.adapters.systemd import Notifier
 from tests.cli import snapshots
 from tests.extender.bench import settings

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from extender.picture import Camera
-from extender.state.answers import Answers
-from extender.state.hosts import Hosts
-from extender.state.pods import PodState
-from extender.state.view import ClusterView
-from extender.writes.wording import Wording
+from extender.cache.cache import ClusterView
+from extender.cache.equivalence_cache import Answers
+from extender.cache.node_attributes import Hosts
+from extender.cache.pods import PodState
+from extender.cache.snapshot import Camera
+from extender.observability.event_messages import Wording
 from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extender import settings
-from extender.picture import Camera, Picture
-from extender.server import Server
-from extender.service import Extender
+from extender.cache.pods import PodState
+from extender.cache.snapshot import Camera, Picture
+from extender.extender import Extender
+from extender.http.server import Server
+from extender.http.tls import Contexts
 from extender.settings import Settings
-from extender.state.pods import PodState
-from extender.tls import Contexts
 from gpustack.adapters.systemd import Notifier
 
 PIPES = ("inside", "go")

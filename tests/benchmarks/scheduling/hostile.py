@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from extender.picture import advise
-from extender.service import Extender
-from extender.web.values import ClusterValues
-from extender.web.verbs import Calls
+from extender.api.scheduler_api import Calls
+from extender.api.serializers import ClusterValues
+from extender.cache.snapshot import advise
+from extender.extender import Extender
 from tests.benchmarks.scheduling import hostile_cluster
 from tests.benchmarks.timing import Timing, summary
 from tests.extender.bench import settings

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from extender.errors import CannotDecide
-from extender.service import Extender
+from extender.extender import Extender
 from extender.settings import QuotaSource, Settings
 from gpustack.adapters import kube
 from gpustack.adapters.kube.connect import Connection

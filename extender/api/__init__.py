@@ -1,0 +1,1 @@
+"""What is answered over HTTP: the scheduler's verbs, `/v1`, the page. Flask."""

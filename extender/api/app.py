@@ -1,0 +1,116 @@
+"""The Flask application: a thin layer that turns HTTP into calls and errors into answers.
+
+kube-scheduler drops every body that doesn't come with 200, so what people should read goes into
+the result's `Error`. A request that isn't one of the scheduler's gets a 4xx that names the field.
+"""
+
+import functools
+import json
+import logging
+import re
+from typing import Final
+
+import flask
+import werkzeug.exceptions
+
+from extender.api.interfaces import Served
+from extender.api.views import blueprint
+from extender.http import disconnect, heads, tls
+from extender.observability.rate_limited_log import Seldom
+from gpustack.wire.host_header import Hosts
+
+logger = logging.getLogger(__name__)
+
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
+
+
+def create_app(
+    service: Served, *, request_limit_bytes: int, client_name: str = "", hosts: Hosts | None = None
+) -> flask.Flask:
+    """Return the application that answers for ``service``.
+
+    Args:
+        service: what decides.
+        request_limit_bytes: largest body.
+        client_name: common name of the only client whose requests decide; empty without TLS.
+        hosts: what it may be asked as; loopback names only unless given.
+    """
+    app = flask.Flask("extender", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = request_limit_bytes
+    app.before_request(_know_caller)
+    app.before_request(functools.partial(_check_head, hosts or Hosts()))
+    if client_name:
+        app.before_request(functools.partial(_check_client, client_name, Seldom()))
+    app.before_request(_check_body)
+    app.register_blueprint(blueprint(service))
+    app.register_error_handler(werkzeug.exceptions.HTTPException, _http)
+    app.register_error_handler(Exception, _unknown)
+    return app
+
+
+def _know_caller() -> None:
+    environ = flask.request.environ
+    # the first is the product's server, the second the tests'
+    disconnect.is_on(environ.get("gunicorn.socket") or environ.get("werkzeug.socket"))
+
+
+def _check_head(ours: Hosts) -> flask.Response | None:
+    """Refuse what no caller of ours would ask, whatever the path."""
+    request, environ = flask.request, flask.request.environ
+    host = environ.get("HTTP_HOST")
+    head = heads.Head(
+        method=request.method,
+        path=request.path,
+        hosts=() if host is None else (host,),  # of several, joined: no host
+        origin=environ.get("HTTP_ORIGIN"),
+        media=environ.get("CONTENT_TYPE") or "",
+        is_1_0=environ.get("SERVER_PROTOCOL") == "HTTP/1.0",
+    )
+    # A target with a host of its own counts before `Host` (RFC 9112, 3.2.2); both must be ours.
+    target = _ABSOLUTE.match(environ.get("RAW_URI", ""))
+    foreign = ours.refusal((target[1],)) if target else None
+    refused = foreign or heads.refusal(head, ours)
+    return _error(refused.text, refused.status) if refused is not None else None
+
+
+def _check_client(client_name: str, seldom: Seldom) -> flask.Response | None:
+    """Let only the scheduler decide; whoever has reached us may read."""
+    if not flask.request.path.startswith(heads.VERBS):
+        return None
+    name = tls.common_name(flask.request.environ.get("gunicorn.socket"))
+    if name == client_name:
+        return None
+    text = (
+        "decisions need TLS: ask https, with kube-scheduler's client certificate"
+        if name is None
+        else f"the client's certificate names {name!r}; tls.client_name is {client_name!r}"
+    )
+    if seldom.may_say(text):
+        logger.warning("request refused client=%s error=%s", flask.request.remote_addr, text)
+    return _error(text, 403)
+
+
+def _check_body() -> flask.Response | None:
+    """Refuse by its head a body that the server has dropped, or has not waited for."""
+    request = flask.request
+    limit = request.max_content_length or 0
+    if request.headers.get("Transfer-Encoding"):
+        return _error("Transfer-Encoding: send the body with a Content-Length", 411)
+    if (request.content_length or 0) > limit:
+        refused = heads.too_large(limit)
+        return _error(refused.text, refused.status)
+    return None
+
+
+def _error(text: str, status: int) -> flask.Response:
+    body = json.dumps({"Error": text})
+    return flask.Response(body, status=status, mimetype="application/json")
+
+
+def _http(error: werkzeug.exceptions.HTTPException) -> flask.Response:
+    return _error(error.description or error.name, error.code or 500)
+
+
+def _unknown(error: Exception) -> flask.Response:
+    logger.error("request failed path=%s", flask.request.path, exc_info=error)
+    return _error("internal error; the log of gpustack-extender says more", 500)

@@ -1,0 +1,65 @@
+"""What the paths are answered from: an extender of a cluster, or one of a file."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from extender.cache.cache import ClusterView
+from extender.cache.snapshot import Camera
+from extender.observability.decision_log import Decisions
+from extender.observability.metrics import Metrics
+from extender.quota.quotas import Quotas
+from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
+
+
+class Served(Protocol):
+    """Everything that a request may need."""
+
+    @property
+    def view(self) -> ClusterView:
+        """The cluster."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What `/metrics` shows."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """Whether the quota can be used."""
+
+    @property
+    def decisions(self) -> Decisions:
+        """The last decisions."""
+
+    @property
+    def camera(self) -> Camera:
+        """What pictures of the cluster are taken with."""
+
+    @property
+    def unready(self) -> str:
+        """Why no decision can be made; empty when it can."""
+
+    @property
+    def filter(self) -> Callable[[FilterArgs], bytes]:
+        """The verb filter."""
+
+    @property
+    def prioritize(self) -> Callable[[FilterArgs], bytes]:
+        """The verb prioritize."""
+
+    @property
+    def predicates(self) -> Callable[[FilterArgs], bytes]:
+        """The verb predicates."""
+
+    @property
+    def bind(self) -> Callable[[BindingArgs], bytes]:
+        """The verb bind."""
+
+    @property
+    def preempt(self) -> Callable[[PreemptionArgs], bytes]:
+        """The verb preempt."""
+
+    def start(self) -> None:
+        """Begin whatever runs beside the requests."""
+
+    def stop(self) -> None:
+        """End it."""

@@ -1,0 +1,143 @@
+"""The scheduler's calls: a body in, the verb's answer out, timed.
+
+An error becomes the verb's own result where that has a place for one (kube-scheduler drops every
+body that doesn't come with 200): `Error` of a filter's and of a binding's result. The result of
+preempt has none, so an error is a 503 there, and the scheduler ends no pod.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import flask
+
+from extender.api.interfaces import Served
+from extender.errors import CannotDecide
+from extender.http import heads
+from gpustack.model.errors import GpustackError
+from gpustack.wire import extender_v1 as bodies
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = heads.VERBS.rstrip("/")
+_Args = TypeVar("_Args", bodies.FilterArgs, bodies.BindingArgs, bodies.PreemptionArgs)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a call is answered with: a body of JSON, and the status of HTTP."""
+
+    body: bytes
+    status: int = 200
+
+
+_Call = Callable[[bytes], Reply]
+
+
+class Calls:
+    """Answers the scheduler's calls, whichever way they have come.
+
+    Attributes:
+        paths: the paths that are answered.
+    """
+
+    def __init__(self, service: Served) -> None:
+        self._service = service
+        nodes = bodies.decode_filter_args
+        prioritize = self._call("prioritize", nodes, service.prioritize, _unavailable)
+        self._calls: dict[str, _Call] = {
+            "/predicates": self._call("predicates", nodes, service.predicates, _filter_error),
+            "/filter": self._call("filter", nodes, service.filter, _filter_error),
+            "/prioritize": prioritize,
+            "/priorities": prioritize,  # the original's
+            "/bind": self._call("bind", bodies.decode_binding_args, service.bind, _binding_error),
+            "/preempt": self._call(
+                "preempt", bodies.decode_preemption_args, service.preempt, _unavailable
+            ),
+        }
+        self.paths: Final = frozenset(_PREFIX + path for path in self._calls)
+
+    def answer(self, path: str, body: bytes) -> Reply:
+        """Answer a call; what goes wrong is in the answer.
+
+        Raises:
+            KeyError: it isn't one of ``paths``.
+        """
+        call = self._calls[path.removeprefix(_PREFIX)]
+        try:
+            return call(body)
+        except bodies.BadBody as error:
+            return _error(str(error), 400)
+        except GpustackError as error:
+            logger.warning("no answer path=%s error=%s", path, error)
+            return _filter_error(f"gpustack: {error}")
+        except Exception:
+            # The last line of this request: others are answered, and the log says what it was.
+            logger.exception("request failed path=%s", path)
+            return _error("internal error; the log of gpustack-extender says more", 500)
+
+    def _call(
+        self,
+        name: str,
+        decode: Callable[[bytes], _Args],
+        answer: Callable[[_Args], bytes],
+        failed: Callable[[str], Reply],
+    ) -> _Call:
+        service = self._service
+        seconds = service.metrics.verb_seconds.labels(name)
+
+        def call(body: bytes) -> Reply:
+            with seconds.time(), service.decisions.call(name):
+                args = decode(body)
+                try:
+                    if service.unready:
+                        raise CannotDecide("NotReady", service.unready)
+                    return Reply(answer(args))
+                except CannotDecide as error:
+                    service.metrics.count(error.code)
+                    service.decisions.fail(args.pod, error)
+                    logger.warning("no answer verb=%s error=%s", name, error)
+                    return failed(f"gpustack: {error}")
+
+        return call
+
+
+def blueprint(calls: Calls) -> flask.Blueprint:
+    """Return the routes of the calls."""
+    routes = flask.Blueprint("scheduler", __name__)
+
+    def answer() -> flask.Response:
+        reply = calls.answer(flask.request.path, _body())
+        return flask.Response(reply.body, status=reply.status, mimetype="application/json")
+
+    for path in calls.paths:
+        routes.add_url_rule(path, path.strip("/"), answer, methods=["POST"])
+    return routes
+
+
+def _body() -> bytes:
+    """Return the request's body, whose length the application has looked at.
+
+    Not by ``get_data``, which copies 12 MB of nodes piece by piece.
+    """
+    body: bytes = flask.request.environ["wsgi.input"].read(flask.request.content_length or 0)
+    return body
+
+
+def _error(text: str, status: int) -> Reply:
+    return Reply(json.dumps({"Error": text}).encode(), status)
+
+
+def _filter_error(text: str) -> Reply:
+    return Reply(bodies.encode_filter_error(text))
+
+
+def _binding_error(text: str) -> Reply:
+    return Reply(bodies.encode_binding_result(text))
+
+
+def _unavailable(text: str) -> Reply:
+    # The only field that both results lack: their readers pass over it.
+    return Reply(bodies.encode_binding_result(text), 503)

@@ -1,0 +1,225 @@
+"""What `/v1` answers with, as plain values: the forms of `v1-cluster.json` and `v1-decisions.json`.
+
+Amounts are the resources' own: cores are hundredths of a card, memory units 256 MiB.
+"""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from extender.cache.pods import PodState
+from extender.cache.snapshot import Picture
+from extender.observability.decision_log import Told
+from gpustack.model.cluster import eligibility
+from gpustack.model.node import Card, Node, Use
+from gpustack.model.placement import Placement, holds
+from gpustack.model.request import PodRequest, Selector
+from gpustack.model.units import CORES_PER_CARD
+from gpustack.wire import explanations
+
+
+class ClusterValues:
+    """Makes the answer of `/v1/cluster`, and keeps of each node what was made of it.
+
+    A page asks every few seconds, and to make a thousand nodes anew takes time from the decisions.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def make(
+        self,
+        picture: Picture,
+        refusals: Mapping[str, Told],
+        *,
+        unready: str,
+        quota_problem: str,
+    ) -> dict[str, Any]:
+        """Return everything there is.
+
+        Args:
+            picture: the cluster of that moment.
+            refusals: the last refusal of the pods that wait, by UID.
+            unready: why no decision can be made now; empty when it can.
+            quota_problem: why the quota's ConfigMap can't be used; empty when it can.
+        """
+        nodes = picture.cluster.nodes
+        known = {name: self._node(picture, nodes[name]) for name in sorted(nodes)}
+        self._known = known  # in one store: another thread may be here as well
+        return {
+            "policy": picture.policy.name,
+            "unready": unready,
+            "nodes": [each.value for each in known.values()],
+            "waiting": [_waiting(pod, refusals.get(pod.uid)) for pod in picture.waiting],
+            "quotas": picture.quotas,
+            "quota_problem": quota_problem,
+        }
+
+    def _node(self, picture: Picture, node: Node) -> "_Known":
+        host = picture.cluster.hosts.get(node.name, eligibility.OPEN)
+        held = picture.holders.get(node.name, {})
+        pods = [pod for uid in held if (pod := picture.pods.get(uid)) is not None]
+        states = tuple((pod.uid, bool(pod.node), pod.deletion) for pod in pods)
+        before = self._known.get(node.name)
+        if before is not None and before.of(node, host, states):
+            return before
+        tenants = [_tenant(pod, holds(node, held[pod.uid]), node) for pod in pods]
+        raw = msgspec.Raw(msgspec.json.encode(_node(node, host, tenants)))
+        return _Known(node=node, host=host, states=states, value=raw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What was made of a node, and of what it was made."""
+
+    node: Node
+    host: eligibility.Host
+    states: tuple[tuple[str, bool, bool], ...]
+    value: msgspec.Raw
+
+    def of(
+        self, node: Node, host: eligibility.Host, states: tuple[tuple[str, bool, bool], ...]
+    ) -> bool:
+        """Say whether it would be made of the same again."""
+        return self.node is node and self.host is host and self.states == states
+
+
+def decisions(last: Sequence[Told]) -> dict[str, Any]:
+    """Return the last decisions, newest first."""
+    return {"decisions": [_decision(told) for told in last]}
+
+
+def moment(time_ns: int) -> str:
+    """Return Unix nanoseconds as RFC 3339, to the millisecond."""
+    when = datetime.datetime.fromtimestamp(time_ns // 10**6 / 1e3, datetime.UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _node(
+    node: Node, host: eligibility.Host, tenants: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "pool": node.pool,
+        "driver": node.driver,
+        "cuda": node.cuda,
+        "states": eligibility.states(host),
+        "cordoned": host.cordoned,
+        "taints": [str(taint) for taint in host.taints],
+        "cards": [_card(card, use) for card, use in zip(node.cards, node.uses, strict=True)],
+        "links": node.links,
+        "pods": sorted(tenants, key=lambda each: (each["namespace"], each["name"])),
+    }
+
+
+def _card(card: Card, use: Use) -> dict[str, Any]:
+    return {
+        "minor": card.minor,
+        "uuid": card.uuid,
+        "model": card.model,
+        "bus": card.bus,
+        "numa": card.numa,
+        "healthy": card.healthy,
+        "since": card.since,
+        "reason": card.reason,
+        "cores": CORES_PER_CARD,
+        "cores_used": use.cores,
+        "memory_units": card.memory_units,
+        "memory_units_used": use.memory_units,
+    }
+
+
+def _tenant(pod: PodState, uses: Mapping[int, Use], node: Node) -> dict[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "bound": bool(pod.node),
+        "leaving": pod.deletion,
+        "cards": [
+            {
+                "minor": node.cards[index].minor,
+                "cores": use.cores,
+                "memory_units": use.memory_units,
+            }
+            for index, use in sorted(uses.items())
+        ],
+    }
+
+
+def _waiting(pod: PodState, told: Told | None) -> dict[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "priority": pod.priority,
+        "gated": pod.gated,
+        "nominated": pod.nominated,
+        "request": _request(pod.request),
+        "problem": pod.problem.message if pod.problem is not None else "",
+        "refusal": _refusal(told) if told is not None else None,
+        "scheduler": pod.unschedulable,
+        "since": moment(pod.unschedulable_ns) if pod.unschedulable_ns > 1 else None,
+    }
+
+
+def _refusal(told: Told) -> dict[str, Any]:
+    return {
+        "time": moment(told.time_ns),
+        "code": told.outcome,
+        "nodes": told.nodes,
+        "reasons": dict(told.reasons),
+        "message": told.message,
+    }
+
+
+def _decision(told: Told) -> dict[str, Any]:
+    return {
+        "number": told.number,
+        "time": moment(told.time_ns),
+        "verb": told.verb,
+        "namespace": told.namespace,
+        "name": told.pod,
+        "uid": told.uid,
+        "request": _request(told.request),
+        "outcome": told.outcome,
+        "nodes": told.nodes,
+        "reasons": dict(told.reasons),
+        "chosen": _placement(told.placement),
+        "message": told.message,
+        "seconds": round(told.seconds, 6),
+    }
+
+
+def _placement(placement: Placement | None) -> dict[str, Any] | None:
+    return None if placement is None else explanations.placement(placement)
+
+
+def _request(request: PodRequest | None) -> dict[str, Any] | None:
+    if request is None:
+        return None
+    return {
+        "containers": [
+            {
+                "name": each.name,
+                "kind": each.kind.value,
+                "cores": each.cores,
+                "memory_units": each.memory_units,
+            }
+            for each in request.containers
+        ],
+        "models": _names(request.models),
+        "uuids": _names(request.uuids),
+        "topology": request.topology.value,
+        "node_strategy": request.node_strategy.value,
+        "card_strategy": request.card_strategy.value,
+    }
+
+
+def _names(selector: Selector) -> list[str]:
+    """Return names as users write them: `!P40` excludes."""
+    excluded: Iterable[str] = (f"!{name}" for name in selector.exclude)
+    return [*selector.include, *excluded]

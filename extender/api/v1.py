@@ -1,0 +1,121 @@
+"""`/v1`: the cluster, one pod's answer, the last decisions, for the page and for programs.
+
+Every answer follows a schema that `/v1/openapi.json` publishes. To explain a pod is a search that
+may take a second on a large cluster, so one runs at a time, and leaves a thread to everybody else.
+"""
+
+import hashlib
+import threading
+from typing import Any, Final
+
+import flask
+import msgspec
+
+from extender.api import openapi, serializers
+from extender.api.interfaces import Served
+from extender.cache.pods import PodState
+from extender.cache.snapshot import NOTHING_ASKED, Picture, advise, standing
+from gpustack.wire import explanations
+
+_RETRY_SECONDS: Final = 1
+
+
+def blueprint(service: Served) -> flask.Blueprint:
+    """Return the routes below `/v1/`."""
+    routes = flask.Blueprint("v1", __name__, url_prefix="/v1")
+    known = serializers.ClusterValues()
+    free = threading.Lock()
+
+    @routes.get("/cluster")
+    def cluster() -> flask.Response:
+        picture = service.camera.take()
+        value = known.make(
+            picture,
+            service.decisions.refusals(pod.uid for pod in picture.waiting),
+            unready=service.unready,
+            quota_problem=service.quotas.problem,
+        )
+        return _answer(value)
+
+    @routes.get("/decisions")
+    def decisions() -> flask.Response:
+        return _answer(serializers.decisions(service.decisions.last))
+
+    @routes.get("/explain/<namespace>/<pod>")
+    def explain(namespace: str, pod: str) -> flask.Response:
+        if not free.acquire(blocking=False):
+            busy = _error("Busy: a pod is being explained; ask again in a second", 503)
+            busy.headers["Retry-After"] = str(_RETRY_SECONDS)
+            return busy
+        try:
+            return _explain(service, namespace, pod)
+        finally:
+            free.release()
+
+    @routes.get("/openapi.json")
+    def description() -> flask.Response:
+        return _answer(openapi.description())
+
+    return routes
+
+
+def _explain(service: Served, namespace: str, name: str) -> flask.Response:
+    picture = service.camera.take()
+    pod = picture.named(namespace, name)
+    if pod is None:
+        text = (
+            f"PodUnknown: no pod {namespace}/{name} is known that asks for a GPU and has not ended"
+        )
+        return _error(text, 404)
+    return _answer(explanation(service, picture, pod))
+
+
+def explanation(service: Served, picture: Picture, pod: PodState) -> dict[str, Any]:
+    """Return one pod's answer, in the form of `gpustack explain POD -o json`."""
+    tenant = picture.tenant(pod.uid)
+    if tenant is not None:
+        return explanations.running(
+            pod.full_name,
+            picture.cluster,
+            tenant.placement,
+            standing(picture, pod, tenant),
+            _notes(pod),
+        )
+    if pod.node:
+        notes = [*_notes(pod), explanations.undecided(pod.node)]
+        return explanations.waiting(pod.full_name, picture.cluster, NOTHING_ASKED, notes)
+    picture = service.camera.take(pod)
+    found = advise(picture, pod)
+    notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]
+    return explanations.waiting(pod.full_name, picture.cluster, found, notes)
+
+
+def _notes(pod: PodState) -> list[str]:
+    notes = []
+    if pod.problem is not None:
+        notes.append(pod.problem.message)
+    if pod.ignored is not None:
+        notes.append(explanations.ignored(pod.ignored.message))
+    if pod.deletion:
+        notes.append("it is being deleted")
+    if pod.nominated and not pod.node:
+        notes.append(f"the scheduler makes room for it on node {pod.nominated}")
+    return notes
+
+
+def _answer(value: object) -> flask.Response:
+    """Return JSON; who has the same already is told so, and nothing is sent."""
+    body = msgspec.json.encode(value)
+    response = _json(body, 200)
+    response.set_etag(hashlib.blake2b(body, digest_size=16).hexdigest())
+    response.cache_control.no_cache = True
+    response.make_conditional(flask.request)
+    return response
+
+
+def _error(text: str, status: int) -> flask.Response:
+    return _json(msgspec.json.encode({"Error": text}), status)
+
+
+def _json(body: bytes, status: int) -> flask.Response:
+    return flask.Response(body, status=status, mimetype="application/json")

@@ -1,0 +1,1 @@
+"""Writes to single pods at the API server, one at a time each."""

@@ -1,0 +1,158 @@
+"""Reads and writes of single pods at the API server."""
+
+import logging
+import urllib.parse
+from collections.abc import Mapping
+from typing import Final
+
+from extender.cache.decode import Reading
+from extender.cache.pods import PodState
+from extender.errors import CannotDecide
+from gpustack.adapters import kube
+from gpustack.model.placement import Placement
+from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.extender_v1 import PodName
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 5.0  # gpu-retry waits for nobody
+_DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
+
+
+class PodWriter:
+    """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
+
+    def __init__(self, client: kube.KubeClient, keys: Keys, reading: Reading) -> None:
+        self._client = client
+        self._keys = keys
+        self._reading = reading
+
+    def read(self, pod: PodName, *, timeout_seconds: float) -> PodState | None:
+        """Return the pod of this name as the API server has it; None when there is none.
+
+        It may be another pod than the one that is asked for: its UID tells.
+
+        Raises:
+            CannotDecide: the API server gave no answer in time, or refused.
+        """
+        if not {pod.namespace, pod.name}.isdisjoint(_DOTS):
+            return None  # no pod is called so, and the path would lead elsewhere
+        path = _path(pod.namespace, pod.name)
+        try:
+            raw = self._client.get_raw(path, timeout_seconds=timeout_seconds)
+        except (kube.KubeError, kube.KubeUnavailable) as error:
+            if isinstance(error, kube.KubeError) and error.not_found:
+                return None
+            name = f"{pod.namespace}/{pod.name}"
+            raise CannotDecide("ReadFailed", f"pod {name}: {error}") from error
+        return self._reading.pod(raw)
+
+    def write_decision(
+        self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float
+    ) -> PodState:
+        """Annotate the very pod that is known here with a decision; returns the pod as it is then.
+
+        It names the pod's ``resourceVersion``: a patch that is carried out late must not put an old
+        decision over a newer one. Cards that somebody wrote for containers that ask for none are
+        removed, or they would make the whole decision unreadable.
+
+        Raises:
+            KubeError: it was not written; 409 the pod has changed, 404 it is gone.
+            KubeUnavailable: it may or may not have been written.
+        """
+        annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
+        annotations.update(encode_decision(self._keys, placement, time_ns))
+        return self._annotate(pod, annotations, timeout_seconds, _version_of(pod))
+
+    def clear_decision(self, pod: PodState, *, timeout_seconds: float) -> PodState:
+        """Remove all cards that stand on a pod, so that no decision does; returns the pod then.
+
+        It names the pod's ``resourceVersion``: carried out late it must not remove a decision.
+
+        Raises:
+            KubeError: they were not removed; 409 the pod has changed, 404 it is gone.
+            KubeUnavailable: they may or may not have been removed.
+        """
+        return self._annotate(
+            pod, dict.fromkeys(pod.decision_keys), timeout_seconds, _version_of(pod)
+        )
+
+    def touch(self, pod: PodState, time_ns: int, *, timeout_seconds: float) -> PodState:
+        """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then.
+
+        Raises:
+            KubeError: it was not written; the pod may be gone.
+            KubeUnavailable: it may or may not have been written.
+        """
+        return self._annotate(pod, {self._keys.gpu_retry: str(time_ns)}, timeout_seconds)
+
+    def _annotate(
+        self,
+        pod: PodState,
+        annotations: Mapping[str, str | None],
+        timeout_seconds: float,
+        version: Mapping[str, str] | None = None,
+    ) -> PodState:
+        # Through the status, for which alone we have the right: a pod's spec can't change that way.
+        raw = self._client.patch_raw(
+            f"{_path(pod.namespace, pod.name)}/status",
+            {"metadata": {"uid": pod.uid, **(version or {}), "annotations": annotations}},
+            timeout_seconds=timeout_seconds,
+        )
+        return self._reading.pod(raw)
+
+    def bind(
+        self,
+        pod: PodState,
+        node: str,
+        annotations: Mapping[str, str],
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        """Bind the very pod that is known here, with its decision, in one step or not at all.
+
+        A pod without a decision may have changed since; one with a decision may not.
+
+        Raises:
+            KubeError: it was not bound; 409 it has changed, or is bound, gated or being deleted.
+            KubeUnavailable: it may or may not have been bound.
+        """
+        metadata: dict[str, object] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+            metadata.update(_version_of(pod))
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = f"{_path(pod.namespace, pod.name)}/binding"
+        self._client.post(path, body, timeout_seconds=timeout_seconds)
+
+    def write_retry(self, pod: PodState, time_ns: int) -> PodState | None:
+        """Make the scheduler look at a waiting pod again; returns it then.
+
+        None where that wasn't written, which is harmless.
+        """
+        try:
+            return self.touch(pod, time_ns, timeout_seconds=_RETRY_SECONDS)
+        except kube.KubeError as error:
+            logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
+        except kube.KubeUnavailable as error:
+            logger.warning("no retry written pod=%s error=%s", pod.full_name, error)
+        return None
+
+
+def _version_of(pod: PodState) -> dict[str, str]:
+    """What makes a write hold for the pod as it is known, and for no later version of it."""
+    return {"resourceVersion": str(pod.version)}
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    """Keep a name from a request body within its segment of the path."""
+    return urllib.parse.quote(name, safe="")

@@ -1,0 +1,234 @@
+"""The cluster as the extender knows it: what the watches said, and what was decided here.
+
+Everything in it can be rebuilt from the API server, so an instance that starts later, or beside
+this one, sees the same. Pods that ask for no GPU are kept only while they wait for a node, so that
+a question about one needs no look at the API server.
+
+Everybody's decisions wait for the lock, so it is held for moments only: what concerns thousands of
+nodes or pods takes it again and again, for a portion of them each time. Between two portions others
+see a part of what a list says, as they would if each change came by itself.
+"""
+
+import collections
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from extender.cache.cache_reads import ViewReads
+from extender.cache.decode import NodeState
+from extender.cache.pods import PodState, older, told
+from extender.cache.portions import PORTION, portions
+from extender.cache.reservations import Reservations
+from gpustack.model.placement import Placement
+from gpustack.model.quota.quota import Quota
+
+_TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any request takes
+
+
+class ClusterView(ViewReads):
+    """Nodes, pods and decisions. Hold ``lock`` while a decision is made, and never for a search."""
+
+    def __init__(
+        self,
+        *,
+        reservation_seconds: float,
+        now_ns: Callable[[], int] = time.time_ns,
+        clock: Callable[[], float] = time.monotonic,
+        on_room: Callable[[], None],
+    ) -> None:
+        """Start empty.
+
+        Args:
+            reservation_seconds: how long an unbound pod keeps its cards.
+            now_ns: the clock, Unix nanoseconds.
+            clock: monotonic seconds.
+            on_room: called, with the lock held, when cards may have become free.
+        """
+        super().__init__(Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock))
+        self._clock = clock
+        self._on_room = on_room
+        self._node_versions: dict[str, int] = {}
+        self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._room = False
+
+    # What the watches say.
+
+    def sync_nodes(self, nodes: Sequence[NodeState]) -> None:
+        """Replace all nodes."""
+        gone = self.node_names - {each.node.name for each in nodes}
+        for names in portions(gone):
+            with self.lock:
+                for name in names:
+                    self.drop_node(name)
+        for some in portions(nodes):
+            with self.lock:
+                for each in some:
+                    self.set_node(each)
+
+    def set_node(self, state: NodeState) -> None:
+        """Learn of a node, or what has changed of it; older news than what is known is dropped."""
+        with self.lock:
+            name = state.node.name
+            if state.version < self._node_versions.get(name, 0):
+                return
+            self._node_versions[name] = state.version
+            if self._holdings.set_node(state.node):
+                self._limits.count(self._holdings.holders(name))
+            self._tell_room()
+
+    def node_event(self, kind: str, state: NodeState) -> None:
+        """Take one change of a node."""
+        if kind == "DELETED":
+            self.drop_node(state.node.name)
+        else:
+            self.set_node(state)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node."""
+        with self.lock:
+            self._holdings.drop_node(name)
+            self._node_versions.pop(name, None)
+            self._limits.drop(self._holdings.holders(name))
+
+    def sync_pods(self, pods: Sequence[PodState], version: int) -> None:
+        """Replace all pods by a list at ``version``; pods that we read later than it stay.
+
+        Whoever takes cards comes before whoever gives some back: in between too much counts as
+        taken, and never too little.
+        """
+        for some in portions(sorted(pods, key=lambda pod: pod.finished)):
+            with self.lock:
+                for pod in some:
+                    self._learn(pod)
+        listed = {pod.uid for pod in pods}
+        for uids in portions([pod.uid for pod in self.pods if pod.uid not in listed]):
+            with self.lock:
+                for uid in uids:
+                    known = self._pods.get(uid)
+                    if known is not None and known.version <= version:
+                        self._remove(uid)
+        with self.lock:
+            self._tell_room()
+
+    def learn_pods(self, pods: Iterable[PodState]) -> None:
+        """Take what a read of ours says of some pods; what it doesn't name stays as it is."""
+        with self.lock:
+            for pod in pods:
+                self.add_pod(pod)
+
+    def pod_event(self, kind: str, pod: PodState) -> None:
+        """Take one change of a pod."""
+        with self.lock:
+            if kind == "DELETED":
+                self._remove(pod.uid)
+            else:
+                self._learn(pod)
+            self._tell_room()
+
+    def set_quota(self, quota: Quota) -> None:
+        """Let another quota hold from now on. One thread at a time."""
+        with self.lock:
+            if not self._limits.begin(quota):
+                return
+            uids = list(self._pods)
+        for some in portions(uids):
+            with self.lock:
+                self._limits.count(some)
+        with self.lock:
+            self._limits.replace()
+            self._room = True  # cheaper to ask than to compare
+            self._tell_room()
+
+    # What is decided and read here.
+
+    def add_pod(self, pod: PodState) -> PodState | None:
+        """Learn of a pod that was read from the API server; None when it is gone since."""
+        with self.lock:
+            if pod.uid in self._gone:
+                return None
+            self._learn(pod)
+            self._tell_room()
+            return self._pods.get(pod.uid, pod)
+
+    def assume(self, uid: str, placement: Placement) -> int:
+        """Reserve cards for a pod at once; returns the decision's time, Unix nanoseconds."""
+        with self.lock:
+            pod = self._pods[uid]
+            time_ns = self._reservations.assume(pod, placement)
+            self._settle(pod)
+            return time_ns
+
+    def forget(self, uid: str, time_ns: int) -> None:
+        """Take back the decision of that time, because it was not written."""
+        with self.lock:
+            if self._reservations.retract(uid, time_ns):
+                self._settle_known(uid)
+            self._tell_room()
+
+    def doubt(self, uid: str, time_ns: int) -> None:
+        """Keep the decision of that time: it may be written still, while the pod doesn't change."""
+        with self.lock:
+            self._reservations.doubt(uid, time_ns)
+            self._settle_known(uid)
+            self._tell_room()
+
+    def is_doubtful(self, uid: str) -> bool:
+        """Say whether an earlier write about a pod may still come about."""
+        with self.lock:
+            return self._reservations.is_doubtful(uid)
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget a pod that the API server says is gone."""
+        with self.lock:
+            self._remove(uid)
+            self._tell_room()
+
+    def expire(self) -> None:
+        """End the reservations whose time is over; of very many some stand a moment longer."""
+        with self.lock:
+            for uid in self._reservations.due(PORTION):
+                self._settle_known(uid)
+            self._tell_room()
+
+    def _learn(self, pod: PodState) -> None:
+        known = self._pods.get(pod.uid)
+        if known is not None and older(pod, known):
+            return  # what we read or wrote was ahead of the watch, or of another read
+        pod = told(pod, known, self._clock())
+        if pod.ours or not (pod.node or pod.finished):
+            self._pods[pod.uid] = pod
+        else:
+            self._pods.pop(pod.uid, None)
+        if pod.ours or known is not None:
+            self._settle(pod)
+
+    def _remove(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        self._reservations.forget(uid)
+        self._room |= self._nominated.forget(uid)
+        self._holdings.give_back(uid)
+        self._limits.drop((uid,))
+        if pod is not None:
+            self._gone[uid] = None
+            if len(self._gone) > _TOMBSTONES:
+                self._gone.popitem(last=False)
+
+    def _settle_known(self, uid: str) -> None:
+        if uid in self._pods:
+            self._settle(self._pods[uid])
+
+    def _settle(self, pod: PodState) -> None:
+        """Count what a pod holds now."""
+        placement = self._reservations.settle(pod)
+        if placement is None:
+            self._holdings.give_back(pod.uid)
+            self._limits.drop((pod.uid,))
+        elif self._holdings.take(pod.uid, placement):
+            self._limits.count((pod.uid,))
+        self._room |= self._nominated.learn(pod)
+
+    def _tell_room(self) -> None:
+        if self._room or self._holdings.freed:
+            self._room = self._holdings.freed = False
+            self.rooms += 1
+            self._on_room()

@@ -1,0 +1,137 @@
+"""What can be asked of the cluster view. Hold its lock as long as an answer has to be true."""
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from extender.cache.allocations import Holdings
+from extender.cache.nominated import Nominated
+from extender.cache.pods import PodState
+from extender.cache.portions import portions
+from extender.cache.reservations import Reservations
+from extender.quota.quota_usage import Limits
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
+from gpustack.model.quota.quota import Quota, Usage
+
+
+class ViewReads:
+    """The state of the view, and the questions about it.
+
+    Attributes:
+        lock: everything here changes under it.
+        rooms: how often cards may have become free.
+    """
+
+    def __init__(self, reservations: Reservations) -> None:
+        """Start empty."""
+        self.lock = threading.RLock()
+        self.rooms = 0
+        self._holdings = Holdings()
+        self._nominated = Nominated()
+        self._reservations = reservations
+        self._pods: dict[str, PodState] = {}
+        self._limits = Limits(self._pods, self._holdings)
+
+    @property
+    def node_names(self) -> frozenset[str]:
+        """The nodes that are known."""
+        with self.lock:
+            return self._holdings.node_names
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes are known."""
+        return self._holdings.node_count
+
+    @property
+    def pods(self) -> list[PodState]:
+        """The pods that are known, in no order."""
+        with self.lock:
+            return list(self._pods.values())
+
+    @property
+    def quota(self) -> Quota:
+        """The quota in force."""
+        return self._limits.quota
+
+    @property
+    def usage(self) -> Usage:
+        """What the namespaces hold that the quota names; hold the lock, for it changes."""
+        return self._limits.usage
+
+    def usage_of(self, namespace: str) -> Usage:
+        """Return what one namespace holds at this moment."""
+        with self.lock:
+            return self._limits.usage.of(namespace)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The newest version of any node, and how many nodes were forgotten."""
+        return self._holdings.version, self._holdings.drops
+
+    def changed_after(self, version: int) -> list[str]:
+        """Return the nodes that changed since, the newest change first."""
+        with self.lock:
+            return list(self._holdings.changed_after(version))
+
+    def version_of(self, name: str) -> int | None:
+        """Return the version of a node; None when the node isn't known."""
+        return self._holdings.version_of(name)
+
+    def states(self, names: Iterable[str]) -> Iterator[tuple[Node, Node]]:
+        """Yield the nodes that are known, each with nothing taken and with its uses.
+
+        Each portion of them is what there was at one moment.
+        """
+        for some in portions(names):
+            with self.lock:
+                found = [(self._holdings.base(name), self._holdings.node(name)) for name in some]
+            for base, node in found:
+                if base is not None and node is not None:
+                    yield base, node
+
+    def pod(self, uid: str) -> PodState | None:
+        """Return a pod, or None when no watch has shown it yet."""
+        with self.lock:
+            return self._pods.get(uid)
+
+    def node(self, name: str, *, without: str = "") -> Node | None:
+        """Return a node with its uses, as if the pod with UID ``without`` held nothing."""
+        return self.node_without(name, (without,) if without else ())
+
+    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
+        """Return a node with its uses, as if these pods held nothing."""
+        with self.lock:
+            return self._holdings.node_without(name, uids)
+
+    def base(self, name: str) -> Node | None:
+        """Return a node with nothing taken of its cards."""
+        return self._holdings.base(name)
+
+    def placement(self, uid: str) -> Placement | None:
+        """Return the cards that a pod holds or has reserved."""
+        with self.lock:
+            return self._holdings.placement(uid)
+
+    def holders(self, name: str) -> Mapping[str, Placement]:
+        """Return what each pod holds or has reserved of a node, by UID."""
+        with self.lock:
+            return dict(self._holdings.holders(name))
+
+    @property
+    def nominated_nodes(self) -> list[str]:
+        """The nodes on which the scheduler makes room for somebody."""
+        with self.lock:
+            return list(self._nominated.nodes)
+
+    def nominees_before(self, pod: PodState, name: str) -> list[PodState]:
+        """Return the pods that go before this one on a node and hold no cards yet."""
+        with self.lock:
+            found = self._nominated.before(pod, name)
+            return [each for each in found if self._holdings.placement(each.uid) is None]
+
+    @property
+    def reservations(self) -> int:
+        """How many pods hold cards without being bound."""
+        with self.lock:
+            return len(self._reservations)

@@ -1,0 +1,171 @@
+"""A look at the API server itself, before an instance that was idle decides.
+
+Beside each scheduler stands an extender, and the leader asks the one beside it. One that hasn't
+written for a while may have a leader before it whose last writes its watches haven't shown yet. So
+before it writes again it reads what it decides on with a consistent read (a list without a
+``resourceVersion``): the unbound pods, which may have cards reserved; where the pod's namespace has
+a quota, the pods of that; the node, and the pods there. This goes on, node by node, until its
+watches have come as far as the first of these reads: that of pods for the lists, that of nodes for
+the node.
+
+A list from the API server's store costs it more than a decision costs us, so requests that arrive
+together take turns: the first one reads, and its decision, once the watch shows it, spares the
+others theirs.
+
+What is read only adds to the view: pods that have ended are the watch's to tell.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from extender.cache.cache import ClusterView
+from extender.cache.decode import Reading
+from extender.errors import CannotDecide
+from gpustack.adapters import kube
+
+_IDLE_SECONDS: Final = 10.0  # below any lease of a scheduler's leader (15 s)
+_CATCH_UP_SECONDS: Final = 0.5  # a decision stands in the watch within a few milliseconds
+_PODS: Final = "/api/v1/pods"
+
+_List = tuple[str, str]
+"""A collection, and a field selector."""
+
+
+class Refresh:
+    """Knows what must be read, and reads it."""
+
+    def __init__(
+        self,
+        client: kube.KubeClient,
+        reading: Reading,
+        view: ClusterView,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Compose; ``shown`` and ``nodes_shown`` want to hear of the watches."""
+        self._client = client
+        self._reading = reading
+        self._view = view
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._turn = threading.RLock()  # one reads at a time; taken before the other
+        self._moved = threading.Condition()
+        # The `resourceVersion` that the watches of pods and nodes have come to.
+        self._shown = 0
+        self._nodes_shown = 0
+        self._until = float("-inf")
+        self._first_version = 0  # of the first read since we were idle; 0 before it
+        self._read: set[_List] = set()
+        self._read_nodes: set[str] = set()
+
+    def wrote(self) -> None:
+        """Remember that a decision was just written."""
+        with self._lock:
+            self._until = self._clock() + _IDLE_SECONDS
+
+    def shown(self, version: str) -> None:
+        """Learn that the view has taken what the watch of pods shows, up to this version."""
+        with self._moved:
+            self._shown = int(version)
+            self._moved.notify_all()
+
+    def nodes_shown(self, version: str) -> None:
+        """Learn that the view has taken what the watch of nodes shows, up to this version."""
+        with self._moved:
+            self._nodes_shown = int(version)
+            self._moved.notify_all()
+
+    def due(self, node: str, namespace: str) -> bool:
+        """Say whether a decision about a pod of this namespace on this node needs a read first."""
+        with self._lock:
+            if self._clock() > self._until:
+                self._first_version = 0
+                self._read.clear()
+                self._read_nodes.clear()
+            return self._node_due(node) or bool(self._lists_due(node, namespace))
+
+    def _node_due(self, node: str) -> bool:
+        caught_up = 0 < self._first_version <= self._nodes_shown
+        return not caught_up and node not in self._read_nodes
+
+    def _lists_due(self, node: str, namespace: str) -> list[_List]:
+        if 0 < self._first_version <= self._shown:
+            return []
+        return [each for each in self._lists(node, namespace) if each not in self._read]
+
+    def read(self, node: str, namespace: str, *, timeout: Callable[[], float]) -> None:
+        """Read what a decision about a pod of this namespace on this node may depend on.
+
+        Args:
+            node: where the pod is to go.
+            namespace: whose quota counts.
+            timeout: gives the seconds that are left; raises when none are.
+
+        Raises:
+            CannotDecide: the API server gave no answer in time, or refused.
+        """
+        began = self._clock()
+        try:
+            with self._lock:
+                node_due = self._node_due(node)
+            if node_due:  # one object: nobody has to wait for others' reads
+                self._read_node(node, timeout)
+            self._read_lists(node, namespace, began, timeout)
+        except kube.KubeError as error:
+            if not error.not_found:
+                raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
+            self._view.drop_node(node)
+        except kube.KubeUnavailable as error:
+            raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
+
+    def _read_node(self, node: str, timeout: Callable[[], float]) -> None:
+        raw = self._client.get_raw(f"/api/v1/nodes/{node}", timeout_seconds=timeout())
+        self._view.set_node(self._reading.node(raw))
+        with self._lock:
+            self._read_nodes.add(node)
+
+    def _read_lists(
+        self, node: str, namespace: str, began: float, timeout: Callable[[], float]
+    ) -> None:
+        alone = self._turn.acquire(blocking=False)
+        if not alone and not self._turn.acquire(timeout=timeout()):
+            raise CannotDecide("Busy", f"node {node}: earlier requests still read the API server")
+        try:
+            if not alone:
+                self._wait_for_watch(node, namespace, timeout())
+            with self._lock:
+                lists = self._lists_due(node, namespace)
+            for each in lists:
+                self._list(each, began, timeout)
+        finally:
+            self._turn.release()
+
+    def _wait_for_watch(self, node: str, namespace: str, seconds: float) -> None:
+        """Let the watch show the decision of whoever read before: it spares us our read."""
+
+        def spared() -> bool:
+            with self._lock:
+                return not self._lists_due(node, namespace)
+
+        with self._moved:
+            self._moved.wait_for(spared, min(_CATCH_UP_SECONDS, seconds))
+
+    def _lists(self, node: str, namespace: str) -> list[_List]:
+        """Return what is wanted, in order: a pod bound meanwhile stands in a later list then."""
+        wanted = [(_PODS, "spec.nodeName=")]
+        if self._view.quota.of(namespace) is not None:
+            wanted.append((f"/api/v1/namespaces/{namespace}/pods", ""))
+        return [*wanted, (_PODS, f"spec.nodeName={node}")]
+
+    def _list(self, wanted: _List, began: float, timeout: Callable[[], float]) -> None:
+        path, selector = wanted
+        version = 0
+        for page in self._client.pages(path, {"fieldSelector": selector}, timeout=timeout):
+            self._view.learn_pods([self._reading.pod(item) for item in page.items])
+            version = int(page.version)
+        with self._lock:
+            self._first_version = self._first_version or version
+            self._read.add(wanted)
+            self._until = max(self._until, began + _IDLE_SECONDS)

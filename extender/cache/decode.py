@@ -1,0 +1,67 @@
+"""From the API server's bytes to what the view keeps."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from extender.cache.pods import PodState, read_pod
+from gpustack.model.cluster.eligibility import OPEN, Host
+from gpustack.model.node import Node
+from gpustack.wire import nodes
+from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.kube import api_objects
+from gpustack.wire.kube.eligibility import parse_host
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A node with nothing taken of its cards, at one ``resourceVersion``.
+
+    Attributes:
+        node: its cards.
+        version: ``resourceVersion`` as a number, to tell older news from newer.
+        host: what it says to pods.
+    """
+
+    node: Node
+    version: int
+    host: Host = OPEN
+
+
+class Reading:
+    """Reads pods and nodes under one domain's names."""
+
+    def __init__(self, keys: Keys, labels: nodes.NodeLabels = nodes.LABELS) -> None:
+        self._keys = keys
+        self._labels = labels
+
+    def pod(self, raw: bytes | msgspec.Raw) -> PodState:
+        """Read a pod as the API server sends it.
+
+        Raises:
+            BadObject: it isn't one.
+        """
+        return read_pod(self._keys, api_objects.decode_pod(raw))
+
+    def node(self, raw: bytes | msgspec.Raw) -> NodeState:
+        """Read a node; one that can't be read counts as a node without cards.
+
+        Raises:
+            BadObject: it isn't a node.
+        """
+        value = api_objects.decode_node(raw)
+        version = int(value["metadata"]["resourceVersion"])
+        return NodeState(node=self._cards(value), version=version, host=parse_host(value))
+
+    def _cards(self, value: Mapping[str, Any]) -> Node:
+        try:
+            return nodes.decode_node(self._keys, value, self._labels)
+        except BadAnnotation as error:
+            name = value["metadata"]["name"]
+            logger.warning("node is taken for one without cards node=%s error=%s", name, error)
+            return Node(name=name)

@@ -1,0 +1,100 @@
+"""What some nodes said to a pod, all of them together.
+
+A question names thousands of nodes, which share a few answers: whoever can should look at each
+answer once, and at no node by a line of Python of its own.
+"""
+
+import collections
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from extender.cache.equivalence_tables import Answer
+from gpustack.model.refusal import Reason
+
+Turns = tuple[tuple[str, int], ...]
+"""Who goes before a pod on a node and holds no cards yet, and who is about to leave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When a question was asked. What has changed since may be missing in its answers.
+
+    Attributes:
+        version: of the view: the newest of any node's, and how many nodes had been forgotten.
+        rooms: how often cards may have become free by then.
+        turns: of each node where the pod isn't answered as every pod of its shape.
+    """
+
+    version: tuple[int, int] = (-1, 0)
+    rooms: int = 0
+    turns: Mapping[str, Turns] = field(default_factory=dict)
+
+
+NEVER: Final = Moment()
+
+
+class Answered:
+    """The answers to one question, in the order in which the nodes were named."""
+
+    def __init__(
+        self, names: Sequence[str], answers: Sequence[Answer], moment: Moment = NEVER
+    ) -> None:
+        """Take the nodes' names, in the same order their answers, and when they were asked."""
+        self.names = names
+        self.answers = answers
+        self.moment = moment
+
+    @functools.cached_property
+    def different(self) -> frozenset[Answer]:
+        """Each answer once."""
+        return frozenset(self.answers)
+
+    @property
+    def refusals(self) -> list[Answer]:
+        """Each refusal once; without any, every node has room."""
+        return [each for each in self.different if each.reason is not None]
+
+    @property
+    def fits(self) -> bool:
+        """Some node has room."""
+        return any(each.reason is None for each in self.different)
+
+    def of(self, name: str) -> Answer:
+        """Return the answer of a node that was asked.
+
+        Raises:
+            ValueError: it wasn't.
+        """
+        return self.answers[self.names.index(name)]
+
+    def reasons(self) -> Mapping[Reason | None, int]:
+        """Count the nodes by their reason; None stands for those that have room."""
+        if not self.refusals:
+            return {None: len(self.answers)} if self.answers else {}
+        counts: collections.Counter[Reason | None] = collections.Counter()
+        for answer, count in collections.Counter(self.answers).items():
+            counts[answer.reason] += count
+        return counts
+
+    def pairs(self) -> Iterator[tuple[str, Answer]]:
+        """Return each node with its answer."""
+        return zip(self.names, self.answers, strict=True)
+
+    def ranked(self) -> list[tuple[str, Answer]]:
+        """Return the nodes that have room, the first choice first."""
+        return sorted(self._fitting(), key=_place)
+
+    def best(self) -> tuple[str, Answer] | None:
+        """Return the first choice; None when no node has room."""
+        return min(self._fitting(), key=_place, default=None)
+
+    def _fitting(self) -> Iterator[tuple[str, Answer]]:
+        return (pair for pair in self.pairs() if pair[1].reason is None)
+
+
+def _place(pair: tuple[str, Answer]) -> tuple[tuple[int, tuple[int, ...]], str]:
+    """Return what a node is chosen by: its rank, and among equals its name."""
+    name, answer = pair
+    return answer.rank, name

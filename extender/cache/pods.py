@@ -1,0 +1,285 @@
+"""What the extender keeps of a pod: what it asks, where it is, and the decision written on it."""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from extender.cache.demands import read_demands
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
+from gpustack.model.lru import remembered
+from gpustack.model.request import BadRequest, PodRequest
+from gpustack.wire import annotations, pods
+from gpustack.wire.annotations import BadAnnotation, Decision, Keys
+from gpustack.wire.user_keys import parse_user_keys
+
+_DAY_NS: Final = 86_400 * 10**9
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_NEVER: Final = float("-inf")
+_MOST_LABELS: Final = 16 << 10  # characters of all; an object of the API may have a megabyte
+_MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """One pod at one ``resourceVersion``.
+
+    Attributes:
+        uid: what identifies it; a recreated pod of the same name is another one.
+        namespace: its namespace.
+        name: its name.
+        version: ``resourceVersion`` as a number, to tell older news from newer.
+        node: where it is bound, empty while it isn't.
+        finished: it has ended; its cards are free.
+        deletion: somebody has deleted it; a bound one still runs.
+        gated: it has scheduling gates, so nobody may place it.
+        priority: the scheduler's; pods of higher priority go first.
+        nominated: the node on which preemption makes room for it, empty where there is none.
+        labels: of pods that ask for a GPU; others' are left out. None where they are endless.
+        request: what it asks; None when it asks for no GPU, or badly.
+        shape: the request without the names of its containers: pods alike ask alike.
+        problem: why what it asks can't be.
+        ignored: a user key that can't be read and changes nothing any more, for the pod is bound.
+        decision: the decision written on it, if it can be read and its limits justify it,
+            whatever its user keys say.
+        decision_keys: the annotation keys of cards on it, readable or not.
+        unschedulable: what the scheduler last said about it, empty when nothing.
+        unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
+        demands: what it says about nodes, where it asks for a GPU and says it in bounds.
+        followed: an earlier version of it was known here, so what is new in this one came since.
+        refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
+            minus infinity where it was there at first sight, or there is none.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    version: int
+    node: str
+    finished: bool
+    deletion: bool
+    gated: bool
+    priority: int
+    nominated: str
+    labels: Mapping[str, str] | None
+    request: PodRequest | None
+    shape: PodRequest | None
+    problem: BadRequest | None
+    decision: Decision | None
+    decision_keys: tuple[str, ...]
+    unschedulable: str
+    unschedulable_ns: int
+    demands: Demands = NO_DEMANDS
+    followed: bool = False
+    refused_clock: float = _NEVER
+    ignored: BadRequest | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def ours(self) -> bool:
+        """It asks for a GPU, rightly or not."""
+        return self.request is not None or self.problem is not None
+
+    @property
+    def waits(self) -> bool:
+        """It asks for a GPU, isn't bound, and isn't about to end; it may have cards reserved."""
+        return self.ours and not (self.finished or self.node or self.deletion)
+
+    @property
+    def placeable(self) -> bool:
+        """Cards may be given to it now."""
+        return not (self.finished or self.gated or self.node or self.deletion)
+
+
+def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
+    """Read a pod of the API.
+
+    Args:
+        keys: the domain's names.
+        pod: the API's JSON.
+    """
+    metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    asked = _asked_by_pod(keys, pod)
+    bound = pods.is_bound(pod)
+    problem = asked.problem or (None if bound else asked.bad_key)
+    ours = asked.limits is not None or problem is not None
+    words, since_ns = _unschedulable(status) if ours else ("", 0)
+    return PodState(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        version=int(metadata["resourceVersion"]),
+        node=spec.get("nodeName") or "",
+        finished=pods.finished(pod),
+        deletion=bool(metadata.get("deletionTimestamp")),
+        gated=bool(spec.get("schedulingGates")),
+        priority=spec.get("priority") or 0,
+        nominated=status.get("nominatedNodeName") or "",
+        labels=_shared_labels(metadata.get("labels")) if ours else _NO_LABELS,
+        request=None if problem else asked.request,
+        shape=None if problem else asked.shape,
+        problem=problem,
+        ignored=asked.bad_key if bound else None,
+        decision=None if asked.limits is None else _decision(keys, pod, asked.limits),
+        decision_keys=_decision_keys(keys, pod) if asked.limits is not None else (),
+        unschedulable=words,
+        unschedulable_ns=since_ns,
+        demands=read_demands(spec) if ours else NO_DEMANDS,
+    )
+
+
+def told(pod: PodState, before: PodState | None, clock: float) -> PodState:
+    """Return the pod with what is known of it from its version ``before``.
+
+    The API keeps the time of the first of several refusals in a row, by the scheduler's clock; so
+    one that differs from that known before counts from now, by ours (``clock``: monotonic seconds).
+    """
+    if before is None or pod.node:
+        return pod  # of a bound pod it doesn't matter
+    said = pod.unschedulable, pod.unschedulable_ns
+    fresh = pod.unschedulable_ns and said != (before.unschedulable, before.unschedulable_ns)
+    return replace(pod, followed=True, refused_clock=clock if fresh else before.refused_clock)
+
+
+def older(pod: PodState, known: PodState) -> bool:
+    """Say whether ``known`` is later news of a pod.
+
+    What we bound ourselves is known as bound before anybody tells us the version that made it so.
+    """
+    if pod.version != known.version:
+        return pod.version < known.version
+    return bool(known.node) and not pod.node
+
+
+def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decision | None:
+    try:
+        return annotations.decode_decision(keys, pod, limits)
+    except BadAnnotation:
+        # What a user wrote is no decision; the agent names it where it matters, at Allocate.
+        return None
+
+
+# A cluster's thousands of pods come from few templates: equal values are kept once. A template has
+# some kilobytes; what is read of one takes some three times the bytes that it is read from.
+_READ_PARTS: Final = 4  # with the bytes themselves
+_ENTRY_BYTES: Final = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the pods of one template ask; names as in `PodState`.
+
+    Attributes:
+        limits: what their limits ask alone.
+        request: the same with the user keys that can be read.
+        bad_key: the first user key that can't be.
+    """
+
+    limits: PodRequest | None = None
+    request: PodRequest | None = None
+    shape: PodRequest | None = None
+    problem: BadRequest | None = None
+    bad_key: BadRequest | None = None
+
+
+def _asked_by_pod(keys: Keys, pod: Mapping[str, Any]) -> _Asked:
+    try:
+        asking = pods.asking(keys, pod)
+    except BadRequest as problem:
+        return _Asked(problem=problem.with_traceback(None))
+    return _asked_by(keys, msgspec.json.encode(asking)) if asking else _NOTHING
+
+
+_NOTHING: Final = _Asked()
+
+
+def _bytes_of(text: bytes) -> int:
+    return _ENTRY_BYTES + _READ_PARTS * len(text)
+
+
+@remembered(24 << 20, lambda _keys, asking: _bytes_of(asking))
+def _asked_by(keys: Keys, asking: bytes) -> _Asked:
+    pod = msgspec.json.decode(asking)
+    try:
+        limits = pods.parse_limits(keys, pod)
+    except BadRequest as problem:
+        return _Asked(problem=problem.with_traceback(None))
+    if limits is None:
+        return _NOTHING
+    chosen = parse_user_keys(keys, pod)
+    request = chosen.choose_for(limits)
+    nameless = tuple(replace(container, name="") for container in request.containers)
+    shape = replace(request, containers=nameless)
+    return _Asked(
+        limits=_shared(limits),
+        request=_shared(request),
+        shape=_shared(shape),
+        bad_key=next(iter(chosen.problems), None),
+    )
+
+
+def request_bytes(request: PodRequest) -> int:
+    """Return about how much memory a request takes; its user may name 64 models."""
+    lists = request.models, request.uuids
+    names = [name for each in lists for name in (*each.include, *each.exclude)]
+    names += [each.name for each in request.containers]
+    return _ENTRY_BYTES * (1 + len(request.containers)) + sum(64 + len(name) for name in names)
+
+
+@remembered(16 << 20, request_bytes)
+def _shared(request: PodRequest) -> PodRequest:
+    return request
+
+
+@remembered(
+    16 << 20, lambda items: _ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
+)
+def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(items))
+
+
+def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the labels; None where they are endless: any budget may protect such a pod."""
+    if not labels:
+        return _NO_LABELS
+    if sum(len(key) + len(value) for key, value in labels.items()) > _MOST_LABELS:
+        return None
+    return _labels_of(tuple(sorted(labels.items())))
+
+
+def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:
+    prefixes = (keys.idx_prefix, keys.uuid_prefix)
+    return tuple(key for key in annotations.annotations_of(pod) if key.startswith(prefixes))
+
+
+def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the scheduler's last refusal and its time (Unix nanoseconds)."""
+    for condition in status.get("conditions") or ():
+        if (
+            condition.get("type") == "PodScheduled"
+            and condition.get("status") == "False"
+            and condition.get("reason") == "Unschedulable"
+        ):
+            message = (condition.get("message") or "")[:_MOST_MESSAGE]
+            return message, _time_ns(condition.get("lastTransitionTime"))
+    return "", 0
+
+
+def _time_ns(text: str | None) -> int:
+    """Read an RFC 3339 time; 1 where it can't be read: once, nobody knows when."""
+    try:
+        moment = datetime.datetime.fromisoformat(text or "")
+    except ValueError:
+        return 1
+    if moment.tzinfo is None:
+        return 1
+    since = moment - _EPOCH
+    return since.days * _DAY_NS + since.seconds * 10**9 + since.microseconds * 1000

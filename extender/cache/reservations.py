@@ -1,0 +1,221 @@
+"""Which decision about a pod is in force, and until when.
+
+A decision counts from the moment it is made, before its annotations are written, and is known as
+*assumed* until the watch shows them; from then on the annotations are the truth. A decision on a
+pod that isn't bound is a reservation: it ends when the pod is bound elsewhere, finished or gone,
+when the scheduler calls the pod unschedulable more than 30 s after it, or by age.
+
+All this is measured by the monotonic clock, from the moment we first knew of a decision: a clock
+that is set forward ends none, and one that is set back keeps none for ever. Only what stood on a
+pod already when we first saw it has no moment but the times that are written there.
+
+A decision's time is its name. It goes up while the clock runs on, also when that is set back a
+little; after a larger jump it follows the clock: a time that is wrong misleads who reads it.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from extender.cache.pods import PodState
+from gpustack.model.placement import Placement
+
+_GRACE_SECONDS: Final = 30.0  # the scheduler still reports the refusal before the decision
+_GRACE_NS: Final = int(_GRACE_SECONDS * 1e9)
+_SKEW_NS: Final = 60 * 10**9  # clocks of two hosts differ by less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """A decision.
+
+    Attributes:
+        placement: which cards.
+        time_ns: when it was made, Unix nanoseconds.
+        version: the pod's ``resourceVersion`` that it was made on; its write holds for no other.
+    """
+
+    placement: Placement
+    time_ns: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """Of a decision on a pod that isn't bound; monotonic seconds.
+
+    Attributes:
+        time_ns: the decision's.
+        since: when it was made, or else first seen.
+        end: when it ends by age; minus infinity once it has ended otherwise.
+        first_sight: it stood there when the pod was first seen.
+    """
+
+    time_ns: int
+    since: float
+    end: float
+    first_sight: bool
+
+
+class Reservations:
+    """The decisions made here, and the ends of all that aren't bound. Not locked: its owner is."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float,
+        now_ns: Callable[[], int],
+        clock: Callable[[], float],
+    ) -> None:
+        """Start empty.
+
+        Args:
+            seconds: how long an unbound pod keeps its cards.
+            now_ns: Unix nanoseconds.
+            clock: monotonic seconds.
+        """
+        self._seconds = seconds
+        self._now_ns = now_ns
+        self._clock = clock
+        self._assumed: dict[str, Reserved] = {}
+        # By the decision's time: what stands on a pod, and what was decided since. Kept beyond
+        # their end, or they would begin anew.
+        self._lives: dict[str, dict[int, _Life]] = {}
+        self._doubtful: dict[str, int] = {}  # the decision whose write may still come about
+        self._unbound: set[str] = set()  # pods that hold cards
+        self._queue: list[tuple[float, str]] = []  # heap of (end, UID); some are outdated
+        self._last_ns = 0
+
+    def __len__(self) -> int:
+        """How many pods hold cards without being bound."""
+        return len(self._unbound)
+
+    def assume(self, pod: PodState, placement: Placement) -> int:
+        """Decide; returns the decision's time, Unix nanoseconds."""
+        now_ns = self._now_ns()
+        earlier = [self._last_ns]
+        if pod.decision is not None:
+            earlier.append(pod.decision.time_ns)
+        if pod.uid in self._assumed:
+            earlier.append(self._assumed[pod.uid].time_ns)
+        # No two decisions about a pod have one name; and what is far ahead was never the time.
+        after = (each + 1 for each in earlier if each <= now_ns + _SKEW_NS)
+        self._last_ns = max([now_ns, *after])
+        self._assumed[pod.uid] = Reserved(
+            placement=placement, time_ns=self._last_ns, version=pod.version
+        )
+        return self._last_ns
+
+    def doubt(self, uid: str, time_ns: int) -> None:
+        """Learn that nobody knows whether the decision of that time was, or will be, written."""
+        if self._is_assumed(uid, time_ns):
+            self._doubtful[uid] = time_ns
+
+    def is_doubtful(self, uid: str) -> bool:
+        """Say whether an earlier write about the pod may still come about."""
+        return uid in self._doubtful and self._is_assumed(uid, self._doubtful[uid])
+
+    def retract(self, uid: str, time_ns: int) -> bool:
+        """Take back the decision of that time, unless another took its place."""
+        if not self._is_assumed(uid, time_ns):
+            return False
+        del self._assumed[uid]
+        return True
+
+    def forget(self, uid: str) -> None:
+        """Forget everything about a pod."""
+        self._assumed.pop(uid, None)
+        self._doubtful.pop(uid, None)
+        self._lives.pop(uid, None)
+        self._unbound.discard(uid)
+
+    def settle(self, pod: PodState) -> Placement | None:
+        """Return the cards that count as the pod's now, and remember when that ends."""
+        decision = self._in_force(pod)
+        if decision is None:
+            self._assumed.pop(pod.uid, None)
+        if decision is None or pod.node:
+            self._unbound.discard(pod.uid)
+        else:
+            self._unbound.add(pod.uid)
+        if pod.node:
+            self._lives.pop(pod.uid, None)
+        return None if decision is None else decision.placement
+
+    def due(self, most: int) -> list[str]:
+        """Return pods whose reservation may be over, each once; at most so many at a time."""
+        now = self._clock()
+        found: list[str] = []
+        while len(found) < most and self._queue and self._queue[0][0] <= now:
+            found.append(heapq.heappop(self._queue)[1])
+        return found
+
+    def _is_assumed(self, uid: str, time_ns: int) -> bool:
+        assumed = self._assumed.get(uid)
+        return assumed is not None and assumed.time_ns == time_ns
+
+    def _in_force(self, pod: PodState) -> Reserved | None:
+        if pod.finished:
+            return None
+        written = None
+        if pod.decision is not None:
+            written = Reserved(
+                placement=pod.decision.placement,
+                time_ns=pod.decision.time_ns,
+                version=pod.version,
+            )
+        assumed = self._assumed.get(pod.uid)
+        if assumed is not None and self._outlived(pod, assumed, written):
+            del self._assumed[pod.uid]
+            assumed = None
+        decision = assumed or written
+        if decision is None or pod.node:
+            return decision
+        return decision if self._is_alive(pod, decision) else None
+
+    def _outlived(self, pod: PodState, assumed: Reserved, written: Reserved | None) -> bool:
+        """Say whether what is known of the pod replaces what was decided here."""
+        if pod.node:
+            return True
+        if pod.version <= assumed.version:
+            return False
+        # The write of what was decided here names the older version: it has come about, or never
+        # will. Whose decision stands there doesn't matter; where there is none, whoever has the
+        # write in hand still hears of it, and may change the pod before.
+        return written is not None or self.is_doubtful(pod.uid)
+
+    def _is_alive(self, pod: PodState, decision: Reserved) -> bool:
+        life = self._life(pod, decision)
+        if self._given_up(pod, life):
+            self._lives[pod.uid][life.time_ns] = replace(life, end=float("-inf"))
+            return False
+        return not pod.gated and self._clock() < life.end
+
+    def _given_up(self, pod: PodState, life: _Life) -> bool:
+        """Say whether the scheduler has refused the pod since the decision."""
+        if pod.refused_clock > life.since + _GRACE_SECONDS:
+            return True
+        return life.first_sight and pod.unschedulable_ns > life.time_ns + _GRACE_NS
+
+    def _life(self, pod: PodState, decision: Reserved) -> _Life:
+        """Return the life of the pod's decision, the same for as long as it is known."""
+        lives = self._lives.setdefault(pod.uid, {})
+        if decision.time_ns in lives:
+            return lives[decision.time_ns]
+        assumed = self._assumed.get(pod.uid)
+        here = assumed is not None and assumed.time_ns == decision.time_ns
+        first_sight = not here and not pod.followed
+        age = max(0.0, (self._now_ns() - decision.time_ns) / 1e9) if first_sight else 0.0
+        now = self._clock()
+        life = _Life(
+            time_ns=decision.time_ns,
+            since=now,
+            end=now + self._seconds - age,
+            first_sight=first_sight,
+        )
+        for outdated in lives.keys() - {each.time_ns for each in (assumed, pod.decision) if each}:
+            del lives[outdated]
+        lives[decision.time_ns] = life
+        heapq.heappush(self._queue, (life.end, pod.uid))
+        return life

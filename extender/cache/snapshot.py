@@ -1,0 +1,140 @@
+"""The cluster as it is, for people: copied from the view in portions, looked at without its lock.
+
+Nothing here decides. Decisions are made on the view itself, under its lock; who only wants to see
+the cluster, or to search for what would let a pod run, must not keep them waiting. So two nodes may
+be seen some milliseconds apart, and a pod that moves meanwhile on both or on none; each node agrees
+with what is held of it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from extender.cache.cache import ClusterView
+from extender.cache.equivalence_cache import Answers
+from extender.cache.node_attributes import Hosts
+from extender.cache.pods import PodState
+from extender.cache.portions import portions
+from gpustack.model.cluster.cluster import Cluster, Tenant
+from gpustack.model.explain import alternatives, explanation, query
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
+from gpustack.model.policies import Policy
+from gpustack.model.refusal import Reason, Refusal
+from gpustack.wire import explanations
+
+NOTHING_ASKED: Final = explanation.Explanation(answers={})
+"""Of a pod that waits for nothing of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What there was at that moment.
+
+    Attributes:
+        cluster: nodes, tenants and quota, as the model has them.
+        holders: what the tenants of each node hold, by UID.
+        pods: the pods that ask for a GPU and haven't ended, by UID.
+        quotas: what the namespaces may hold and hold, as `wire.explanations` has it.
+        policy: in which order nodes and cards are tried.
+    """
+
+    cluster: Cluster
+    holders: Mapping[str, Mapping[str, Placement]]
+    pods: Mapping[str, PodState]
+    quotas: Sequence[Mapping[str, Any]]
+    policy: Policy
+
+    def named(self, namespace: str, name: str) -> PodState | None:
+        """Return a pod by its name; of two, that which isn't being deleted."""
+        found = (p for p in self.pods.values() if p.name == name and p.namespace == namespace)
+        return min(found, key=lambda pod: (pod.deletion, -pod.version), default=None)
+
+    def tenant(self, uid: str) -> Tenant | None:
+        """Return what a pod holds."""
+        return next((each for each in self.cluster.tenants if each.uid == uid), None)
+
+    @property
+    def waiting(self) -> list[PodState]:
+        """The pods that hold no card, by name."""
+        held = {tenant.uid for tenant in self.cluster.tenants}
+        found = (p for p in self.pods.values() if p.waits and p.uid not in held)
+        return sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+
+
+class Camera:
+    """Takes pictures."""
+
+    def __init__(self, view: ClusterView, answers: Answers, hosts: Hosts) -> None:
+        self._view = view
+        self._answers = answers
+        self._hosts = hosts
+
+    def take(self, guest: PodState | None = None) -> Picture:
+        """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
+        view = self._view
+        nodes: dict[str, Node] = {}
+        holders: dict[str, Mapping[str, Placement]] = {}
+        view.expire()
+        for names in portions(sorted(view.node_names)):
+            with view.lock:  # a node and what its pods hold, of one moment
+                found = [node for name in names if (node := view.node(name)) is not None]
+                nodes |= {node.name: node for node in found}
+                holders |= {node.name: view.holders(node.name) for node in found}
+        known, quota, policy = view.pods, view.quota, self._answers.policy
+        if guest is not None:
+            for name, (node, held) in self._promised(guest, nodes).items():
+                nodes[name], holders[name] = node, held
+        quotas = [
+            each
+            for namespace in sorted(quota.namespaces)
+            for each in explanations.quotas(quota, view.usage_of(namespace), (namespace,))
+        ]
+        pods = {pod.uid: pod for pod in known if pod.ours and not pod.finished}
+        tenants = (
+            Tenant(uid=uid, namespace=pods[uid].namespace, name=pods[uid].name, placement=placement)
+            for held in holders.values()
+            for uid, placement in held.items()
+            if uid in pods
+        )
+        cluster = Cluster(
+            nodes=MappingProxyType(nodes),
+            tenants=tuple(tenants),
+            quota=quota,
+            hosts=self._hosts.now,
+        )
+        return Picture(cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy)
+
+    def _promised(
+        self, guest: PodState, nodes: Collection[str]
+    ) -> dict[str, tuple[Node, Mapping[str, Placement]]]:
+        """Return the nodes where the scheduler makes room for pods that go before the guest."""
+        if guest.request is None or self._view.placement(guest.uid) is not None:
+            return {}
+        found = {
+            name: self._answers.node_and_holders(guest, name)
+            for name in self._view.nominated_nodes
+            if name in nodes and self._view.nominees_before(guest, name)
+        }
+        return {name: each for name, each in found.items() if each is not None}
+
+
+def advise(picture: Picture, pod: PodState) -> explanation.Explanation:
+    """Say why a pod waits, node by node, and what would let it run; costs a search."""
+    if pod.request is None:
+        message = pod.problem.message if pod.problem is not None else ""
+        refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
+        answers = dict.fromkeys(sorted(picture.cluster.nodes), refusal)
+        return explanation.Explanation(answers=answers)
+    pending = query.Pending(
+        namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands
+    )
+    return explanation.explain(picture.cluster, pending, picture.policy)
+
+
+def standing(picture: Picture, pod: PodState, tenant: Tenant) -> alternatives.Standing | None:
+    """Say why a pod is where it is; None where its node isn't known. Costs a search."""
+    if pod.request is None or tenant.placement.node not in picture.cluster.nodes:
+        return None
+    return alternatives.why(picture.cluster, tenant, pod.request, pod.demands, picture.policy)

@@ -1,0 +1,1 @@
+"""What became of a question: metrics, Events, the log of decisions."""

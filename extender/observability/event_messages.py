@@ -1,0 +1,164 @@
+"""The words of a refusal's Event: how many nodes for which reason, which card came closest, a fix.
+
+Made by the thread that writes Events, so that no decision waits for it; only what the quota says is
+put down at once, for by then the cards may be gone as well, and the Event would tell of those.
+What would fix it is a search through the cluster (`model.advice`): pods that ask alike share one
+for a while, and searches take no more than a small part of the time, or they would take it from
+the decisions. Where there is none, the Event does without; `/v1/explain` searches whenever somebody
+asks.
+"""
+
+import collections
+import functools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pods import PodState
+from extender.cache.snapshot import Camera, Picture, advise
+from extender.requeue.simulation import Kind, kind_of
+from gpustack.model.cluster import eligibility
+from gpustack.model.node import Node
+from gpustack.model.refusal import Reason
+from gpustack.model.request import ContainerRequest, PodRequest
+
+_FRESH_SECONDS: Final = 20.0  # how long an answer is good for pods that ask alike
+_PAUSE: Final = 20.0  # a search of 50 ms is followed by a second without one
+_MOST_KNOWN: Final = 256
+_MOST_CHANGES: Final = 3  # an Event has room for 1024 bytes
+_OF_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.MODEL_FORBIDDEN, Reason.POOL_FORBIDDEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Closest:
+    """The node that came closest, and its card, where a share is asked."""
+
+    node: str
+    minor: int | None = None
+
+    def __str__(self) -> str:
+        return f"node {self.node}" if self.minor is None else f"GPU {self.minor} of {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Sentences that a search has found; empty where there is nothing to say."""
+
+    closest: str = ""
+    fix: str = ""
+
+
+class Wording:
+    """Words refusals. What it returns is called by one thread."""
+
+    def __init__(
+        self, camera: Camera, answers: Answers, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._camera = camera
+        self._answers = answers
+        self._clock = clock
+        self._known: collections.OrderedDict[Kind, tuple[float, _Found]] = collections.OrderedDict()
+        self._next_search = float("-inf")
+
+    def __call__(
+        self, pod: PodState, reasons: Mapping[Reason, int], example: str
+    ) -> Callable[[], str]:
+        """Return what words a refusal, whenever there is time for it.
+
+        Args:
+            pod: who was refused.
+            reasons: by how many nodes, and why.
+            example: a node of the commonest reason, whose numbers are told where there is no time
+                to look for the closest one.
+        """
+        ordered = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
+        counts = ", ".join(f"{reasons[reason]} {reason}" for reason in ordered)
+        head = f"no node of {sum(reasons.values())} fits: {counts}"
+        first = ordered[0] if ordered else None
+        of_quota = self._numbers(pod, example, first) if first in _OF_QUOTA else ""
+        return functools.partial(self._words, pod, head, example, of_quota)
+
+    def _words(self, pod: PodState, head: str, example: str, of_quota: str) -> str:
+        found = self._details(pod)
+        if of_quota or found == _Found():
+            found = _Found(closest=of_quota or self._numbers(pod, example), fix=found.fix)
+        return ". ".join(filter(None, (head, found.closest, found.fix)))
+
+    def _details(self, pod: PodState) -> _Found:
+        """Return what came closest and what would help, as far as there is time to find out.
+
+        A picture of a thousand nodes alone takes a tenth of a second of a processor.
+        """
+        now, kind = self._clock(), kind_of(pod)
+        since, known = self._known.get(kind, (float("-inf"), _Found()))
+        if now < since + _FRESH_SECONDS:
+            return known
+        if now < self._next_search:
+            return _Found()
+        found = self._search(pod)
+        after = self._clock()
+        self._next_search = after + _PAUSE * (after - now)
+        self._known[kind] = after, found
+        self._known.move_to_end(kind)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return found
+
+    def _numbers(self, pod: PodState, node: str, reason: Reason | None = None) -> str:
+        """Return what a node says to the pod now, as far as it is for that reason."""
+        refusal = self._answers.refusal(pod, node) if node else None
+        if refusal is None or reason not in (None, refusal.reason):
+            return ""
+        return f"{node}: {refusal.detail or refusal.message}"
+
+    def _search(self, pod: PodState) -> _Found:
+        picture = self._camera.take(pod)
+        found = None if pod.request is None else _closest(picture, pod, pod.request)
+        refusal = None if found is None else self._answers.refusal(pod, found.node)
+        changes = [change.text for change in advise(picture, pod).changes]
+        return _Found(
+            closest=f"Closest is {found}: {refusal.detail or refusal.message}" if refusal else "",
+            fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",
+        )
+
+
+def _closest(picture: Picture, pod: PodState, request: PodRequest) -> _Closest | None:
+    """Return the node, and for a share the card, that lacks the smallest part of what is asked.
+
+    Nodes that don't take the pod whatever their cards come last.
+    """
+    nodes = picture.cluster.nodes
+    barred = eligibility.refusals(pod.demands, nodes, picture.cluster.hosts)
+    asked = max(request.containers, key=lambda each: (each.cores, each.memory_units))
+    found = [
+        (name in barred, -part, name, minor)
+        for name, node in nodes.items()
+        for part, minor in _parts(node, request, asked)
+    ]
+    if not found:
+        return None
+    _, _, name, minor = min(found)
+    return _Closest(node=name, minor=minor if asked.is_share else None)
+
+
+def _parts(node: Node, request: PodRequest, asked: ContainerRequest) -> list[tuple[float, int]]:
+    """Return which part of what is asked a node's cards have, each with a card's minor."""
+    usable = [i for i, card in enumerate(node.cards) if card.healthy and request.accepts(card)]
+    if not usable:
+        return []
+    if not asked.is_share:
+        idle = sum(node.uses[index].idle for index in usable)
+        return [(idle / asked.whole_cards, node.cards[usable[0]].minor)]
+    return [
+        (
+            min(
+                node.free_cores(index) / asked.cores,
+                node.free_memory_units(index) / asked.memory_units,
+                1.0,
+            ),
+            node.cards[index].minor,
+        )
+        for index in usable
+    ]

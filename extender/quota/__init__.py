@@ -1,0 +1,1 @@
+"""The quota in force, and what namespaces hold of it."""

@@ -1,0 +1,73 @@
+"""Which quota is in force: that of the ConfigMap, or what holds while it can't be used."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from extender.cache.cache import ClusterView
+from extender.errors import CannotDecide
+from gpustack.wire.quota import BadQuota, decode_quota
+
+logger = logging.getLogger(__name__)
+
+
+class Quotas:
+    """Takes the ConfigMap as it comes and gives the view its quota.
+
+    Attributes:
+        problem: why the ConfigMap can't be used, and which it is; empty when it can.
+    """
+
+    def __init__(self, view: ClusterView, *, deny: bool) -> None:
+        """Begin before anybody has looked.
+
+        Args:
+            view: what counts by it.
+            deny: refuse pods while the ConfigMap can't be used, instead of keeping the last quota
+                that could be. Where there was none yet, pods are refused anyway: nobody knows what
+                limits a restart would lift.
+        """
+        self.problem = ""
+        self._view = view
+        self._deny = deny
+        self._looked = False
+
+    @property
+    def refuses(self) -> bool:
+        """No pod that asks for a GPU gets one until the ConfigMap is mended."""
+        return bool(self.problem) and (self._deny or not self._looked)
+
+    @property
+    def consequence(self) -> str:
+        """What holds while there is a problem, in words."""
+        if self.refuses:
+            return "pods with GPUs are refused until it is mended"
+        return "the last quota that could be used stays in force"
+
+    def take(self, config_map: Mapping[str, Any] | None) -> None:
+        """Let a ConfigMap hold from now on; None when there is none, which is no quota."""
+        try:
+            quota = decode_quota(config_map)
+        except BadQuota as error:
+            self.problem = f"{_title(config_map)}: {error}"
+            logger.warning("quota can't be used error=%s; %s", self.problem, self.consequence)
+            return
+        self.problem = ""
+        self._looked = True
+        self._view.set_quota(quota)
+        logger.info("quota in force namespaces=%d", len(quota.namespaces))
+
+    def refuse_unknown(self) -> None:
+        """Refuse to decide while nobody knows what is allowed.
+
+        Raises:
+            CannotDecide: the ConfigMap can't be used, and no earlier one stands in for it.
+        """
+        if self.refuses:
+            raise CannotDecide("QuotaUnreadable", f"the quota can't be used: {self.problem}")
+
+
+def _title(config_map: Mapping[str, Any] | None) -> str:
+    """Return how messages name a ConfigMap: who reads them may not know where the quota stands."""
+    metadata = (config_map or {}).get("metadata", {})
+    return f"ConfigMap {metadata.get('namespace', '')}/{metadata.get('name', '')}"

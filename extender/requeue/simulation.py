@@ -1,0 +1,94 @@
+"""Where waiting pods would fit, let in one after another: a try-out that reserves nothing.
+
+So that one card that became free makes one pod look again, and not the thousands that it fits.
+"""
+
+import collections
+
+from extender.cache.cache import ClusterView
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pods import PodState
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, apply
+from gpustack.model.quota.usage import Usage
+from gpustack.model.request import PodRequest
+
+Kind = tuple[PodRequest | None, str, int]
+"""What pods that are alike have in common: what they ask, their namespace, their priority."""
+
+
+def kind_of(pod: PodState) -> Kind:
+    """Return what decides about room for a pod."""
+    return pod.shape, pod.namespace, pod.priority
+
+
+class Room:
+    """The cluster as it would be after the pods that were let in.
+
+    Made of copies: what changes meanwhile is seen by the next one. Don't hold the view's lock.
+
+    Attributes:
+        opened: how many kinds of pods were looked at.
+    """
+
+    def __init__(self, view: ClusterView, answers: Answers) -> None:
+        self._view = view
+        self._answers = answers
+        self._names = sorted(view.node_names)
+        self._nodes: dict[str, Node] = {}  # those on which somebody was let in
+        self._open: dict[Kind, collections.deque[str]] = {}
+        self._usages: dict[str, Usage] = {}
+
+    @property
+    def opened(self) -> int:
+        """How many different questions every node was asked."""
+        return len(self._open)
+
+    def hopeful(self, pod: PodState) -> bool:
+        """Say whether there may be room for a pod; where not, there is none for its like."""
+        return bool(self._open_to(pod))
+
+    def let_in(self, pod: PodState) -> bool:
+        """Let a pod in where it would go first; returns whether there is room for it."""
+        names = self._open_to(pod)
+        while names:
+            name = names[0]
+            node = self._nodes.get(name) or self._answers.node(pod, name)
+            placement = None if node is None else self._try(pod, node)
+            if node is not None and placement is not None:
+                self._nodes[name] = apply(node, placement)
+                self._count(pod, node, placement)
+                return True
+            names.popleft()  # whoever asks the same finds none there either
+        return False
+
+    def _open_to(self, pod: PodState) -> collections.deque[str]:
+        kind = self._kind(pod)
+        if kind not in self._open:
+            fitting = self._answers.of(pod, self._names).ranked()
+            self._open[kind] = collections.deque(name for name, _ in fitting)
+        return self._open[kind]
+
+    def _kind(self, pod: PodState) -> Kind:
+        """Return a pod's kind without what doesn't matter now, so that fewer are looked at."""
+        shape, namespace, priority = kind_of(pod)
+        limited = self._view.quota.of(namespace) is not None
+        ranked = bool(self._view.nominated_nodes)
+        return shape, namespace if limited else "", priority if ranked else 0
+
+    def _try(self, pod: PodState, node: Node) -> Placement | None:
+        if pod.request is None:
+            return None
+        found = self._answers.within_quota(pod, self._usage(pod))(node, pod.request)
+        return found if isinstance(found, Placement) else None
+
+    def _count(self, pod: PodState, node: Node, placement: Placement) -> None:
+        if self._view.quota.of(pod.namespace) is not None:
+            self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
+
+    def _usage(self, pod: PodState) -> Usage:
+        """Return what a pod's namespace holds, with those that were let in."""
+        found = self._usages.get(pod.namespace)
+        if found is None:
+            found = self._usages[pod.namespace] = self._view.usage_of(pod.namespace)
+        return found

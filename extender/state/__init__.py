@@ -1,1 +1,0 @@
-"""What the extender knows of the cluster, and what follows from it for one pod."""

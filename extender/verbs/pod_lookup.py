@@ -1,0 +1,120 @@
+"""The pod that the scheduler asks about, as we know it ourselves."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from extender.apiserver.writer import PodWriter
+from extender.cache.cache import ClusterView
+from extender.cache.pods import PodState
+from extender.errors import CannotDecide, Gone
+from extender.http import disconnect
+from extender.quota.quotas import Quotas
+from gpustack.adapters import kube
+from gpustack.wire.extender_v1 import PodName
+
+
+class Deadline:
+    """The moment until which a decision must be made and written."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Return the seconds that are left.
+
+        Raises:
+            CannotDecide: none are, or nobody waits for the decision any more.
+        """
+        if disconnect.is_gone():
+            raise CannotDecide("CallerGone", "the scheduler has closed its connection")
+        left = self._end - self._clock()
+        if left <= 0:
+            raise CannotDecide("TooLate", f"no decision within {self._seconds:g} s")
+        return left
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self._clock() >= self._end
+
+
+class Finder(Protocol):
+    """Finds pods by what a request says of them."""
+
+    def find(self, asked: PodName, deadline: Deadline) -> PodState:
+        """Return the pod.
+
+        Raises:
+            CannotDecide: nobody knows it, or what it may have.
+        """
+
+
+class AskedPods:
+    """Finds pods by what a request says of them.
+
+    A request's pod is only a name: an old scheduler drops fields that it doesn't know, and they
+    may be what decides.
+    """
+
+    def __init__(
+        self,
+        view: ClusterView,
+        writer: PodWriter,
+        quotas: Quotas,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._view = view
+        self._now_ns = now_ns
+        self._writer = writer
+        self._quotas = quotas
+
+    def find(self, asked: PodName, deadline: Deadline) -> PodState:
+        """Return the pod; one that no watch has shown yet is read once.
+
+        Raises:
+            CannotDecide: it is gone, the API server doesn't answer in time, or nobody knows what
+                its namespace may hold.
+        """
+        pod = self._view.pod(asked.uid) or self.read(asked, deadline)
+        if pod.ours:
+            self._quotas.refuse_unknown()
+        return pod
+
+    def read(self, asked: PodName, deadline: Deadline) -> PodState:
+        """Return the pod as the API server has it now.
+
+        Raises:
+            CannotDecide: it is gone, or the API server doesn't answer in time.
+        """
+        found = self._writer.read(asked, timeout_seconds=deadline.left())
+        # Another pod of the name counts, too: somebody else may have given it cards already.
+        there = None if found is None else self._view.add_pod(found)
+        if there is None or there.uid != asked.uid:
+            self._view.remove_pod(asked.uid)
+            raise Gone(f"{asked.namespace}/{asked.name}", asked.uid)
+        return there
+
+    def settled(self, pod: PodState, deadline: Deadline) -> PodState:
+        """Return the pod once no earlier write about it can come about any more.
+
+        A write whose answer was lost may be carried out late. Other cards must not be chosen before
+        that is out of the question, or both choices might be taken; a change of the pod ends it,
+        because the write names the version.
+
+        Raises:
+            CannotDecide: the pod is gone, or couldn't be changed.
+        """
+        if not self._view.is_doubtful(pod.uid):
+            return pod
+        try:
+            after = self._writer.touch(pod, self._now_ns(), timeout_seconds=deadline.left())
+        except (kube.KubeError, kube.KubeUnavailable) as error:
+            if isinstance(error, kube.KubeError) and error.not_found:
+                self._view.remove_pod(pod.uid)
+                raise Gone(pod.full_name, pod.uid) from error
+            raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+        return self._view.add_pod(after) or after

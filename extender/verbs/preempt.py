@@ -1,0 +1,197 @@
+"""The verb preempt: which pods must end so that one of higher priority gets its cards.
+
+kube-scheduler asks where a node's totals are short, with the pods that it would end. Totals say
+nothing about single cards, so of the pods that hold cards the fewest are named whose end frees the
+cards that are needed (`model.preemption`). Proposed pods that hold no card stay: what they free,
+we don't know. A node on which no set helps is left out, as is one without any victim, which the
+scheduler would take for an error. So is a node where room comes by itself, because pods end there
+that aren't less important: those can't be named, and nobody else needs to end.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from extender.cache.cache import ClusterView
+from extender.cache.equivalence_cache import Answers
+from extender.cache.pod_disruption_budgets import Budgets
+from extender.cache.pods import PodState
+from extender.observability.outcome_recorder import Telling
+from extender.verbs.pod_lookup import AskedPods, Deadline
+from gpustack.model.cluster.cluster import Tenant
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement
+from gpustack.model.quota.quota import within
+from gpustack.model.request import PodRequest
+from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
+from gpustack.wire.extender_v1 import PreemptionArgs, Victims, encode_preemption_result
+from gpustack.wire.kube.pod_disruption_budget import Budget, violating
+
+logger = logging.getLogger(__name__)
+
+# A question costs some 0.1 ms; the scheduler proposes a tenth of the nodes, and at least 100.
+_TRIES: Final = 20_000
+_FEWEST_TRIES: Final = 50
+_LOWEST: Final = -(1 << 31)
+
+
+class Preempt:
+    """Answers `/scheduler/preempt`."""
+
+    def __init__(
+        self,
+        *,
+        view: ClusterView,
+        answers: Answers,
+        asked: AskedPods,
+        budgets: Budgets,
+        telling: Telling,
+        decision_seconds: float,
+    ) -> None:
+        """Compose; ``decision_seconds`` is the longest time for one answer."""
+        self._view = view
+        self._answers = answers
+        self._asked = asked
+        self._budgets = budgets
+        self._telling = telling
+        self._decision_seconds = decision_seconds
+
+    def __call__(self, args: PreemptionArgs) -> bytes:
+        """Return an ExtenderPreemptionResult.
+
+        Raises:
+            CannotDecide: the pod is gone, or the API server doesn't answer in time.
+        """
+        deadline = Deadline(self._decision_seconds)
+        pod = self._asked.find(args.pod, deadline)
+        if pod.problem is not None:
+            self._telling.badly_asked(pod, pod.problem)
+            return encode_preemption_result({})
+        proposed = {name: each for name, each in args.victims.items() if each.uids}
+        if pod.request is None:
+            self._telling.not_ours()
+            return encode_preemption_result(proposed)
+        found = self._answer(pod, proposed, deadline)
+        self._telling.preempted(pod, helped=len(found), of=len(proposed))
+        return encode_preemption_result(found)
+
+    def _answer(
+        self, pod: PodState, proposed: dict[str, Victims], deadline: Deadline
+    ) -> dict[str, Victims]:
+        budgets = self._budgets.now
+        tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
+        answer: dict[str, Victims] = {}
+        for name, each in proposed.items():
+            if deadline.over:
+                logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
+                break
+            victims_there = self._of_node(pod, name, each, budgets, tries)
+            if victims_there is not None:
+                answer[name] = victims_there
+        return answer
+
+    def _of_node(
+        self,
+        pod: PodState,
+        name: str,
+        proposed: Victims,
+        budgets: Collection[Budget],
+        most_tries: int,
+    ) -> Victims | None:
+        state = self._answers.node_and_holders(pod, name)
+        if state is None or pod.request is None:
+            return None
+        node, held = state
+        fits = self._fits(pod, pod.request, node)
+        if fits(()):
+            return proposed  # the cards are there; it is something else that the node lacks
+        candidates, going = self._candidates(pod, name, held, proposed, budgets)
+        ending = tuple(each for each in candidates if each.ending)
+        if going and not fits(ending) and fits(ending + going):
+            return None
+        found = victims(candidates, fits, most_tries=most_tries)
+        return None if found is None else _merged(proposed, candidates, found.pods)
+
+    def _fits(self, pod: PodState, request: PodRequest, node: Node) -> Fits:
+        """Return whether the pod fits, quota included, once some pods have ended."""
+        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
+        policy = self._answers.policy
+
+        def fits(leaving: Leaving) -> bool:
+            gone = (pod.uid, *(each.tenant.uid for each in leaving))
+            place_here = within(quota, usage, pod.namespace, policy, without=gone)
+            return after(node, request, place_here)(leaving)
+
+        return fits
+
+    def _candidates(
+        self,
+        pod: PodState,
+        name: str,
+        held: Mapping[str, Placement],
+        proposed: Victims,
+        budgets: Collection[Budget],
+    ) -> tuple[list[Candidate], Leaving]:
+        """Return who may end: bound pods of lower priority, and whom the scheduler proposed.
+
+        And beside them those that end though they are as important.
+        """
+        lower, going = [], []
+        for uid in held.keys() - {pod.uid}:
+            holder = self._view.pod(uid)
+            if holder is None:
+                continue
+            if uid in proposed.uids or (holder.node == name and holder.priority < pod.priority):
+                lower.append(holder)
+            elif holder.node == name and holder.deletion:
+                going.append(holder)
+        lower.sort(key=lambda each: (-each.priority, _since(each), each.uid))
+        protected = violating(lower, budgets)
+
+        def candidate(each: PodState) -> Candidate:
+            return Candidate(
+                tenant=Tenant(
+                    uid=each.uid,
+                    namespace=each.namespace,
+                    name=each.name,
+                    placement=held[each.uid],
+                ),
+                priority=each.priority,
+                started=_since(each),
+                protected=each.uid in protected and not each.deletion,
+                proposed=each.uid in proposed.uids,
+                ending=each.deletion,
+            )
+
+        return [candidate(each) for each in lower], tuple(candidate(each) for each in going)
+
+
+def _since(pod: PodState) -> int:
+    """Return when a pod came to its node, Unix nanoseconds: when that was decided."""
+    return pod.decision.time_ns if pod.decision is not None else 0
+
+
+def _merged(proposed: Victims, candidates: Sequence[Candidate], chosen: Leaving) -> Victims:
+    """Put the chosen pods in place of those proposed ones that hold cards.
+
+    How many violations are those of pods that hold no card, only the scheduler knows: what is left
+    of its number after ours.
+    """
+    known = {each.tenant.uid: each for each in candidates}
+    theirs = sum(each.protected for each in candidates if each.proposed)
+    ranked = [(-each.priority, each.tenant.uid) for each in chosen]
+    # The scheduler names the most important pod first and compares nodes by it, so a pod that we
+    # know nothing of stays before the next proposed one that we know.
+    below = _LOWEST
+    for uid in reversed(proposed.uids):
+        if uid in known:
+            below = max(below, known[uid].priority)
+        else:
+            ranked.append((-below, uid))
+    order = {uid: at for at, uid in enumerate(proposed.uids)}
+    ranked.sort(key=lambda each: (each[0], order.get(each[1], len(order))))
+    return Victims(
+        uids=tuple(uid for _, uid in ranked),
+        pdb_violations=max(0, proposed.pdb_violations - theirs)
+        + sum(each.protected for each in chosen),
+    )

@@ -1,1 +1,0 @@
-"""HTTP: the paths that are answered, and how errors become answers."""

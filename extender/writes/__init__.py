@@ -1,1 +1,0 @@
-"""What the extender writes to the API server, and when."""
