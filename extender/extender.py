@@ -6,32 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extender.apiserver.writer import PodWriter
-from extender.cache.cache import ClusterView
-from extender.cache.consistent_read import Refresh
-from extender.cache.decode import NodeState, Reading
-from extender.cache.equivalence_cache import Answers
-from extender.cache.node_attributes import Hosts
-from extender.cache.pod_disruption_budgets import Budgets, read_budget
+from extender.cache.cache import ClusterCache
+from extender.cache.consistent_read import ConsistentRead
+from extender.cache.decode import Decoder, NodeState
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_attributes import NodeAttributes
+from extender.cache.pod_disruption_budgets import PodDisruptionBudgets, read_budget
 from extender.cache.pods import PodState
 from extender.cache.policy import PolicyKeeper
-from extender.cache.snapshot import Camera
+from extender.cache.snapshot import Snapshotter
 from extender.observability.cluster_metrics import ClusterCollector
-from extender.observability.decision_log import Decisions
-from extender.observability.event_messages import Wording
+from extender.observability.decision_log import DecisionLog
+from extender.observability.event_messages import EventMessages
 from extender.observability.ignored_keys import IgnoredKeys
 from extender.observability.metrics import Metrics
-from extender.observability.outcome_recorder import Telling
+from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.quota.quota_watch import QuotaWatch
 from extender.quota.quotas import Quotas
-from extender.requeue.requeue import Retry
-from extender.settings import Settings
+from extender.requeue.requeue import Requeue
+from extender.settings import ExtenderSettings
 from extender.verbs.bind import Bind
 from extender.verbs.filter import Filter
-from extender.verbs.pod_lookup import AskedPods
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.predicates import Predicates
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
-from extender.verbs.reserve import Chooser
+from extender.verbs.reserve import Reserver
 from gpustack.adapters import kube
 from gpustack.wire.annotations import Keys
 
@@ -41,7 +41,7 @@ class Extender:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ExtenderSettings,
         *,
         client: kube.KubeClient | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -62,7 +62,7 @@ class Extender:
         self._clock = clock
         self._now_ns = now_ns
         keys = Keys(settings.domain)
-        reading = Reading(keys, settings.labels)
+        reading = Decoder(keys, settings.labels)
         self.metrics = Metrics()
         self._writer = PodWriter(client, keys, reading)
         recorder = functools.partial(
@@ -81,22 +81,22 @@ class Extender:
         self._compose_verbs(keys, settings.decision_seconds)
         self._observe()
 
-    def _compose_state(self, settings: Settings) -> None:
+    def _compose_state(self, settings: ExtenderSettings) -> None:
         """Compose what is known and what follows from it."""
         clock, now_ns = self._clock, self._now_ns
-        self.view = ClusterView(
+        self.view = ClusterCache(
             reservation_seconds=settings.reservation_seconds,
             on_room=self._room,
             now_ns=now_ns,
             clock=clock,
         )
-        self.answers = Answers(self.view)
-        self._hosts = Hosts()
-        self.camera = Camera(self.view, self.answers, self._hosts)
-        self.decisions = Decisions(now_ns=now_ns, clock=clock)
+        self.answers = EquivalenceCache(self.view)
+        self._hosts = NodeAttributes()
+        self.camera = Snapshotter(self.view, self.answers, self._hosts)
+        self.decisions = DecisionLog(now_ns=now_ns, clock=clock)
         policy = PolicyKeeper(settings.policy, view=self.view, answers=self.answers, clock=clock)
         self.quotas = Quotas(self.view, deny=settings.quota.deny)
-        self.retry = Retry(
+        self.retry = Requeue(
             writer=self._writer,
             view=self.view,
             answers=self.answers,
@@ -105,10 +105,10 @@ class Extender:
             now_ns=now_ns,
             clock=clock,
         )
-        self.budgets = Budgets()
+        self.budgets = PodDisruptionBudgets()
 
     def _compose_watches(
-        self, client: kube.KubeClient, reading: Reading, settings: Settings
+        self, client: kube.KubeClient, reading: Decoder, settings: ExtenderSettings
     ) -> None:
         """Compose what reads the API server."""
         clock, idle_seconds = self._clock, settings.watch_idle_seconds
@@ -120,7 +120,7 @@ class Extender:
             idle_seconds=idle_seconds,
             clock=clock,
         )
-        self._refresh = Refresh(client, reading, self.view, clock=clock)
+        self._refresh = ConsistentRead(client, reading, self.view, clock=clock)
         self._nodes, self._pods = self._watchers(client, reading, idle_seconds)
         self._budget_watch = kube.Watcher(
             client,
@@ -133,13 +133,13 @@ class Extender:
         )
 
     def _compose_verbs(self, keys: Keys, decision_seconds: float) -> None:
-        asked = AskedPods(self.view, self._writer, self.quotas, now_ns=self._now_ns)
-        chooser = Chooser(self.view, self.answers, self.retry)
-        telling = Telling(
+        asked = PodLookup(self.view, self._writer, self.quotas, now_ns=self._now_ns)
+        chooser = Reserver(self.view, self.answers, self.retry)
+        telling = OutcomeRecorder(
             events=self._events,
             count=self.metrics.count,
             decisions=self.decisions,
-            wording=Wording(self.camera, self.answers, clock=self._clock),
+            wording=EventMessages(self.camera, self.answers, clock=self._clock),
         )
         self.predicates = Predicates(
             view=self.view,
@@ -166,7 +166,7 @@ class Extender:
         self._compose_questions(asked, telling, decision_seconds)
 
     def _compose_questions(
-        self, asked: AskedPods, telling: Telling, decision_seconds: float
+        self, asked: PodLookup, telling: OutcomeRecorder, decision_seconds: float
     ) -> None:
         """Compose the verbs that reserve nothing."""
         self.filter = Filter(
@@ -208,7 +208,7 @@ class Extender:
         return {"nodes": self._nodes, "pods": self._pods, "quota": self._quota_watch.watcher}
 
     def _watchers(
-        self, client: kube.KubeClient, reading: Reading, idle_seconds: float
+        self, client: kube.KubeClient, reading: Decoder, idle_seconds: float
     ) -> tuple[kube.Watcher[NodeState], kube.Watcher[PodState]]:
         nodes = kube.Watcher(
             client,

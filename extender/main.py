@@ -10,12 +10,12 @@ from typing import Final
 
 import gpustack
 from extender import settings
-from extender.api.interfaces import Served
+from extender.api.interfaces import ExtenderService
 from extender.extender import Extender
 from extender.http import server
-from extender.http.tls import Contexts, TlsError
+from extender.http.tls import TlsContexts, TlsError
 from extender.offline import SnapshotExtender
-from extender.settings import Settings
+from extender.settings import ExtenderSettings
 from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
 from gpustack.command_line import Parser
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--listen goes with --snapshot; otherwise set listen in the configuration")
     try:
         loaded, compose = _read(options)
-        contexts = Contexts(loaded.tls) if loaded.tls is not None else None
+        contexts = TlsContexts(loaded.tls) if loaded.tls is not None else None
     except (ConfigError, SourceError) as error:
         sys.stderr.write(f"{error}\n")
         return _EXIT_USE
@@ -89,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _read(options: argparse.Namespace) -> tuple[Settings, Callable[[Settings], Served]]:
+def _read(
+    options: argparse.Namespace,
+) -> tuple[ExtenderSettings, Callable[[ExtenderSettings], ExtenderService]]:
     """Return the settings, and what makes an extender of them.
 
     Raises:

@@ -11,20 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.decode import NodeState, Reading
-from extender.cache.equivalence_cache import Answers
-from extender.cache.node_attributes import Hosts
+from extender.cache.cache import ClusterCache
+from extender.cache.decode import Decoder, NodeState
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_attributes import NodeAttributes
 from extender.cache.pods import PodState
 from extender.cache.policy import PolicyKeeper
-from extender.cache.snapshot import Camera
+from extender.cache.snapshot import Snapshotter
 from extender.errors import CannotDecide
 from extender.observability.cluster_metrics import ClusterCollector
-from extender.observability.decision_log import Decisions
+from extender.observability.decision_log import DecisionLog
 from extender.observability.metrics import Metrics
-from extender.observability.outcome_recorder import Telling
+from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.quota.quotas import Quotas
-from extender.settings import Settings
+from extender.settings import ExtenderSettings
 from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import Deadline
 from extender.verbs.prioritize import Prioritize
@@ -62,31 +62,31 @@ class _Given(bodies.PodName):
 class SnapshotExtender:
     """Everything that lives as long as the process."""
 
-    def __init__(self, settings: Settings, path: str) -> None:
+    def __init__(self, settings: ExtenderSettings, path: str) -> None:
         """Read the file and compose the parts.
 
         Raises:
             SourceError: the file can't be read, or something in it; names file and place.
         """
         self._path = title(path)
-        reading = Reading(Keys(settings.domain), settings.labels)
+        reading = Decoder(Keys(settings.domain), settings.labels)
         contents = _read(settings, reading, path)
-        self.view = ClusterView(
+        self.view = ClusterCache(
             reservation_seconds=settings.reservation_seconds,
             on_room=lambda: None,
             now_ns=lambda: 0,
             clock=lambda: 0.0,
         )
-        hosts = Hosts()
+        hosts = NodeAttributes()
         hosts.sync(contents.nodes)
         self.view.sync_nodes(contents.nodes)
         self.view.sync_pods(contents.pods, int(_VERSION))
         self.view.set_quota(contents.quota)
-        self.answers = Answers(self.view)
+        self.answers = EquivalenceCache(self.view)
         PolicyKeeper(settings.policy, view=self.view, answers=self.answers).renew()
         self.quotas = Quotas(self.view, deny=False)
-        self.camera = Camera(self.view, self.answers, hosts)
-        self.decisions = Decisions()
+        self.camera = Snapshotter(self.view, self.answers, hosts)
+        self.decisions = DecisionLog()
         self.metrics = Metrics()
         self.metrics.observe(
             watch_age_seconds={},
@@ -96,7 +96,7 @@ class SnapshotExtender:
         self._compose_verbs(_Pods(self.view, reading, self._path), settings.decision_seconds)
 
     def _compose_verbs(self, pods: "_Pods", decision_seconds: float) -> None:
-        telling = Telling(
+        telling = OutcomeRecorder(
             events=_Nowhere(),
             count=self.metrics.count,
             decisions=self.decisions,
@@ -168,7 +168,7 @@ class _Nowhere:
 class _Pods:
     """Finds the pod of a request: in the file, or in the request itself."""
 
-    def __init__(self, view: ClusterView, reading: Reading, path: str) -> None:
+    def __init__(self, view: ClusterCache, reading: Decoder, path: str) -> None:
         self._view = view
         self._reading = reading
         self._path = path
@@ -217,7 +217,7 @@ class _Pods:
             raise bodies.BadBody("Pod", str(error)) from error
 
 
-def _read(settings: Settings, reading: Reading, path: str) -> _Contents:
+def _read(settings: ExtenderSettings, reading: Decoder, path: str) -> _Contents:
     quota = settings.quota
     names = Names(quota=(quota.namespace, quota.name), labels=settings.labels)
     found = parse(title(path), read_file(path), names)
@@ -230,7 +230,7 @@ def _read(settings: Settings, reading: Reading, path: str) -> _Contents:
 
 
 def _checked_node(
-    keys: Keys, reading: Reading, found: Snapshot, item: Mapping[str, Any]
+    keys: Keys, reading: Decoder, found: Snapshot, item: Mapping[str, Any]
 ) -> NodeState:
     """Read a node; one that describes no machine is an error of the file's, not left out."""
     try:
@@ -240,14 +240,14 @@ def _checked_node(
         raise found.error(item, error) from error
 
 
-def _checked_pod(reading: Reading, found: Snapshot, item: Mapping[str, Any]) -> PodState:
+def _checked_pod(reading: Decoder, found: Snapshot, item: Mapping[str, Any]) -> PodState:
     try:
         return _pod(reading, item)
     except BadObject as error:
         raise found.error(item, error) from error
 
 
-def _pod(reading: Reading, item: Mapping[str, Any]) -> PodState:
+def _pod(reading: Decoder, item: Mapping[str, Any]) -> PodState:
     """Read a pod; one that somebody wrote by hand needs no UID and no namespace."""
     metadata = dict(item["metadata"])
     namespace = metadata.get("namespace") or "default"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from extender.http.tls import TlsFiles
 from gpustack.wire import config, schemas
-from gpustack.wire.host_header import Hosts
+from gpustack.wire.host_header import AllowedHosts
 from gpustack.wire.nodes import NodeLabels
 
 # Names that users of the original (and of contracts.md) write, and where they stand in ours.
@@ -37,7 +37,7 @@ class QuotaSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ExtenderSettings:
     """What an operator decides.
 
     Attributes:
@@ -79,12 +79,12 @@ class Settings:
     log_level: str
 
     @property
-    def hosts(self) -> Hosts:
+    def hosts(self) -> AllowedHosts:
         """The hosts that requests may be meant for."""
-        return Hosts((self.host, *self.allowed_hosts))
+        return AllowedHosts((self.host, *self.allowed_hosts))
 
 
-def load(path: Path) -> Settings:
+def load(path: Path) -> ExtenderSettings:
     """Read and check a configuration file.
 
     Raises:
@@ -94,7 +94,7 @@ def load(path: Path) -> Settings:
     return _checked(config.load_config(path, "extender"), path)
 
 
-def load_with(path: Path | None, listen: str | None) -> Settings:
+def load_with(path: Path | None, listen: str | None) -> ExtenderSettings:
     """Do the same with an address from the command line; without a file, with the defaults.
 
     Raises:
@@ -112,7 +112,7 @@ def load_with(path: Path | None, listen: str | None) -> Settings:
     return _checked({**values, **given}, path or usual)
 
 
-def _checked(values: dict[str, Any], path: Path) -> Settings:
+def _checked(values: dict[str, Any], path: Path) -> ExtenderSettings:
     problems = _take_aliases(values)
     host, port, problem = split_listen(values["listen"], tls=values["tls"] is not None)
     problems += [f"listen: {values['listen']!r} {problem}"] if problem else []
@@ -126,9 +126,9 @@ def _checked(values: dict[str, Any], path: Path) -> Settings:
     return _settings(values, host, port)
 
 
-def _settings(values: Mapping[str, Any], host: str, port: int) -> Settings:
+def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettings:
     quota, tls = values["quota"], values["tls"]
-    return Settings(
+    return ExtenderSettings(
         host=host,
         port=port,
         allowed_hosts=tuple(values["allowed_hosts"]),

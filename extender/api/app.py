@@ -13,11 +13,11 @@ from typing import Final
 import flask
 import werkzeug.exceptions
 
-from extender.api.interfaces import Served
+from extender.api.interfaces import ExtenderService
 from extender.api.views import blueprint
 from extender.http import disconnect, heads, tls
-from extender.observability.rate_limited_log import Seldom
-from gpustack.wire.host_header import Hosts
+from extender.observability.rate_limited_log import RateLimitedLog
+from gpustack.wire.host_header import AllowedHosts
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,11 @@ _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 
 
 def create_app(
-    service: Served, *, request_limit_bytes: int, client_name: str = "", hosts: Hosts | None = None
+    service: ExtenderService,
+    *,
+    request_limit_bytes: int,
+    client_name: str = "",
+    hosts: AllowedHosts | None = None,
 ) -> flask.Flask:
     """Return the application that answers for ``service``.
 
@@ -38,9 +42,9 @@ def create_app(
     app = flask.Flask("extender", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = request_limit_bytes
     app.before_request(_know_caller)
-    app.before_request(functools.partial(_check_head, hosts or Hosts()))
+    app.before_request(functools.partial(_check_head, hosts or AllowedHosts()))
     if client_name:
-        app.before_request(functools.partial(_check_client, client_name, Seldom()))
+        app.before_request(functools.partial(_check_client, client_name, RateLimitedLog()))
     app.before_request(_check_body)
     app.register_blueprint(blueprint(service))
     app.register_error_handler(werkzeug.exceptions.HTTPException, _http)
@@ -54,11 +58,11 @@ def _know_caller() -> None:
     disconnect.is_on(environ.get("gunicorn.socket") or environ.get("werkzeug.socket"))
 
 
-def _check_head(ours: Hosts) -> flask.Response | None:
+def _check_head(ours: AllowedHosts) -> flask.Response | None:
     """Refuse what no caller of ours would ask, whatever the path."""
     request, environ = flask.request, flask.request.environ
     host = environ.get("HTTP_HOST")
-    head = heads.Head(
+    head = heads.RequestHead(
         method=request.method,
         path=request.path,
         hosts=() if host is None else (host,),  # of several, joined: no host
@@ -73,7 +77,7 @@ def _check_head(ours: Hosts) -> flask.Response | None:
     return _error(refused.text, refused.status) if refused is not None else None
 
 
-def _check_client(client_name: str, seldom: Seldom) -> flask.Response | None:
+def _check_client(client_name: str, seldom: RateLimitedLog) -> flask.Response | None:
     """Let only the scheduler decide; whoever has reached us may read."""
     if not flask.request.path.startswith(heads.VERBS):
         return None

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from extender.cache.cache import ClusterView
-from extender.cache.snapshot import Camera
-from extender.observability.decision_log import Decisions
+from extender.cache.cache import ClusterCache
+from extender.cache.snapshot import Snapshotter
+from extender.observability.decision_log import DecisionLog
 from extender.observability.metrics import Metrics
 from extender.quota.quotas import Quotas
 from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
 
 
-class Served(Protocol):
+class ExtenderService(Protocol):
     """Everything that a request may need."""
 
     @property
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterCache:
         """The cluster."""
 
     @property
@@ -27,11 +27,11 @@ class Served(Protocol):
         """Whether the quota can be used."""
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> DecisionLog:
         """The last decisions."""
 
     @property
-    def camera(self) -> Camera:
+    def camera(self) -> Snapshotter:
         """What pictures of the cluster are taken with."""
 
     @property

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import flask
 
-from extender.api.interfaces import Served
+from extender.api.interfaces import ExtenderService
 from extender.errors import CannotDecide
 from extender.http import heads
 from gpustack.model.errors import GpustackError
@@ -36,14 +36,14 @@ class Reply:
 _Call = Callable[[bytes], Reply]
 
 
-class Calls:
+class SchedulerApi:
     """Answers the scheduler's calls, whichever way they have come.
 
     Attributes:
         paths: the paths that are answered.
     """
 
-    def __init__(self, service: Served) -> None:
+    def __init__(self, service: ExtenderService) -> None:
         self._service = service
         nodes = bodies.decode_filter_args
         prioritize = self._call("prioritize", nodes, service.prioritize, _unavailable)
@@ -104,7 +104,7 @@ class Calls:
         return call
 
 
-def blueprint(calls: Calls) -> flask.Blueprint:
+def blueprint(calls: SchedulerApi) -> flask.Blueprint:
     """Return the routes of the calls."""
     routes = flask.Blueprint("scheduler", __name__)
 

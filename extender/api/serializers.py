@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from extender.cache.pods import PodState
-from extender.cache.snapshot import Picture
-from extender.observability.decision_log import Told
+from extender.cache.snapshot import ClusterSnapshot
+from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node, Use
 from gpustack.model.placement import Placement, holds
@@ -32,8 +32,8 @@ class ClusterValues:
 
     def make(
         self,
-        picture: Picture,
-        refusals: Mapping[str, Told],
+        picture: ClusterSnapshot,
+        refusals: Mapping[str, DecisionRecord],
         *,
         unready: str,
         quota_problem: str,
@@ -58,7 +58,7 @@ class ClusterValues:
             "quota_problem": quota_problem,
         }
 
-    def _node(self, picture: Picture, node: Node) -> "_Known":
+    def _node(self, picture: ClusterSnapshot, node: Node) -> "_Known":
         host = picture.cluster.hosts.get(node.name, eligibility.OPEN)
         held = picture.holders.get(node.name, {})
         pods = [pod for uid in held if (pod := picture.pods.get(uid)) is not None]
@@ -87,7 +87,7 @@ class _Known:
         return self.node is node and self.host is host and self.states == states
 
 
-def decisions(last: Sequence[Told]) -> dict[str, Any]:
+def decisions(last: Sequence[DecisionRecord]) -> dict[str, Any]:
     """Return the last decisions, newest first."""
     return {"decisions": [_decision(told) for told in last]}
 
@@ -150,7 +150,7 @@ def _tenant(pod: PodState, uses: Mapping[int, Use], node: Node) -> dict[str, Any
     }
 
 
-def _waiting(pod: PodState, told: Told | None) -> dict[str, Any]:
+def _waiting(pod: PodState, told: DecisionRecord | None) -> dict[str, Any]:
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -166,7 +166,7 @@ def _waiting(pod: PodState, told: Told | None) -> dict[str, Any]:
     }
 
 
-def _refusal(told: Told) -> dict[str, Any]:
+def _refusal(told: DecisionRecord) -> dict[str, Any]:
     return {
         "time": moment(told.time_ns),
         "code": told.outcome,
@@ -176,7 +176,7 @@ def _refusal(told: Told) -> dict[str, Any]:
     }
 
 
-def _decision(told: Told) -> dict[str, Any]:
+def _decision(told: DecisionRecord) -> dict[str, Any]:
     return {
         "number": told.number,
         "time": moment(told.time_ns),

@@ -12,15 +12,15 @@ import flask
 import msgspec
 
 from extender.api import openapi, serializers
-from extender.api.interfaces import Served
+from extender.api.interfaces import ExtenderService
 from extender.cache.pods import PodState
-from extender.cache.snapshot import NOTHING_ASKED, Picture, advise, standing
+from extender.cache.snapshot import NOTHING_ASKED, ClusterSnapshot, advise, standing
 from gpustack.wire import explanations
 
 _RETRY_SECONDS: Final = 1
 
 
-def blueprint(service: Served) -> flask.Blueprint:
+def blueprint(service: ExtenderService) -> flask.Blueprint:
     """Return the routes below `/v1/`."""
     routes = flask.Blueprint("v1", __name__, url_prefix="/v1")
     known = serializers.ClusterValues()
@@ -59,7 +59,7 @@ def blueprint(service: Served) -> flask.Blueprint:
     return routes
 
 
-def _explain(service: Served, namespace: str, name: str) -> flask.Response:
+def _explain(service: ExtenderService, namespace: str, name: str) -> flask.Response:
     picture = service.camera.take()
     pod = picture.named(namespace, name)
     if pod is None:
@@ -70,7 +70,9 @@ def _explain(service: Served, namespace: str, name: str) -> flask.Response:
     return _answer(explanation(service, picture, pod))
 
 
-def explanation(service: Served, picture: Picture, pod: PodState) -> dict[str, Any]:
+def explanation(
+    service: ExtenderService, picture: ClusterSnapshot, pod: PodState
+) -> dict[str, Any]:
     """Return one pod's answer, in the form of `gpustack explain POD -o json`."""
     tenant = picture.tenant(pod.uid)
     if tenant is not None:

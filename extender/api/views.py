@@ -4,15 +4,15 @@ import flask
 
 import gpustack
 from extender.api import page, scheduler_api, v1
-from extender.api.interfaces import Served
+from extender.api.interfaces import ExtenderService
 
 
-def blueprint(service: Served) -> flask.Blueprint:
+def blueprint(service: ExtenderService) -> flask.Blueprint:
     """Return the routes that answer for ``service``."""
     routes = flask.Blueprint("extender", __name__)
 
     for each in (
-        scheduler_api.blueprint(scheduler_api.Calls(service)),
+        scheduler_api.blueprint(scheduler_api.SchedulerApi(service)),
         v1.blueprint(service),
         page.blueprint(),
     ):

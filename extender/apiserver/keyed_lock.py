@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from extender.errors import CannotDecide
 
 
-class Turns:
+class KeyedLock:
     """A lock for each key in use."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Final
 
-from extender.cache.decode import Reading
+from extender.cache.decode import Decoder
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide
 from gpustack.adapters import kube
@@ -22,7 +22,7 @@ _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quo
 class PodWriter:
     """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
 
-    def __init__(self, client: kube.KubeClient, keys: Keys, reading: Reading) -> None:
+    def __init__(self, client: kube.KubeClient, keys: Keys, reading: Decoder) -> None:
         self._client = client
         self._keys = keys
         self._reading = reading

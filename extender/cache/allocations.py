@@ -14,7 +14,7 @@ from gpustack.model.placement import Placement, apply, release
 _NOBODY: Mapping[str, Placement] = MappingProxyType({})
 
 
-class Holdings:
+class Allocations:
     """Not locked: its owner is.
 
     Attributes:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from extender.cache.cache_reads import ViewReads
+from extender.cache.cache_reads import CacheReads
 from extender.cache.decode import NodeState
 from extender.cache.pods import PodState, older, told
 from extender.cache.portions import PORTION, portions
@@ -25,7 +25,7 @@ from gpustack.model.quota.quota import Quota
 _TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any request takes
 
 
-class ClusterView(ViewReads):
+class ClusterCache(CacheReads):
     """Nodes, pods and decisions. Hold ``lock`` while a decision is made, and never for a search."""
 
     def __init__(

@@ -3,18 +3,18 @@
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from extender.cache.allocations import Holdings
-from extender.cache.nominated import Nominated
+from extender.cache.allocations import Allocations
+from extender.cache.nominated import NominatedPods
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.cache.reservations import Reservations
-from extender.quota.quota_usage import Limits
+from extender.quota.quota_usage import QuotaUsage
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import Quota, Usage
 
 
-class ViewReads:
+class CacheReads:
     """The state of the view, and the questions about it.
 
     Attributes:
@@ -26,11 +26,11 @@ class ViewReads:
         """Start empty."""
         self.lock = threading.RLock()
         self.rooms = 0
-        self._holdings = Holdings()
-        self._nominated = Nominated()
+        self._holdings = Allocations()
+        self._nominated = NominatedPods()
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
-        self._limits = Limits(self._pods, self._holdings)
+        self._limits = QuotaUsage(self._pods, self._holdings)
 
     @property
     def node_names(self) -> frozenset[str]:

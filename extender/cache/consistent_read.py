@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.decode import Reading
+from extender.cache.cache import ClusterCache
+from extender.cache.decode import Decoder
 from extender.errors import CannotDecide
 from gpustack.adapters import kube
 
@@ -33,14 +33,14 @@ _List = tuple[str, str]
 """A collection, and a field selector."""
 
 
-class Refresh:
+class ConsistentRead:
     """Knows what must be read, and reads it."""
 
     def __init__(
         self,
         client: kube.KubeClient,
-        reading: Reading,
-        view: ClusterView,
+        reading: Decoder,
+        view: ClusterCache,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

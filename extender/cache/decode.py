@@ -33,7 +33,7 @@ class NodeState:
     host: Host = OPEN
 
 
-class Reading:
+class Decoder:
     """Reads pods and nodes under one domain's names."""
 
     def __init__(self, keys: Keys, labels: nodes.NodeLabels = nodes.LABELS) -> None:

@@ -12,9 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_tables import REFUSED, Answer, States, Table, Tables
-from extender.cache.node_results import Answered, Moment, Turns
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_tables import (
+    REFUSED,
+    NodeResult,
+    NodeStates,
+    ResultTable,
+    ResultTables,
+)
+from extender.cache.node_results import CacheVersion, NodeResults, Turns
 from extender.cache.pods import PodState
 from gpustack.model.equivalence import moved
 from gpustack.model.node import Node
@@ -32,11 +38,11 @@ _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
 class _Asked:
     """A question, and what was said to it when its table was at this version of the view."""
 
-    table: Table
-    said: Answered
+    table: ResultTable
+    said: NodeResults
 
 
-class Answers:
+class EquivalenceCache:
     """Asks nodes under one policy.
 
     A search may take long, so none is made while the view's lock is held, and who holds it may call
@@ -45,12 +51,12 @@ class Answers:
     decides on an answer takes the lock, and asks whether it ``holds``.
     """
 
-    def __init__(self, view: ClusterView, policy: Policy = EXACT) -> None:
+    def __init__(self, view: ClusterCache, policy: Policy = EXACT) -> None:
         self._view = view
         self._policy = policy
-        self._tables = Tables()
-        self._states = States()
-        self._last = _Asked(table=Table(), said=Answered((), ()))
+        self._tables = ResultTables()
+        self._states = NodeStates()
+        self._last = _Asked(table=ResultTable(), said=NodeResults((), ()))
 
     @property
     def policy(self) -> Policy:
@@ -69,7 +75,7 @@ class Answers:
         """About how much memory is taken by what is remembered."""
         return self._tables.size_bytes
 
-    def of(self, pod: PodState, names: Sequence[str]) -> Answered:
+    def of(self, pod: PodState, names: Sequence[str]) -> NodeResults:
         """Return what each of these nodes says to a pod that asks for a GPU."""
         rooms = self._view.rooms
         table = self._table(_shape(pod))
@@ -82,9 +88,9 @@ class Answers:
             self._ask_anew(pod, names, found, turns)
         if limited:
             self._limit(pod, names, found)
-        return Answered(names, found, replace(remembered.moment, rooms=rooms, turns=turns))
+        return NodeResults(names, found, replace(remembered.moment, rooms=rooms, turns=turns))
 
-    def holds(self, pod: PodState, said: Answered, name: str) -> bool:
+    def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
         """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
         version, moment = self._view.version_of(name), said.moment
         return (
@@ -93,7 +99,7 @@ class Answers:
             and self._turn(pod, name) == moment.turns.get(name, ())
         )
 
-    def placement(self, pod: PodState, name: str, answer: Answer) -> Placement:
+    def placement(self, pod: PodState, name: str, answer: NodeResult) -> Placement:
         """Return an answer's placement as this pod's on this node.
 
         Raises:
@@ -164,17 +170,17 @@ class Answers:
             return (*((each.uid, each.version) for each in first), *leaving)
 
     def _ask_anew(
-        self, pod: PodState, names: Sequence[str], found: list[Answer], special: Collection[str]
+        self, pod: PodState, names: Sequence[str], found: list[NodeResult], special: Collection[str]
     ) -> None:
         """Replace what is remembered of these nodes by what they say to this very pod."""
         for at, name in enumerate(names):
             node = self.node(pod, name) if name in special else None
             if node is not None:
-                found[at] = self._ask(Table(), node, _shape(pod))
+                found[at] = self._ask(ResultTable(), node, _shape(pod))
 
     # The memory.
 
-    def _remembered(self, table: Table, names: Sequence[str], rooms: int) -> Answered:
+    def _remembered(self, table: ResultTable, names: Sequence[str], rooms: int) -> NodeResults:
         """Return what nodes say to a table's shape."""
         asked, version = self._last, table.version
         # prioritize names the nodes that filter has just named.
@@ -186,12 +192,12 @@ class Answers:
         except KeyError:
             unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
             found = list(map(table.answers.get, names, unknown))
-        said = Answered(names, found, Moment(version=version, rooms=rooms))
+        said = NodeResults(names, found, CacheVersion(version=version, rooms=rooms))
         if len(names) > 1:  # bind asks one node, beside those questions
             self._last = _Asked(table=table, said=said)
         return said
 
-    def _table(self, shape: PodRequest) -> Table:
+    def _table(self, shape: PodRequest) -> ResultTable:
         """Return the answers to a shape, as they are at some moment from now on."""
         with self._view.lock:
             table = self._tables.of(shape)
@@ -201,7 +207,7 @@ class Answers:
             self._update(table, shape)
         return table
 
-    def _update(self, table: Table, shape: PodRequest) -> None:
+    def _update(self, table: ResultTable, shape: PodRequest) -> None:
         view = self._view
         with view.lock:
             version, nodes = view.version, view.node_count
@@ -213,7 +219,7 @@ class Answers:
             table.keep(names)
         table.shrink(nodes)
         self._states.shrink(nodes)
-        said: dict[str, Answer] = {}
+        said: dict[str, NodeResult] = {}
         for base, node in view.states(changed):
             if shape.uuids != ANY:
                 said[node.name] = self._ask(table, node, shape)
@@ -229,8 +235,8 @@ class Answers:
             self._tables.count(shape, table)
 
     def _ask(
-        self, table: Table, node: Node, shape: PodRequest, placer: Placer | None = None
-    ) -> Answer:
+        self, table: ResultTable, node: Node, shape: PodRequest, placer: Placer | None = None
+    ) -> NodeResult:
         found = (placer or self._place)(node, shape)
         if isinstance(found, Refusal):
             return REFUSED[found.reason]
@@ -240,10 +246,10 @@ class Answers:
 
     # The quota.
 
-    def _limit(self, pod: PodState, names: Sequence[str], found: list[Answer]) -> None:
+    def _limit(self, pod: PodState, names: Sequence[str], found: list[NodeResult]) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
         verdicts: dict[object, Reason | None] = {}
-        mended: dict[object, Answer] = {}
+        mended: dict[object, NodeResult] = {}
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
             if base is None or answer.like is None:
@@ -259,8 +265,8 @@ class Answers:
                 found[at] = self._mend(pod, base, reason, mended)
 
     def _mend(
-        self, pod: PodState, base: Node, reason: Reason, mended: dict[object, Answer]
-    ) -> Answer:
+        self, pod: PodState, base: Node, reason: Reason, mended: dict[object, NodeResult]
+    ) -> NodeResult:
         """Ask a node of several models again, for cards that the quota allows."""
         models = {card.model for card in base.cards}
         node = self.node(pod, base.name)
@@ -269,7 +275,7 @@ class Answers:
         who = base.name if _shape(pod).uuids != ANY else ""
         alike = base.pool, self._states.of(base, node), who
         if alike not in mended:
-            mended[alike] = self._ask(Table(), node, _shape(pod), self.within_quota(pod))
+            mended[alike] = self._ask(ResultTable(), node, _shape(pod), self.within_quota(pod))
         return mended[alike]
 
     def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:

@@ -25,7 +25,7 @@ _SPARE: Final = 1000  # what is remembered at least, on the smallest of clusters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answer:
+class NodeResult:
     """What a node says to a pod; nodes that are alike share one.
 
     Attributes:
@@ -48,12 +48,12 @@ class Answer:
 
 
 _WORDS: Final = {reason: f"{reason}: {words}" for reason, words in REASON_WORDS.items()}
-REFUSED: Final = {reason: Answer(reason=reason) for reason in Reason}
+REFUSED: Final = {reason: NodeResult(reason=reason) for reason in Reason}
 """The one answer for each reason."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Table:
+class ResultTable:
     """The answers to one shape, true at one version of the view, or at a later one.
 
     Attributes:
@@ -62,16 +62,16 @@ class Table:
         answers: by node.
         by_state: the same by the number of the state that a node is in.
         shape_bytes: the size of the shape, which its user chooses.
-        counted_bytes: its size when `Tables` counted it last.
+        counted_bytes: its size when `ResultTables` counted it last.
     """
 
     turn: threading.Lock = field(default_factory=threading.Lock)
     version: tuple[int, int] = (-1, 0)
     shape_bytes: int = 0
     counted_bytes: int = 0
-    answers: dict[str, Answer] = field(default_factory=dict)
-    by_state: dict[int, Answer] = field(default_factory=dict)
-    _kept: dict[object, Answer] = field(default_factory=dict)
+    answers: dict[str, NodeResult] = field(default_factory=dict)
+    by_state: dict[int, NodeResult] = field(default_factory=dict)
+    _kept: dict[object, NodeResult] = field(default_factory=dict)
     _kept_bytes: int = 0
 
     @property
@@ -80,7 +80,7 @@ class Table:
         names, states = _NAME_BYTES * len(self.answers), _STATE_BYTES * len(self.by_state)
         return _CONTAINER_BYTES + self.shape_bytes + names + states + self._kept_bytes
 
-    def take(self, said: Mapping[str, Answer]) -> None:
+    def take(self, said: Mapping[str, NodeResult]) -> None:
         """Replace what these nodes said."""
         if said.keys() <= self.answers.keys():
             self.answers.update(said)
@@ -108,13 +108,13 @@ class Table:
         rank: tuple[int, tuple[int, ...]],
         placement: Placement,
         held: tuple[tuple[str, int], ...],
-    ) -> Answer:
+    ) -> NodeResult:
         """Return the one answer of these values."""
         like = replace(placement, node="", containers=tuple(map(_anonymous, placement.containers)))
         key = rank, like, like.gap, held
         answer = self._kept.get(key)
         if answer is None:
-            answer = self._kept[key] = Answer(reason=None, rank=rank, like=like, held=held)
+            answer = self._kept[key] = NodeResult(reason=None, rank=rank, like=like, held=held)
             cards = sum(len(each.minors) for each in like.containers)
             self._kept_bytes += _CONTAINER_BYTES * (1 + len(like.containers)) + _CARD_BYTES * cards
         return answer
@@ -124,11 +124,11 @@ def _anonymous(container: ContainerPlacement) -> ContainerPlacement:
     return replace(container, name="", uuids=("",) * len(container.uuids))
 
 
-class Tables:
+class ResultTables:
     """A table for each shape that was asked lately. Not locked: the view's lock is held."""
 
     def __init__(self) -> None:
-        self._tables: collections.OrderedDict[PodRequest, Table] = collections.OrderedDict()
+        self._tables: collections.OrderedDict[PodRequest, ResultTable] = collections.OrderedDict()
         self._bytes = 0
 
     @property
@@ -136,15 +136,15 @@ class Tables:
         """About how much memory all tables take."""
         return self._bytes
 
-    def of(self, shape: PodRequest) -> Table:
+    def of(self, shape: PodRequest) -> ResultTable:
         """Return a shape's table, perhaps an empty one."""
         table = self._tables.get(shape)
         if table is None:
-            table = self._tables[shape] = Table(shape_bytes=request_bytes(shape))
+            table = self._tables[shape] = ResultTable(shape_bytes=request_bytes(shape))
         self._tables.move_to_end(shape)
         return table
 
-    def count(self, shape: PodRequest, table: Table) -> None:
+    def count(self, shape: PodRequest, table: ResultTable) -> None:
         """Count a table that has grown; the least recently asked go where there is no room."""
         if self._tables.get(shape) is not table:
             return  # forgotten meanwhile
@@ -165,7 +165,7 @@ class Tables:
         self._bytes -= self._tables.pop(shape).counted_bytes
 
 
-class States:
+class NodeStates:
     """Numbers for what nodes can be told apart by, beside their names and their cards' UUIDs.
 
     Safe from any thread.

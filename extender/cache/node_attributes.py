@@ -11,7 +11,7 @@ from extender.cache.decode import NodeState
 from gpustack.model.cluster.eligibility import Host
 
 
-class Hosts:
+class NodeAttributes:
     """Fed by the watch of the nodes; read by whoever asks. Each change is one store."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from extender.cache.equivalence_tables import Answer
+from extender.cache.equivalence_tables import NodeResult
 from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
@@ -18,7 +18,7 @@ Turns = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class CacheVersion:
     """When a question was asked. What has changed since may be missing in its answers.
 
     Attributes:
@@ -32,14 +32,14 @@ class Moment:
     turns: Mapping[str, Turns] = field(default_factory=dict)
 
 
-NEVER: Final = Moment()
+NEVER: Final = CacheVersion()
 
 
-class Answered:
+class NodeResults:
     """The answers to one question, in the order in which the nodes were named."""
 
     def __init__(
-        self, names: Sequence[str], answers: Sequence[Answer], moment: Moment = NEVER
+        self, names: Sequence[str], answers: Sequence[NodeResult], moment: CacheVersion = NEVER
     ) -> None:
         """Take the nodes' names, in the same order their answers, and when they were asked."""
         self.names = names
@@ -47,12 +47,12 @@ class Answered:
         self.moment = moment
 
     @functools.cached_property
-    def different(self) -> frozenset[Answer]:
+    def different(self) -> frozenset[NodeResult]:
         """Each answer once."""
         return frozenset(self.answers)
 
     @property
-    def refusals(self) -> list[Answer]:
+    def refusals(self) -> list[NodeResult]:
         """Each refusal once; without any, every node has room."""
         return [each for each in self.different if each.reason is not None]
 
@@ -61,7 +61,7 @@ class Answered:
         """Some node has room."""
         return any(each.reason is None for each in self.different)
 
-    def of(self, name: str) -> Answer:
+    def of(self, name: str) -> NodeResult:
         """Return the answer of a node that was asked.
 
         Raises:
@@ -78,23 +78,23 @@ class Answered:
             counts[answer.reason] += count
         return counts
 
-    def pairs(self) -> Iterator[tuple[str, Answer]]:
+    def pairs(self) -> Iterator[tuple[str, NodeResult]]:
         """Return each node with its answer."""
         return zip(self.names, self.answers, strict=True)
 
-    def ranked(self) -> list[tuple[str, Answer]]:
+    def ranked(self) -> list[tuple[str, NodeResult]]:
         """Return the nodes that have room, the first choice first."""
         return sorted(self._fitting(), key=_place)
 
-    def best(self) -> tuple[str, Answer] | None:
+    def best(self) -> tuple[str, NodeResult] | None:
         """Return the first choice; None when no node has room."""
         return min(self._fitting(), key=_place, default=None)
 
-    def _fitting(self) -> Iterator[tuple[str, Answer]]:
+    def _fitting(self) -> Iterator[tuple[str, NodeResult]]:
         return (pair for pair in self.pairs() if pair[1].reason is None)
 
 
-def _place(pair: tuple[str, Answer]) -> tuple[tuple[int, tuple[int, ...]], str]:
+def _place(pair: tuple[str, NodeResult]) -> tuple[tuple[int, tuple[int, ...]], str]:
     """Return what a node is chosen by: its rank, and among equals its name."""
     name, answer = pair
     return answer.rank, name

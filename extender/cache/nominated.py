@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from extender.cache.pods import PodState
 
 
-class Nominated:
+class NominatedPods:
     """The nominated pods by node. Not locked: its owner is."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ def read_budget(raw: bytes | msgspec.Raw) -> Budget:
     return decode_budget(value)
 
 
-class Budgets:
+class PodDisruptionBudgets:
     """All namespaces' budgets."""
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
 from gpustack.model import policies
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import PodRequest
@@ -21,8 +21,8 @@ class PolicyKeeper:
         self,
         name: str,
         *,
-        view: ClusterView,
-        answers: Answers,
+        view: ClusterCache,
+        answers: EquivalenceCache,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Let the policy of this name hold.

@@ -27,7 +27,7 @@ _SKEW_NS: Final = 60 * 10**9  # clocks of two hosts differ by less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
+class Reservation:
     """A decision.
 
     Attributes:
@@ -78,7 +78,7 @@ class Reservations:
         self._seconds = seconds
         self._now_ns = now_ns
         self._clock = clock
-        self._assumed: dict[str, Reserved] = {}
+        self._assumed: dict[str, Reservation] = {}
         # By the decision's time: what stands on a pod, and what was decided since. Kept beyond
         # their end, or they would begin anew.
         self._lives: dict[str, dict[int, _Life]] = {}
@@ -102,7 +102,7 @@ class Reservations:
         # No two decisions about a pod have one name; and what is far ahead was never the time.
         after = (each + 1 for each in earlier if each <= now_ns + _SKEW_NS)
         self._last_ns = max([now_ns, *after])
-        self._assumed[pod.uid] = Reserved(
+        self._assumed[pod.uid] = Reservation(
             placement=placement, time_ns=self._last_ns, version=pod.version
         )
         return self._last_ns
@@ -155,12 +155,12 @@ class Reservations:
         assumed = self._assumed.get(uid)
         return assumed is not None and assumed.time_ns == time_ns
 
-    def _in_force(self, pod: PodState) -> Reserved | None:
+    def _in_force(self, pod: PodState) -> Reservation | None:
         if pod.finished:
             return None
         written = None
         if pod.decision is not None:
-            written = Reserved(
+            written = Reservation(
                 placement=pod.decision.placement,
                 time_ns=pod.decision.time_ns,
                 version=pod.version,
@@ -174,7 +174,7 @@ class Reservations:
             return decision
         return decision if self._is_alive(pod, decision) else None
 
-    def _outlived(self, pod: PodState, assumed: Reserved, written: Reserved | None) -> bool:
+    def _outlived(self, pod: PodState, assumed: Reservation, written: Reservation | None) -> bool:
         """Say whether what is known of the pod replaces what was decided here."""
         if pod.node:
             return True
@@ -185,7 +185,7 @@ class Reservations:
         # write in hand still hears of it, and may change the pod before.
         return written is not None or self.is_doubtful(pod.uid)
 
-    def _is_alive(self, pod: PodState, decision: Reserved) -> bool:
+    def _is_alive(self, pod: PodState, decision: Reservation) -> bool:
         life = self._life(pod, decision)
         if self._given_up(pod, life):
             self._lives[pod.uid][life.time_ns] = replace(life, end=float("-inf"))
@@ -198,7 +198,7 @@ class Reservations:
             return True
         return life.first_sight and pod.unschedulable_ns > life.time_ns + _GRACE_NS
 
-    def _life(self, pod: PodState, decision: Reserved) -> _Life:
+    def _life(self, pod: PodState, decision: Reservation) -> _Life:
         """Return the life of the pod's decision, the same for as long as it is known."""
         lives = self._lives.setdefault(pod.uid, {})
         if decision.time_ns in lives:

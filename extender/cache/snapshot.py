@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
-from extender.cache.node_attributes import Hosts
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_attributes import NodeAttributes
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from gpustack.model.cluster.cluster import Cluster, Tenant
@@ -29,7 +29,7 @@ NOTHING_ASKED: Final = explanation.Explanation(answers={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ClusterSnapshot:
     """What there was at that moment.
 
     Attributes:
@@ -63,15 +63,17 @@ class Picture:
         return sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
 
-class Camera:
+class Snapshotter:
     """Takes pictures."""
 
-    def __init__(self, view: ClusterView, answers: Answers, hosts: Hosts) -> None:
+    def __init__(
+        self, view: ClusterCache, answers: EquivalenceCache, hosts: NodeAttributes
+    ) -> None:
         self._view = view
         self._answers = answers
         self._hosts = hosts
 
-    def take(self, guest: PodState | None = None) -> Picture:
+    def take(self, guest: PodState | None = None) -> ClusterSnapshot:
         """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
         view = self._view
         nodes: dict[str, Node] = {}
@@ -104,7 +106,9 @@ class Camera:
             quota=quota,
             hosts=self._hosts.now,
         )
-        return Picture(cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy)
+        return ClusterSnapshot(
+            cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy
+        )
 
     def _promised(
         self, guest: PodState, nodes: Collection[str]
@@ -120,7 +124,7 @@ class Camera:
         return {name: each for name, each in found.items() if each is not None}
 
 
-def advise(picture: Picture, pod: PodState) -> explanation.Explanation:
+def advise(picture: ClusterSnapshot, pod: PodState) -> explanation.Explanation:
     """Say why a pod waits, node by node, and what would let it run; costs a search."""
     if pod.request is None:
         message = pod.problem.message if pod.problem is not None else ""
@@ -133,7 +137,9 @@ def advise(picture: Picture, pod: PodState) -> explanation.Explanation:
     return explanation.explain(picture.cluster, pending, picture.policy)
 
 
-def standing(picture: Picture, pod: PodState, tenant: Tenant) -> alternatives.Standing | None:
+def standing(
+    picture: ClusterSnapshot, pod: PodState, tenant: Tenant
+) -> alternatives.Standing | None:
     """Say why a pod is where it is; None where its node isn't known. Costs a search."""
     if pod.request is None or tenant.placement.node not in picture.cluster.nodes:
         return None

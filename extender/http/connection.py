@@ -10,9 +10,9 @@ from gunicorn import http
 from gunicorn.workers import gthread
 
 from extender.http import fast_path, tls
-from extender.http.request_buffer import Arrival
-from extender.http.response_buffer import Outgoing
-from extender.settings import Settings, is_loopback
+from extender.http.request_buffer import RequestBuffer
+from extender.http.response_buffer import ResponseBuffer
+from extender.settings import ExtenderSettings, is_loopback
 
 LARGE_BYTES: Final = 1 << 20
 """A connection that keeps more than this is among those that are closed when memory is short."""
@@ -23,7 +23,7 @@ _HANDSHAKE: Final = b"\x16"  # first byte of a TLS record that begins a handshak
 _LEAVE_SECONDS: Final = 2.0
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The connection ends; ``cause`` is a word from a fixed list."""
 
     def __init__(self, cause: str, text: str, status: int = 0) -> None:
@@ -32,7 +32,7 @@ class Refused(Exception):
         self.status = status
 
 
-class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
+class ClientConnection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
     """A client's connection; in turn the loop's, while a request arrives, and a thread's.
 
     Attributes:
@@ -46,7 +46,7 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
     sock: socket.socket
 
     def __init__(
-        self, cfg: Any, sock: socket.socket, client: Any, server: Any, settings: Settings
+        self, cfg: Any, sock: socket.socket, client: Any, server: Any, settings: ExtenderSettings
     ) -> None:
         super().__init__(cfg, sock, client, server)
         self._settings = settings
@@ -55,12 +55,12 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
         self.decided = False
         self.closed = False
         self.since = 0.0
-        self.arrival = Arrival(self._body_limit_bytes)
-        self.outgoing = Outgoing(sock)
+        self.arrival = RequestBuffer(self._body_limit_bytes)
+        self.outgoing = ResponseBuffer(sock)
         # Gunicorn asks it what else it has read; of a call that is answered directly, nothing.
         self.parser = http.get_parser(cfg, (), client)
 
-    def greet(self, contexts: tls.Contexts | None) -> int:
+    def greet(self, contexts: tls.TlsContexts | None) -> int:
         """Shake hands, as far as it goes without waiting; returns what to wait for, 0 when done.
 
         Under TLS, this host may still ask without it: the application lets it read, not decide.
@@ -76,7 +76,7 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
                     self.sock, server_side=True, do_handshake_on_connect=False
                 )
             elif first and not is_loopback(self.sock.getsockname()[0]):
-                raise Refused("not_tls", "this address speaks TLS only: ask https", 400)
+                raise RequestRefused("not_tls", "this address speaks TLS only: ask https", 400)
         if isinstance(self.sock, ssl.SSLSocket):
             try:
                 self.sock.do_handshake()
@@ -85,11 +85,11 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
             except ssl.SSLWantWriteError:
                 return selectors.EVENT_WRITE
             except OSError as error:
-                raise Refused(*tls.explain(error)) from error
+                raise RequestRefused(*tls.explain(error)) from error
             settled = self._settings.tls
             name = tls.common_name(self.sock)
             self._may_decide = settled is not None and name == settled.client_name
-        self.outgoing = Outgoing(self.sock)
+        self.outgoing = ResponseBuffer(self.sock)
         self.greeted = True
         return 0
 
@@ -123,10 +123,10 @@ class Connection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no types
             raise OSError("closed by the client")
         self.arrival.take(data)
 
-    def next_arrival(self) -> Arrival:
+    def next_arrival(self) -> RequestBuffer:
         """Return the request that has arrived, and begin with the next."""
         arrived = self.arrival
-        self.arrival = Arrival(self._body_limit_bytes, arrived.rest)
+        self.arrival = RequestBuffer(self._body_limit_bytes, arrived.rest)
         return arrived
 
     @property

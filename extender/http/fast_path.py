@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 from extender.http import heads
-from gpustack.wire.host_header import Hosts, Refusal
+from gpustack.wire.host_header import AllowedHosts, HttpRefusal
 
 # Nothing that says where the request ends but one length, and nothing that asks for another end of
 # the connection: what isn't in here is looked at by who knows all of RFC 9112.
@@ -32,10 +32,10 @@ def asks_for_decision(head: bytes) -> bool:
     return _VERB.match(head) is not None
 
 
-class Reader:
+class FastPath:
     """Reads the scheduler's own head."""
 
-    def __init__(self, ours: Hosts) -> None:
+    def __init__(self, ours: AllowedHosts) -> None:
         """Read heads that ask one of ``ours``."""
         self._ours = ours
         # Calls about pods of one template differ in their bodies' length, if at all.
@@ -56,7 +56,7 @@ class Reader:
         path = str(found["path"], "ascii")
         host, media = fields.get(b"host"), fields.get(b"content-type", "")
         hosts = () if host is None else (host,)
-        judged = heads.Head(method="POST", path=path, hosts=hosts, media=media)
+        judged = heads.RequestHead(method="POST", path=path, hosts=hosts, media=media)
         return path if heads.refusal(judged, self._ours) is None else None
 
 
@@ -72,7 +72,7 @@ def response(status: int, body: bytes, *, kept: bool) -> bytes:
     return head.encode() + body
 
 
-def refusal(refused: Refusal) -> bytes:
+def refusal(refused: HttpRefusal) -> bytes:
     """Write the last answer on a connection."""
     return response(refused.status, json.dumps({"Error": refused.text}).encode(), kept=False)
 

@@ -11,7 +11,7 @@ page may send a POST of `text/plain` to any address unasked (CORS), but not one 
 from dataclasses import dataclass
 from typing import Final
 
-from gpustack.wire.host_header import Hosts, Refusal
+from gpustack.wire.host_header import AllowedHosts, HttpRefusal
 
 VERBS: Final = "/scheduler/"
 """How the paths of verbs begin."""
@@ -21,7 +21,7 @@ _SHOWN: Final = 80  # of a wrong value, in an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class RequestHead:
     """A request's head, as far as it is judged.
 
     Attributes:
@@ -41,21 +41,21 @@ class Head:
     is_1_0: bool = False
 
 
-def refusal(head: Head, ours: Hosts) -> Refusal | None:
+def refusal(head: RequestHead, ours: AllowedHosts) -> HttpRefusal | None:
     """Say why a request isn't answered; None when it is."""
     foreign = ours.refusal(head.hosts, required=not head.is_1_0)
     if foreign is not None or not head.path.startswith(VERBS):
         return foreign
     if head.origin is not None:
         text = f"Origin: {head.origin[:_SHOWN]!r}; kube-scheduler asks for decisions, no web page"
-        return Refusal(403, text)
+        return HttpRefusal(403, text)
     if head.method == "POST" and head.media.partition(";")[0].strip().lower() != JSON:
         text = f"Content-Type: {head.media[:_SHOWN]!r}; a decision is asked for in {JSON}"
-        return Refusal(415, text)
+        return HttpRefusal(415, text)
     return None
 
 
-def too_large(limit_bytes: int) -> Refusal:
+def too_large(limit_bytes: int) -> HttpRefusal:
     """Refuse a body for its length."""
     text = f"Content-Length: the body is too large; request_limit_bytes allows {limit_bytes} bytes"
-    return Refusal(413, text)
+    return HttpRefusal(413, text)

@@ -24,9 +24,9 @@ from typing import Any, Final
 from gunicorn.workers import gthread
 
 from extender.http import fast_path
-from extender.http.connection import LARGE_BYTES, Connection, Refused
-from extender.observability.rate_limited_log import Seldom
-from gpustack.wire.host_header import Refusal
+from extender.http.connection import LARGE_BYTES, ClientConnection, RequestRefused
+from extender.observability.rate_limited_log import RateLimitedLog
+from gpustack.wire.host_header import HttpRefusal
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +40,15 @@ _UNSENT_BYTES: Final = 1 << 25
 _PASSING: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
 
 
-class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+class BufferingWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """Has every connection but those whose requests threads are answering."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._settings = self.app.settings
-        self._leaving: collections.deque[Connection] = collections.deque()
-        self._sending: collections.deque[Connection] = collections.deque()
-        self._seldom = Seldom()
+        self._leaving: collections.deque[ClientConnection] = collections.deque()
+        self._sending: collections.deque[ClientConnection] = collections.deque()
+        self._seldom = RateLimitedLog()
         self._next_tick = 0.0
 
     def notify(self) -> None:
@@ -71,12 +71,12 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 raise
             return
         self.nr_conns += 1
-        conn = Connection(self.cfg, sock, client, listener.getsockname(), self._settings)
+        conn = ClientConnection(self.cfg, sock, client, listener.getsockname(), self._settings)
         if self.nr_conns >= self.worker_connections:
             self._make_room()
         self._await(conn)
 
-    def on_client_socket_readable(self, conn: Connection, client: Any) -> None:
+    def on_client_socket_readable(self, conn: ClientConnection, client: Any) -> None:
         """Begin with the next request of a kept connection."""
         if conn.closed:  # to make room, by what came before it in the same turn
             return
@@ -85,7 +85,7 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self._await(conn)
         self._readable(conn, client)
 
-    def finish_request(self, conn: Connection, fs: Future[bool]) -> None:
+    def finish_request(self, conn: ClientConnection, fs: Future[bool]) -> None:
         """Send what the client has not taken of its answer, then keep or close the connection."""
         kept = not fs.cancelled() and fs.exception() is None and bool(fs.result())
         if not conn.outgoing.kept_bytes:
@@ -96,12 +96,14 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         writable = functools.partial(self._send, conn, kept)
         self.poller.register(conn.sock, selectors.EVENT_WRITE, writable)
         while self._unsent_bytes() > _UNSENT_BYTES and self._sending[0] is not conn:
-            self._refuse(self._sending[0], Refused("memory", "too many answers wait to be read"))
+            self._refuse(
+                self._sending[0], RequestRefused("memory", "too many answers wait to be read")
+            )
 
     def _unsent_bytes(self) -> int:
         return sum(one.outgoing.kept_bytes for one in self._sending)
 
-    def _send(self, conn: Connection, kept: bool, _client: Any) -> None:
+    def _send(self, conn: ClientConnection, kept: bool, _client: Any) -> None:
         if conn.closed:  # to make room, by what came before it in the same turn
             return
         try:
@@ -112,7 +114,7 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             logger.debug("answer not taken client=%s error=%s", conn.client, error)
             self._drop(conn)
 
-    def _proceed(self, conn: Connection, kept: bool) -> None:
+    def _proceed(self, conn: ClientConnection, kept: bool) -> None:
         """Keep or close the connection; what came of the next request already is looked at."""
         if not kept:
             self._leave(conn)
@@ -140,26 +142,26 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             else:
                 seconds = self._settings.request_seconds
                 text = f"the request did not arrive within {seconds:g} s"
-                self._refuse(conn, Refused("slow", text, 408))
+                self._refuse(conn, RequestRefused("slow", text, 408))
         while self._sending and self._sending[0].timeout <= now:
             text = f"the answer was not read within {self._settings.request_seconds:g} s"
-            self._refuse(self._sending[0], Refused("slow", text))
+            self._refuse(self._sending[0], RequestRefused("slow", text))
         while self._leaving and self._leaving[0].timeout <= now:
             self._drop(self._leaving[0])
 
-    def _await(self, conn: Connection) -> None:
+    def _await(self, conn: ClientConnection) -> None:
         conn.wait(self._settings.request_seconds)
         self.pending_conns.append(conn)
         readable = functools.partial(self._readable, conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, readable)
 
-    def _readable(self, conn: Connection, _client: Any) -> None:
+    def _readable(self, conn: ClientConnection, _client: Any) -> None:
         if conn.closed:  # to make room, by what came before it in the same turn
             return
         try:
             if self._greet(conn) and self._receive(conn):
                 self._enqueue(conn)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._refuse(conn, refused)
         except (BlockingIOError, ssl.SSLWantReadError):
             return
@@ -170,14 +172,14 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             logger.exception("connection failed client=%s", conn.client)
             self._drop(conn)
 
-    def _greet(self, conn: Connection) -> bool:
+    def _greet(self, conn: ClientConnection) -> bool:
         """Shake hands, as far as it goes without waiting; True when done."""
         if not conn.greeted:
             wanted = conn.greet(self.app.contexts) or selectors.EVENT_READ
             self.poller.modify(conn.sock, wanted, functools.partial(self._readable, conn))
         return conn.greeted
 
-    def _receive(self, conn: Connection) -> bool:
+    def _receive(self, conn: ClientConnection) -> bool:
         """Take what has come; True when the request is complete."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             for count in range(_RECEIPTS):
@@ -190,15 +192,15 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self._spare_memory(conn)
         return conn.arrival.complete
 
-    def _look_at(self, conn: Connection) -> None:
+    def _look_at(self, conn: ClientConnection) -> None:
         """Refuse a head without an end; tell who waits for it to go on."""
         if conn.arrival.too_long:
-            raise Refused("head_too_long", "the request's headers are too long", 431)
+            raise RequestRefused("head_too_long", "the request's headers are too long", 431)
         if conn.arrival.continuable and not conn.arrival.complete:
             conn.arrival.continuable = False
             conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _spare_memory(self, newest: Connection) -> None:
+    def _spare_memory(self, newest: ClientConnection) -> None:
         """Keep what has arrived within twice the largest request, at the cost of the slowest."""
         if newest.arrival.kept_bytes <= LARGE_BYTES:
             return
@@ -208,9 +210,11 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             if total <= 2 * self._settings.request_limit_bytes or one is newest:
                 return
             total -= one.arrival.kept_bytes
-            self._refuse(one, Refused("memory", "too many large requests at the same time", 503))
+            self._refuse(
+                one, RequestRefused("memory", "too many large requests at the same time", 503)
+            )
 
-    def _enqueue(self, conn: Connection) -> None:
+    def _enqueue(self, conn: ClientConnection) -> None:
         self._release(conn)
         self.enqueue_req(conn)
 
@@ -221,11 +225,13 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         if conn is None:
             return
         if conn in self.pending_conns:
-            self._refuse(conn, Refused("connections", "too many connections at the same time", 503))
+            self._refuse(
+                conn, RequestRefused("connections", "too many connections at the same time", 503)
+            )
         else:
             self._drop(conn)
 
-    def _refuse(self, conn: Connection, refused: Refused) -> None:
+    def _refuse(self, conn: ClientConnection, refused: RequestRefused) -> None:
         """Say why, to the log and, as far as possible without waiting, to the client."""
         self.app.refused(refused.cause)
         if self._seldom.may_say(str(refused)):
@@ -234,12 +240,12 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             )
         if refused.status and not conn.greeting:
             try:
-                conn.sock.send(fast_path.refusal(Refusal(refused.status, str(refused))))
+                conn.sock.send(fast_path.refusal(HttpRefusal(refused.status, str(refused))))
             except OSError as error:
                 logger.debug("refusal not taken client=%s error=%s", conn.client, error)
         self._drop(conn)
 
-    def _leave(self, conn: Connection) -> None:
+    def _leave(self, conn: ClientConnection) -> None:
         """Close a connection after its answer, which gunicorn's own loop would wait for."""
         try:
             conn.leave()
@@ -249,21 +255,21 @@ class Loop(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self._leaving.append(conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, functools.partial(self._drain, conn))
 
-    def _drain(self, conn: Connection, _client: Any) -> None:
+    def _drain(self, conn: ClientConnection, _client: Any) -> None:
         if not conn.closed and conn.drained():
             self._drop(conn)
 
-    def _drop(self, conn: Connection) -> None:
+    def _drop(self, conn: ClientConnection) -> None:
         self._release(conn)
         self._close(conn)
 
-    def _release(self, conn: Connection) -> None:
+    def _release(self, conn: ClientConnection) -> None:
         self.poller.unregister(conn.sock)
         for waiting in (self.pending_conns, self.keepalived_conns, self._sending, self._leaving):
             with contextlib.suppress(ValueError):
                 waiting.remove(conn)
                 return
 
-    def _close(self, conn: Connection) -> None:
+    def _close(self, conn: ClientConnection) -> None:
         self.nr_conns -= 1
         conn.close()

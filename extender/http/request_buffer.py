@@ -20,7 +20,7 @@ _BOUNDLESS: Final = 10**_DIGITS
 _EXPECT: Final = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
 
 
-class Arrival:
+class RequestBuffer:
     """A request, fed byte by byte or all at once.
 
     Attributes:

@@ -6,7 +6,7 @@ import ssl
 from typing import Any
 
 
-class Outgoing:
+class ResponseBuffer:
     """Stands for a socket while an answer is written on it: nobody waits for the client.
 
     Everything else than sending is the socket's own.

@@ -15,13 +15,13 @@ import gunicorn.arbiter
 import gunicorn.glogging
 
 from extender.api.app import create_app
-from extender.api.interfaces import Served
-from extender.api.scheduler_api import Calls
+from extender.api.interfaces import ExtenderService
+from extender.api.scheduler_api import SchedulerApi
 from extender.extender import Extender
-from extender.http.tls import Contexts
+from extender.http.tls import TlsContexts
 from extender.http.worker import Worker
-from extender.observability.rate_limited_log import Seldom
-from extender.settings import Settings
+from extender.observability.rate_limited_log import RateLimitedLog
+from extender.settings import ExtenderSettings
 from gpustack.adapters.systemd import Notifier
 
 logger = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ExtenderSettings,
         *,
         notifier: Notifier,
         watchdog_seconds: float,
-        contexts: Contexts | None,
-        compose: Callable[[Settings], Served] = Extender,
+        contexts: TlsContexts | None,
+        compose: Callable[[ExtenderSettings], ExtenderService] = Extender,
     ) -> None:
         """Prepare; ``run`` serves.
 
@@ -71,8 +71,8 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         self._ping_seconds = watchdog_seconds / 3
         self._next_ping = 0.0
         self._status = ""
-        self.service: Served | None = None
-        self.calls: Calls | None = None
+        self.service: ExtenderService | None = None
+        self.calls: SchedulerApi | None = None
         self._compose = compose
         super().__init__()
 
@@ -112,7 +112,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         """Start the extender in the worker process and return what it answers with."""
         self.service = self._compose(self.settings)
         self.service.start()
-        self.calls = Calls(self.service)
+        self.calls = SchedulerApi(self.service)
         settings = self.settings
         return create_app(
             self.service,
@@ -189,7 +189,7 @@ class _Log(gunicorn.glogging.Logger):  # type: ignore[misc]  # gunicorn has no t
 
     def setup(self, cfg: Any) -> None:
         """Hand everything to the root logger, instead of writing lines of its own form."""
-        self._seldom = Seldom()
+        self._seldom = RateLimitedLog()
         super().setup(cfg)
         self.error_log.handlers = []
         self.error_log.propagate = True

@@ -95,7 +95,7 @@ class TlsFiles:
         )
 
 
-class Contexts:
+class TlsContexts:
     """The context for the next connection, renewed when the files have changed."""
 
     def __init__(self, files: TlsFiles) -> None:

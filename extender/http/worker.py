@@ -18,9 +18,9 @@ from gunicorn import http
 from gunicorn.http.errors import NoMoreData
 
 from extender.http import disconnect, fast_path, heads
-from extender.http.connection import LARGE_BYTES, Connection
-from extender.http.loop import Loop
-from extender.http.request_buffer import Arrival
+from extender.http.connection import LARGE_BYTES, ClientConnection
+from extender.http.loop import BufferingWorker
+from extender.http.request_buffer import RequestBuffer
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +40,18 @@ _GARBAGE: Final = (20_000, 5, 20)
 class _Answered:
     """A connection, for gunicorn: its answer waits for no client, and the loop sends the rest."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: ClientConnection) -> None:
         self.sock = conn.outgoing
         self.client = conn.client
         self.server = conn.server
 
 
-class Worker(Loop):
+class Worker(BufferingWorker):
     """Answers requests in threads."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._reader = fast_path.Reader(self._settings.hosts)
+        self._reader = fast_path.FastPath(self._settings.hosts)
         self._others = ThreadPoolExecutor(_OTHERS)
         # The other half of the threads is there for whoever asks first.
         self._seats = [None] * max(1, self.cfg.threads // 2)
@@ -60,7 +60,7 @@ class Worker(Loop):
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.set_threshold(*_GARBAGE)
 
-    def enqueue_req(self, conn: Connection) -> None:
+    def enqueue_req(self, conn: ClientConnection) -> None:
         """Have a request answered: a decision by the threads that are kept for decisions."""
         deciding = conn.deciding
         conn.decided = conn.decided or deciding
@@ -74,7 +74,7 @@ class Worker(Loop):
         super().run()
         self._others.shutdown(wait=False)
 
-    def handle(self, conn: Connection) -> bool:
+    def handle(self, conn: ClientConnection) -> bool:
         """Answer a request, and decisions that are asked for right after it; runs in a thread.
 
         Returns whether the connection is kept.
@@ -101,7 +101,7 @@ class Worker(Loop):
             self.handle_error(request, conn.sock, conn.client, error)
         return False
 
-    def _answer_call(self, conn: Connection, arrived: Arrival) -> bool | None:
+    def _answer_call(self, conn: ClientConnection, arrived: RequestBuffer) -> bool | None:
         """Answer a call in the scheduler's own form; None for any other form."""
         path, calls = self._reader.path_of(arrived.head), self.app.calls
         if calls is None or path not in calls.paths:
@@ -112,7 +112,7 @@ class Worker(Loop):
         conn.outgoing.sendall(fast_path.response(reply.status, reply.body, kept=kept))
         return kept
 
-    def _parse(self, conn: Connection, arrived: Arrival) -> http.Request:
+    def _parse(self, conn: ClientConnection, arrived: RequestBuffer) -> http.Request:
         """Read a request with gunicorn's parser, for the application."""
         conn.parser = http.get_parser(self.cfg, [arrived.head], conn.client)
         request = next(conn.parser)
@@ -121,7 +121,7 @@ class Worker(Loop):
             request.force_close()  # where the next request would begin is not known
         return request
 
-    def _follows(self, conn: Connection) -> bool:
+    def _follows(self, conn: ClientConnection) -> bool:
         """Wait a moment for the next call; False where it, or its rest, is left to the loop.
 
         Raises:

@@ -14,9 +14,9 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.cache.pods import PodState
-from extender.observability.decision_log import Decisions, Told
+from extender.observability.decision_log import DecisionLog, DecisionRecord
 from extender.quota.quotas import Quotas
 from gpustack.model.node import Node
 from gpustack.model.policies.fragmentation import (
@@ -51,9 +51,9 @@ class ClusterCollector(Collector):
 
     def __init__(
         self,
-        view: ClusterView,
+        view: ClusterCache,
         quotas: Quotas,
-        decisions: Decisions,
+        decisions: DecisionLog,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -158,7 +158,7 @@ class ClusterCollector(Collector):
         )
 
 
-def _why(pod: PodState, refused: Told | None) -> str:
+def _why(pod: PodState, refused: DecisionRecord | None) -> str:
     if pod.gated:
         return Reason.SCHEDULING_GATED
     if pod.problem is not None:

@@ -29,7 +29,7 @@ _NOBODY: Final[Mapping[Reason | None, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DecisionRecord:
     """One decision.
 
     Attributes:
@@ -78,7 +78,7 @@ _ROOM: Final = frozenset({"Fits", "Placed", "Bound"})
 class _Call:
     """A call under way, and what is known of its end."""
 
-    of: "Decisions"
+    of: "DecisionLog"
     verb: str
     begun: float
     pod: PodState | PodName | None = None
@@ -95,7 +95,7 @@ class _Call:
         self.of.end(self)
 
 
-class Decisions:
+class DecisionLog:
     """Keeps them. Safe from any thread."""
 
     def __init__(
@@ -113,8 +113,8 @@ class Decisions:
         self._now_ns = now_ns
         self._clock = clock
         self._lock = threading.Lock()
-        self._last: collections.deque[Told] = collections.deque(maxlen=_MOST)
-        self._refused: collections.OrderedDict[str, Told] = collections.OrderedDict()
+        self._last: collections.deque[DecisionRecord] = collections.deque(maxlen=_MOST)
+        self._refused: collections.OrderedDict[str, DecisionRecord] = collections.OrderedDict()
         self._count = 0
         self._here = threading.local()  # the call that this thread is in
 
@@ -168,12 +168,12 @@ class Decisions:
             call.outcome, call.message = error.code, str(error)[:_MOST_MESSAGE]
 
     @property
-    def last(self) -> list[Told]:
+    def last(self) -> list[DecisionRecord]:
         """The last decisions, newest first."""
         with self._lock:
             return list(reversed(self._last))
 
-    def refusals(self, uids: Iterable[str]) -> dict[str, Told]:
+    def refusals(self, uids: Iterable[str]) -> dict[str, DecisionRecord]:
         """Return the last refusal of each of these pods that has one."""
         with self._lock:
             return {uid: self._refused[uid] for uid in uids if uid in self._refused}
@@ -189,7 +189,7 @@ class Decisions:
             return
         with self._lock:
             self._count += 1
-            told = Told(
+            told = DecisionRecord(
                 number=self._count,
                 time_ns=self._now_ns(),
                 verb=call.verb,

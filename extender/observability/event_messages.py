@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from extender.cache.equivalence_cache import Answers
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
-from extender.cache.snapshot import Camera, Picture, advise
+from extender.cache.snapshot import ClusterSnapshot, Snapshotter, advise
 from extender.requeue.simulation import Kind, kind_of
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Node
@@ -50,11 +50,15 @@ class _Found:
     fix: str = ""
 
 
-class Wording:
+class EventMessages:
     """Words refusals. What it returns is called by one thread."""
 
     def __init__(
-        self, camera: Camera, answers: Answers, *, clock: Callable[[], float] = time.monotonic
+        self,
+        camera: Snapshotter,
+        answers: EquivalenceCache,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._camera = camera
         self._answers = answers
@@ -124,7 +128,7 @@ class Wording:
         )
 
 
-def _closest(picture: Picture, pod: PodState, request: PodRequest) -> _Closest | None:
+def _closest(picture: ClusterSnapshot, pod: PodState, request: PodRequest) -> _Closest | None:
     """Return the node, and for a share the card, that lacks the smallest part of what is asked.
 
     Nodes that don't take the pod whatever their cards come last.

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from extender.cache.node_results import Answered
+from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
-from extender.observability.decision_log import Decisions
+from extender.observability.decision_log import DecisionLog
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
@@ -21,7 +21,7 @@ The words are made later, where nobody waits for them.
 """
 
 
-class Events(Protocol):
+class EventSink(Protocol):
     """Where Events go."""
 
     def told(self, uid: str, topic: str) -> bool:
@@ -31,15 +31,15 @@ class Events(Protocol):
         """Take one, unless the pod was told about its topic within the last minute."""
 
 
-class Telling:
+class OutcomeRecorder:
     """Counts and keeps outcomes, and writes Events about them."""
 
     def __init__(
         self,
         *,
-        events: Events,
+        events: EventSink,
         count: Callable[[str], None],
-        decisions: Decisions,
+        decisions: DecisionLog,
         wording: Wording,
     ) -> None:
         """Compose.
@@ -59,11 +59,11 @@ class Telling:
         """A pod asked for no GPU."""
         self._count("NotOurs")
 
-    def fits(self, pod: PodState, answers: Answered) -> None:
+    def fits(self, pod: PodState, answers: NodeResults) -> None:
         """Some node has room; nothing is decided yet."""
         self._decisions.tell(pod, "Fits", reasons=answers.reasons())
 
-    def placed(self, pod: PodState, placement: Placement, answers: Answered) -> None:
+    def placed(self, pod: PodState, placement: Placement, answers: NodeResults) -> None:
         """A pod got cards."""
         self._count("Placed")
         self._decisions.tell(pod, "Placed", reasons=answers.reasons(), placement=placement)
@@ -90,7 +90,7 @@ class Telling:
         self._decisions.tell(pod, Reason.BAD_REQUEST, message=problem.message)
         self._tell(pod, Reason.BAD_REQUEST, problem.message)
 
-    def refused(self, pod: PodState, answers: Answered) -> None:
+    def refused(self, pod: PodState, answers: NodeResults) -> None:
         """No node has room: the commonest reason is the Event's, its numbers are worded later."""
         counts = answers.reasons()
         reasons = {reason: count for reason, count in counts.items() if reason is not None}

@@ -13,7 +13,7 @@ _SILENCE_SECONDS: Final = 10.0  # between two lines about the same fault
 _MOST: Final = 256  # faults that are remembered
 
 
-class Seldom:
+class RateLimitedLog:
     """Remembers what was said lately."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:

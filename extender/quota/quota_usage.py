@@ -6,12 +6,12 @@ beside the one in force, pod by pod, and takes its place when it is complete.
 
 from collections.abc import Iterable, Mapping
 
-from extender.cache.allocations import Holdings
+from extender.cache.allocations import Allocations
 from extender.cache.pods import PodState
 from gpustack.model.quota.quota import NO_QUOTA, Quota, Usage
 
 
-class Limits:
+class QuotaUsage:
     """Counts pods of limited namespaces only. Not locked: its owner is.
 
     Attributes:
@@ -19,7 +19,7 @@ class Limits:
         usage: what they hold.
     """
 
-    def __init__(self, pods: Mapping[str, PodState], holdings: Holdings) -> None:
+    def __init__(self, pods: Mapping[str, PodState], holdings: Allocations) -> None:
         """Begin without a quota; ``pods`` and ``holdings`` are its owner's."""
         self.quota = NO_QUOTA
         self.usage = Usage()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.errors import CannotDecide
 from gpustack.wire.quota import BadQuota, decode_quota
 
@@ -18,7 +18,7 @@ class Quotas:
         problem: why the ConfigMap can't be used, and which it is; empty when it can.
     """
 
-    def __init__(self, view: ClusterView, *, deny: bool) -> None:
+    def __init__(self, view: ClusterCache, *, deny: bool) -> None:
         """Begin before anybody has looked.
 
         Args:

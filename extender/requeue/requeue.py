@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from extender.apiserver.writer import PodWriter
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
-from extender.requeue.simulation import Kind, Room
-from extender.requeue.unschedulable_pods import Waiting, WaitingPods
+from extender.requeue.simulation import Kind, RoomSimulation
+from extender.requeue.unschedulable_pods import UnschedulablePod, UnschedulablePods
 
 logger = logging.getLogger(__name__)
 
@@ -37,19 +37,19 @@ _ROUND: Final = 40  # pods told at a time
 _KINDS: Final = 64  # of pods that are looked at in one look: each may be asked of every node
 _PAUSE: Final = 4.0  # times what a look took: a fifth of a processor at most
 
-_Head = tuple[int, float, str, PodState, Kind, Iterator[Waiting]]
+_Head = tuple[int, float, str, PodState, Kind, Iterator[UnschedulablePod]]
 """A pod with its place among the heads of all queues, and the rest of its own."""
 
 
-class Retry:
+class Requeue:
     """The refused pods, and a thread that wakes them."""
 
     def __init__(
         self,
         *,
         writer: PodWriter,
-        view: ClusterView,
-        answers: Answers,
+        view: ClusterCache,
+        answers: EquivalenceCache,
         on_tick: Callable[[], None] = lambda: None,
         refuses_all: Callable[[], bool] = lambda: False,
         now_ns: Callable[[], int] = time.time_ns,
@@ -67,7 +67,7 @@ class Retry:
         self._refuses_all = refuses_all
         self._now_ns = now_ns
         self._clock = clock
-        self._waiting = WaitingPods(clock)  # guarded by the view's lock
+        self._waiting = UnschedulablePods(clock)  # guarded by the view's lock
         self._looked_at: set[Kind] = set()  # without room, since the round over all kinds began
         self._rooms = 0  # the view's, when that round began
         self._round = 0  # how many kinds waited then
@@ -152,7 +152,7 @@ class Retry:
             if not len(self._waiting) or self._refuses_all():
                 return []
             told = self._waiting.told_after(self._clock() - _TAKING_SECONDS)
-        room = Room(self._view, self._answers)
+        room = RoomSimulation(self._view, self._answers)
         for uid in told:
             pod = self._still(uid)
             if pod is not None and self._wants(pod):
@@ -164,7 +164,7 @@ class Retry:
                 self._waiting.told(pod.uid)
         return due
 
-    def _candidates(self, room: Room) -> Iterator[PodState]:
+    def _candidates(self, room: RoomSimulation) -> Iterator[PodState]:
         """Yield who may fit: highest priority first, then longest waiting.
 
         The queues are merged as they are asked for: of most of them only the first pod is looked
@@ -203,7 +203,7 @@ class Retry:
                 self._push(heads, kind, entries)
         return heads
 
-    def _push(self, heads: list[_Head], kind: Kind, entries: Iterator[Waiting]) -> None:
+    def _push(self, heads: list[_Head], kind: Kind, entries: Iterator[UnschedulablePod]) -> None:
         """Put the next pod of a queue among the others' that still wants to be told."""
         for entry in entries:
             pod = self._still(entry.uid)

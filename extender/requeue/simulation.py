@@ -5,8 +5,8 @@ So that one card that became free makes one pod look again, and not the thousand
 
 import collections
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
@@ -22,7 +22,7 @@ def kind_of(pod: PodState) -> Kind:
     return pod.shape, pod.namespace, pod.priority
 
 
-class Room:
+class RoomSimulation:
     """The cluster as it would be after the pods that were let in.
 
     Made of copies: what changes meanwhile is seen by the next one. Don't hold the view's lock.
@@ -31,7 +31,7 @@ class Room:
         opened: how many kinds of pods were looked at.
     """
 
-    def __init__(self, view: ClusterView, answers: Answers) -> None:
+    def __init__(self, view: ClusterCache, answers: EquivalenceCache) -> None:
         self._view = view
         self._answers = answers
         self._names = sorted(view.node_names)

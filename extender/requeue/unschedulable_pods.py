@@ -20,7 +20,7 @@ _NEVER: Final = float("-inf")
 
 
 @dataclass(slots=True, kw_only=True)
-class Waiting:
+class UnschedulablePod:
     """A refused pod.
 
     Attributes:
@@ -41,12 +41,12 @@ class Waiting:
         return now >= self.told + pause
 
 
-class WaitingPods:
+class UnschedulablePods:
     """Not locked: its owner is."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._queues: dict[Kind, dict[str, Waiting]] = {}
+        self._queues: dict[Kind, dict[str, UnschedulablePod]] = {}
         self._where: dict[str, Kind] = {}
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class WaitingPods:
         queue = kind_of(pod)
         if self._where.get(pod.uid) != queue:
             known = self.drop(pod.uid)
-            entry = known or Waiting(uid=pod.uid, since=self._clock())
+            entry = known or UnschedulablePod(uid=pod.uid, since=self._clock())
             self._queues.setdefault(queue, {})[pod.uid] = entry
             self._where[pod.uid] = queue
         if not in_vain:
@@ -75,7 +75,7 @@ class WaitingPods:
         self.add(pod, in_vain=False)
         return True
 
-    def drop(self, uid: str) -> Waiting | None:
+    def drop(self, uid: str) -> UnschedulablePod | None:
         """Forget a pod; returns what was known."""
         queue = self._where.pop(uid, None)
         if queue is None:
@@ -114,7 +114,7 @@ class WaitingPods:
         """What the waiting pods ask: one queue each."""
         return list(self._queues)
 
-    def ready(self, queue: Kind) -> Iterator[Waiting]:
+    def ready(self, queue: Kind) -> Iterator[UnschedulablePod]:
         """Yield the pods of a queue that may be told now, as they stood when this was called."""
         now = self._clock()
         entries = list(self._queues.get(queue, {}).values())

@@ -15,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.apiserver.keyed_lock import Turns
+from extender.apiserver.keyed_lock import KeyedLock
 from extender.apiserver.writer import PodWriter
-from extender.cache.cache import ClusterView
-from extender.cache.consistent_read import Refresh
-from extender.cache.equivalence_cache import Answers
+from extender.cache.cache import ClusterCache
+from extender.cache.consistent_read import ConsistentRead
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.observability.outcome_recorder import Telling
-from extender.verbs.pod_lookup import AskedPods, Deadline
-from extender.verbs.reserve import Chooser, refuse_unplaceable
+from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.verbs.pod_lookup import Deadline, PodLookup
+from extender.verbs.reserve import Reserver, refuse_unplaceable
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.wire.annotations import Decision, Keys, encode_decision
@@ -56,14 +56,14 @@ class Bind:
     def __init__(
         self,
         *,
-        view: ClusterView,
-        answers: Answers,
-        asked: AskedPods,
-        chooser: Chooser,
-        refresh: Refresh,
+        view: ClusterCache,
+        answers: EquivalenceCache,
+        asked: PodLookup,
+        chooser: Reserver,
+        refresh: ConsistentRead,
         writer: PodWriter,
         keys: Keys,
-        telling: Telling,
+        telling: OutcomeRecorder,
         decision_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -78,7 +78,7 @@ class Bind:
         self._telling = telling
         self._decision_seconds = decision_seconds
         self._clock = clock
-        self._turns = Turns()
+        self._turns = KeyedLock()
 
     def __call__(self, args: BindingArgs) -> bytes:
         """Bind a pod and return an ExtenderBindingResult; one that is bound there is bound.

@@ -8,13 +8,13 @@ import itertools
 import operator
 from typing import Protocol
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.equivalence_tables import REFUSED
-from extender.cache.node_results import Answered
+from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
-from extender.observability.outcome_recorder import Telling
-from extender.verbs.pod_lookup import Deadline, Finder
+from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.verbs.pod_lookup import Deadline, PodFinder
 from extender.verbs.reserve import refuse_unplaceable
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
@@ -33,11 +33,11 @@ class Filter:
     def __init__(
         self,
         *,
-        view: ClusterView,
-        answers: Answers,
-        asked: Finder,
+        view: ClusterCache,
+        answers: EquivalenceCache,
+        asked: PodFinder,
         retry: Waiting,
-        telling: Telling,
+        telling: OutcomeRecorder,
         decision_seconds: float,
     ) -> None:
         """Compose; ``decision_seconds`` bounds the read of a pod that no watch has shown."""
@@ -59,7 +59,7 @@ class Filter:
         if pod.problem is not None:
             self._telling.badly_asked(pod, pod.problem)
             refused = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
-            return _result(args, Answered(args.names, refused))
+            return _result(args, NodeResults(args.names, refused))
         if pod.request is None:
             self._telling.not_ours()
             return encode_filter_echo(args)
@@ -80,7 +80,7 @@ class Filter:
         return any(holder is not None and holder.deletion for holder in holders)
 
 
-def _result(args: FilterArgs, said: Answered, awaited: str = "") -> bytes:
+def _result(args: FilterArgs, said: NodeResults, awaited: str = "") -> bytes:
     """Write the answer.
 
     A pod whose victims are still ending on its nominated node would be let loose on other nodes'

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from extender.apiserver.writer import PodWriter
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
 from extender.http import disconnect
@@ -41,7 +41,7 @@ class Deadline:
         return self._clock() >= self._end
 
 
-class Finder(Protocol):
+class PodFinder(Protocol):
     """Finds pods by what a request says of them."""
 
     def find(self, asked: PodName, deadline: Deadline) -> PodState:
@@ -52,7 +52,7 @@ class Finder(Protocol):
         """
 
 
-class AskedPods:
+class PodLookup:
     """Finds pods by what a request says of them.
 
     A request's pod is only a name: an old scheduler drops fields that it doesn't know, and they
@@ -61,7 +61,7 @@ class AskedPods:
 
     def __init__(
         self,
-        view: ClusterView,
+        view: ClusterCache,
         writer: PodWriter,
         quotas: Quotas,
         *,

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from extender.apiserver.keyed_lock import Turns
+from extender.apiserver.keyed_lock import KeyedLock
 from extender.apiserver.writer import PodWriter
-from extender.cache.cache import ClusterView
-from extender.cache.consistent_read import Refresh
+from extender.cache.cache import ClusterCache
+from extender.cache.consistent_read import ConsistentRead
 from extender.cache.equivalence_tables import REFUSED
-from extender.cache.node_results import Answered
+from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.observability.outcome_recorder import Telling
-from extender.verbs.pod_lookup import AskedPods, Deadline
-from extender.verbs.reserve import Choice, Chooser
+from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.verbs.pod_lookup import Deadline, PodLookup
+from extender.verbs.reserve import Choice, Reserver
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
@@ -38,12 +38,12 @@ class Predicates:
     def __init__(
         self,
         *,
-        view: ClusterView,
-        asked: AskedPods,
-        chooser: Chooser,
-        refresh: Refresh,
+        view: ClusterCache,
+        asked: PodLookup,
+        chooser: Reserver,
+        refresh: ConsistentRead,
         writer: PodWriter,
-        telling: Telling,
+        telling: OutcomeRecorder,
         decision_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,7 +56,7 @@ class Predicates:
         self._telling = telling
         self._decision_seconds = decision_seconds
         self._clock = clock
-        self._turns = Turns()
+        self._turns = KeyedLock()
 
     def __call__(self, args: FilterArgs) -> bytes:
         """Return an ExtenderFilterResult.
@@ -161,10 +161,10 @@ class Predicates:
     def _refuse_badly_asked(self, args: FilterArgs, pod: PodState, problem: BadRequest) -> bytes:
         self._telling.badly_asked(pod, problem)
         refused = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
-        return _answer(args, [], Answered(args.names, refused))
+        return _answer(args, [], NodeResults(args.names, refused))
 
 
-def _answer(args: FilterArgs, chosen: list[str], said: Answered) -> bytes:
+def _answer(args: FilterArgs, chosen: list[str], said: NodeResults) -> bytes:
     words = {name: answer.words for name, answer in said.pairs() if answer.reason}
     # Schedulers before 1.21 read only FailedNodes; later ones let the other field win.
     return encode_filter_result(args, chosen=chosen, failed=words, unresolvable=words)

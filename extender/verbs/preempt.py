@@ -12,19 +12,19 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
-from extender.cache.pod_disruption_budgets import Budgets
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
 from extender.cache.pods import PodState
-from extender.observability.outcome_recorder import Telling
-from extender.verbs.pod_lookup import AskedPods, Deadline
+from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.verbs.pod_lookup import Deadline, PodLookup
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import within
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
-from gpustack.wire.extender_v1 import PreemptionArgs, Victims, encode_preemption_result
+from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
 from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 
 logger = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ class Preempt:
     def __init__(
         self,
         *,
-        view: ClusterView,
-        answers: Answers,
-        asked: AskedPods,
-        budgets: Budgets,
-        telling: Telling,
+        view: ClusterCache,
+        answers: EquivalenceCache,
+        asked: PodLookup,
+        budgets: PodDisruptionBudgets,
+        telling: OutcomeRecorder,
         decision_seconds: float,
     ) -> None:
         """Compose; ``decision_seconds`` is the longest time for one answer."""
@@ -76,11 +76,11 @@ class Preempt:
         return encode_preemption_result(found)
 
     def _answer(
-        self, pod: PodState, proposed: dict[str, Victims], deadline: Deadline
-    ) -> dict[str, Victims]:
+        self, pod: PodState, proposed: dict[str, NodeVictims], deadline: Deadline
+    ) -> dict[str, NodeVictims]:
         budgets = self._budgets.now
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
-        answer: dict[str, Victims] = {}
+        answer: dict[str, NodeVictims] = {}
         for name, each in proposed.items():
             if deadline.over:
                 logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
@@ -94,10 +94,10 @@ class Preempt:
         self,
         pod: PodState,
         name: str,
-        proposed: Victims,
+        proposed: NodeVictims,
         budgets: Collection[Budget],
         most_tries: int,
-    ) -> Victims | None:
+    ) -> NodeVictims | None:
         state = self._answers.node_and_holders(pod, name)
         if state is None or pod.request is None:
             return None
@@ -129,7 +129,7 @@ class Preempt:
         pod: PodState,
         name: str,
         held: Mapping[str, Placement],
-        proposed: Victims,
+        proposed: NodeVictims,
         budgets: Collection[Budget],
     ) -> tuple[list[Candidate], Leaving]:
         """Return who may end: bound pods of lower priority, and whom the scheduler proposed.
@@ -171,7 +171,7 @@ def _since(pod: PodState) -> int:
     return pod.decision.time_ns if pod.decision is not None else 0
 
 
-def _merged(proposed: Victims, candidates: Sequence[Candidate], chosen: Leaving) -> Victims:
+def _merged(proposed: NodeVictims, candidates: Sequence[Candidate], chosen: Leaving) -> NodeVictims:
     """Put the chosen pods in place of those proposed ones that hold cards.
 
     How many violations are those of pods that hold no card, only the scheduler knows: what is left
@@ -190,7 +190,7 @@ def _merged(proposed: Victims, candidates: Sequence[Candidate], chosen: Leaving)
             ranked.append((-below, uid))
     order = {uid: at for at, uid in enumerate(proposed.uids)}
     ranked.sort(key=lambda each: (each[0], order.get(each[1], len(order))))
-    return Victims(
+    return NodeVictims(
         uids=tuple(uid for _, uid in ranked),
         pdb_violations=max(0, proposed.pdb_violations - theirs)
         + sum(each.protected for each in chosen),

@@ -9,10 +9,10 @@ what one gets more than the worst is written (`encode_priorities`).
 import itertools
 from collections.abc import Collection, Mapping
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
-from extender.cache.equivalence_tables import Answer
-from extender.verbs.pod_lookup import Deadline, Finder
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.equivalence_tables import NodeResult
+from extender.verbs.pod_lookup import Deadline, PodFinder
 from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
 
@@ -22,9 +22,9 @@ class Prioritize:
     def __init__(
         self,
         *,
-        view: ClusterView,
-        answers: Answers,
-        asked: Finder,
+        view: ClusterCache,
+        answers: EquivalenceCache,
+        asked: PodFinder,
         decision_seconds: float,
     ) -> None:
         """Compose; ``decision_seconds`` bounds the read of a pod that no watch has shown."""
@@ -53,7 +53,7 @@ class Prioritize:
         return node is not None and bool(node.cards)
 
 
-def scores(different: Collection[Answer]) -> Mapping[Answer, int]:
+def scores(different: Collection[NodeResult]) -> Mapping[NodeResult, int]:
     """Return each answer's score by its place among the different ranks of those that fit."""
     ranks = sorted({each.rank for each in different if each.reason is None})
     steps = max(1, len(ranks) - 1)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
-from extender.cache.equivalence_tables import Answer
-from extender.cache.node_results import Answered
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.equivalence_tables import NodeResult
+from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.requeue.requeue import Retry
+from extender.requeue.requeue import Requeue
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import forbids
 from gpustack.model.verification import verify
@@ -33,10 +33,10 @@ class Choice:
     pod: PodState
     placement: Placement | None
     time_ns: int
-    answers: Answered
+    answers: NodeResults
 
 
-class Chooser:
+class Reserver:
     """Chooses cards that are free at the moment when they are reserved.
 
     Nodes are asked without the view's lock, because a search may take long. Under the lock the
@@ -44,7 +44,7 @@ class Chooser:
     that happens, others decide at the same time: then one decides after another.
     """
 
-    def __init__(self, view: ClusterView, answers: Answers, retry: Retry) -> None:
+    def __init__(self, view: ClusterCache, answers: EquivalenceCache, retry: Requeue) -> None:
         self._view = view
         self._answers = answers
         self._retry = retry
@@ -77,7 +77,7 @@ class Chooser:
         before = self._view.placement(pod.uid)
         answers = self._answers.of(pod, names)
         held = self._held(pod, before, answers)
-        chosen: tuple[str, Answer | Placement] | None
+        chosen: tuple[str, NodeResult | Placement] | None
         chosen = answers.best() if held is None else (held.node, held)
         with self._view.lock:
             now = self._pod(asked)
@@ -99,7 +99,9 @@ class Chooser:
         refuse_unplaceable(pod)
         return pod
 
-    def _held(self, pod: PodState, held: Placement | None, answers: Answered) -> Placement | None:
+    def _held(
+        self, pod: PodState, held: Placement | None, answers: NodeResults
+    ) -> Placement | None:
         """Return the cards that the pod has reserved, if they may be its own still."""
         if held is None or held.node not in answers.names or pod.request is None:
             return None
@@ -112,14 +114,14 @@ class Chooser:
         return held if no is None else None
 
     def _still(
-        self, pod: PodState, chosen: tuple[str, Answer | Placement], answers: Answered
+        self, pod: PodState, chosen: tuple[str, NodeResult | Placement], answers: NodeResults
     ) -> Placement | None:
         """Return what was chosen if it can be had at this moment; the view's lock is held."""
         view, (name, placement) = self._view, chosen
         node = view.base(name)
         if node is None or not self._answers.holds(pod, answers, name):
             return None
-        if isinstance(placement, Answer):  # not before: its node may have lost a card since
+        if isinstance(placement, NodeResult):  # not before: its node may have lost a card since
             placement = self._answers.placement(pod, name, placement)
         no = forbids(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
         return placement if no is None else None

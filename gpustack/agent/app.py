@@ -10,22 +10,22 @@ from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
 from gpustack.adapters.systemd import Notifier
-from gpustack.agent.activity.isolation_violations import Escapes
+from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import Pod, PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.allocator import Allocator
-from gpustack.agent.containers.assigned_annotation import Confirmation
-from gpustack.agent.containers.decisions import Decisions
-from gpustack.agent.containers.limits_files import ContainerFolders
-from gpustack.agent.containers.pod_failure import Rejection
+from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
+from gpustack.agent.containers.decisions import PodDecisions
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.agent.containers.recovery import Recovery
-from gpustack.agent.containers.restore import Adoption
-from gpustack.agent.identification.pod_identification import Finder
-from gpustack.agent.identification.pre_start_check import Pairing
-from gpustack.agent.identification.process_owners import Owners
+from gpustack.agent.containers.restore import Restore
+from gpustack.agent.identification.pod_identification import PodIdentification
+from gpustack.agent.identification.pre_start_check import PreStartCheck
+from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.instance import OnlyInstance
 from gpustack.agent.kubelet import device_ids
@@ -35,7 +35,7 @@ from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node import host_files
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.node.publisher import NodePublisher
-from gpustack.agent.settings import Settings
+from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
 from gpustack.agent.web import self_metrics
 from gpustack.agent.web.metrics import registry
@@ -68,7 +68,7 @@ class Agent:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         *,
         nvml: Nvml,
         device_dir: pathlib.Path = pathlib.Path("/dev"),
@@ -103,12 +103,12 @@ class Agent:
             on_pod=self._pod_changed,
         )
         self.writes = PodWrites(client=self.client)
-        self.confirmation = Confirmation(keys=keys, writes=self.writes)
+        self.confirmation = AssignedAnnotation(keys=keys, writes=self.writes)
         self.kubelet = KubeletView(
             self.pod_resources, KubeletCheckpoint(settings.kubelet_checkpoint, keys)
         )
         self.runtime = RuntimeView(self.cri)
-        self.folders = ContainerFolders(
+        self.folders = LimitsFiles(
             settings.state_dir / "containers",
             context_bytes=settings.context_bytes,
             may_run=self.runtime.may_run,
@@ -118,7 +118,7 @@ class Agent:
             records=self.records,
             runtime=self.runtime,
             folders=self.folders,
-            adoption=Adoption(
+            adoption=Restore(
                 keys=keys,
                 inventory=self.inventory,
                 pods=self.pods,
@@ -134,16 +134,16 @@ class Agent:
         self.host_files = host_files.find(
             self._settings, driver, device_dir=device_dir, linker_cache=linker_cache
         )
-        self.pairing = Pairing(
+        self.pairing = PreStartCheck(
             keys=keys,
             pods=self.pods,
             records=self.records,
             kubelet=self.kubelet,
             folders=self.folders,
-            rejection=Rejection(keys=keys, writes=self.writes),
+            rejection=PodFailure(keys=keys, writes=self.writes),
             may_come=self.recovery.may_take_up,
         )
-        self.finder = Finder(
+        self.finder = PodIdentification(
             keys=keys,
             pods=self.pods,
             records=self.records,
@@ -156,7 +156,7 @@ class Agent:
             pods=self.pods,
             records=self.records,
             finder=self.finder,
-            decisions=Decisions(
+            decisions=PodDecisions(
                 keys=keys,
                 inventory=self.inventory,
                 pods=self.pods,
@@ -211,8 +211,10 @@ class Agent:
 
     def _build_activity(self) -> None:
         self.events = EventRecorder(self.client, component="gpustack-agent")
-        self.owners = Owners(self.runtime)
-        self.escapes = Escapes(self.events.record, hooks=self._settings.state_dir / "hooks")
+        self.owners = ProcessOwners(self.runtime)
+        self.escapes = IsolationViolations(
+            self.events.record, hooks=self._settings.state_dir / "hooks"
+        )
         self.activity = ActivitySampler(
             records=self.records,
             folders=self.folders,
@@ -225,7 +227,7 @@ class Agent:
         usage = UsageReader(
             nvml=self.nvml, inventory=self.inventory, records=self.records, owners=self.owners
         )
-        parts = self_metrics.Parts(
+        parts = self_metrics.MeasuredParts(
             finder=self.finder,
             pairing=self.pairing,
             kubelet=self.kubelet,

@@ -10,7 +10,7 @@ from gpustack.wire.config import load_config
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AgentSettings:
     """What `gpustack/wire/schemas/agent.json` describes, with its defaults filled in."""
 
     node_name: str
@@ -46,7 +46,7 @@ class Settings:
         return self.kubelet_root / "pod-resources" / "kubelet.sock"
 
 
-def load(path: pathlib.Path) -> Settings:
+def load(path: pathlib.Path) -> AgentSettings:
     """Read the configuration file.
 
     Raises:
@@ -55,9 +55,9 @@ def load(path: pathlib.Path) -> Settings:
     return from_mapping(load_config(path, "agent"))
 
 
-def from_mapping(config: Mapping[str, Any]) -> Settings:
+def from_mapping(config: Mapping[str, Any]) -> AgentSettings:
     """Turn a checked configuration, defaults included, into settings."""
-    return Settings(
+    return AgentSettings(
         node_name=config["node_name"] or socket.gethostname().lower(),
         domain=config["domain"],
         kubeconfig=pathlib.Path(config["kubeconfig"]),

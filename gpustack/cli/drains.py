@@ -20,7 +20,7 @@ from gpustack.wire.pods import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DrainedPod:
     """A pod to place, and the names of all its containers, also those that hold no card."""
 
     pod: what_if.Pod
@@ -45,7 +45,7 @@ class Drain:
         nothing: why there is nothing to place, by node; only nodes of which that is so.
     """
 
-    moving: tuple[Asked, ...] = ()
+    moving: tuple[DrainedPod, ...] = ()
     staying: tuple[Staying, ...] = ()
     nothing: tuple[tuple[str, str], ...] = ()
 
@@ -56,7 +56,7 @@ def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str]) -> Drain:
     Raises:
         SourceError: a pod says of nodes what the API server would refuse; names the place.
     """
-    moving: dict[str, Asked] = {}
+    moving: dict[str, DrainedPod] = {}
     staying: dict[str, list[Staying]] = {node: [] for node in nodes}
     emptied = set(nodes)
     for item, request, node in _here(keys, snapshot, nodes):
@@ -78,14 +78,14 @@ def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str]) -> Drain:
     )
 
 
-def _asked(snapshot: Snapshot, item: Mapping[str, Any], request: PodRequest) -> Asked:
+def _asked(snapshot: Snapshot, item: Mapping[str, Any], request: PodRequest) -> DrainedPod:
     try:
         demands = parse_demands(item)
     except BadRequest as error:
         raise snapshot.error(item, error) from error
     namespace, name = _names(item)
     pod = what_if.Pod(namespace=namespace, name=name, request=request, demands=demands)
-    return Asked(pod=pod, containers=container_names(item))
+    return DrainedPod(pod=pod, containers=container_names(item))
 
 
 def _why_it_stays(pod: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpustack.cli import clusters, explain_views, options, printing
-from gpustack.cli.explain_views import Answer
+from gpustack.cli.explain_views import PodExplanation
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.cluster.eligibility import Demands
 from gpustack.model.explain import alternatives, explanation, query
@@ -60,7 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def explain(
     keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any], policy: str = EXACT.name
-) -> Answer:
+) -> PodExplanation:
     """Ask the model about one pod of the snapshot.
 
     Raises:
@@ -70,7 +70,7 @@ def explain(
     request, demands, ignored = _asked(keys, snapshot, pod)
     cluster = clusters.read_what_can_be(keys, snapshot)
     namespace, short = _namespace(pod), pod["metadata"]["name"]
-    answer = Answer(pod=f"{namespace}/{short}", namespace=namespace, cluster=cluster)
+    answer = PodExplanation(pod=f"{namespace}/{short}", namespace=namespace, cluster=cluster)
     answer = replace(answer, notes=tuple(_notes(pod, ignored)))
     by = _policy(policy, cluster, answer, request)
     for tenant in cluster.tenants:
@@ -91,7 +91,7 @@ def explain(
     return replace(answer, waiting=waiting, notes=notes)
 
 
-def _policy(name: str, cluster: Cluster, answer: Answer, request: PodRequest) -> Policy:
+def _policy(name: str, cluster: Cluster, answer: PodExplanation, request: PodRequest) -> Policy:
     """Return the policy; what `fgd` measures by is what the cluster's pods ask, and this one."""
     asked: list[PodRequest | Placement] = [request]
     asked.extend(each.placement for each in cluster.tenants if each.title != answer.pod)

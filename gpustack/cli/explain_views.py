@@ -21,7 +21,7 @@ NOTHING_ASKED: Final = explanation.Explanation(answers={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PodExplanation:
     """A pod's answer.
 
     Attributes:
@@ -48,7 +48,7 @@ class Answer:
         return self.held is not None or self.waiting.fits
 
 
-def tables(answer: Answer) -> list[_Rows]:
+def tables(answer: PodExplanation) -> list[_Rows]:
     """Return notes, the nodes' answers, changes or alternatives, and the quota."""
     several = [_notes(answer), _nodes(answer), _changes(answer)]
     if answer.standing is not None:
@@ -57,7 +57,7 @@ def tables(answer: Answer) -> list[_Rows]:
     return [rows for rows in several if rows]
 
 
-def as_json(answer: Answer) -> dict[str, Any]:
+def as_json(answer: PodExplanation) -> dict[str, Any]:
     """Return the same as plain values."""
     if answer.held is not None:
         held = answer.held.placement
@@ -65,13 +65,13 @@ def as_json(answer: Answer) -> dict[str, Any]:
     return explanations.waiting(answer.pod, answer.cluster, answer.waiting, answer.notes)
 
 
-def _answers(answer: Answer) -> Mapping[str, Placement | Refusal]:
+def _answers(answer: PodExplanation) -> Mapping[str, Placement | Refusal]:
     if answer.held is None:
         return answer.waiting.answers
     return {} if answer.standing is None else answer.standing.refusals
 
 
-def _notes(answer: Answer) -> _Rows:
+def _notes(answer: PodExplanation) -> _Rows:
     trouble = None if answer.standing is None else answer.standing.trouble
     lines = list(answer.notes)
     if trouble is not None:
@@ -83,7 +83,7 @@ def _told(refusal: Refusal) -> str:
     return f"{refusal.reason}: {refusal.detail or refusal.message}"
 
 
-def _nodes(answer: Answer) -> _Rows:
+def _nodes(answer: PodExplanation) -> _Rows:
     table: _Rows = [("NODE", "ANSWER", "CARDS")]
     if answer.held is not None:
         table.append((answer.held.placement.node, "holds", cards_cell(answer.held.placement)))
@@ -104,7 +104,7 @@ def _reasons(refusal: Refusal) -> str:
     return "; ".join(f"{why} {','.join(minors)}" for why, minors in by_reason.items()) or "-"
 
 
-def _changes(answer: Answer) -> _Rows:
+def _changes(answer: PodExplanation) -> _Rows:
     if answer.fits or not answer.waiting.answers:
         return []
     table: _Rows = [("WOULD FIT IF", "NODE", "CARDS")]

@@ -12,7 +12,7 @@ from gpustack.wire.annotations import Keys
 from gpustack.wire.files.source import SourceError, text_of, title
 from gpustack.wire.files.trace import parse_trace
 from gpustack.wire.kube.eligibility import parse_demands
-from gpustack.wire.kube.pod_templates import Workload, parse_workloads
+from gpustack.wire.kube.pod_templates import PodTemplate, parse_pod_templates
 from gpustack.wire.pods import container_names, parse_request
 
 
@@ -67,7 +67,7 @@ def pod(keys: Keys, path: str) -> AskedPod:
     """
     found = [
         (each, request)
-        for each in parse_workloads(title(path), text_of(path))
+        for each in parse_pod_templates(title(path), text_of(path))
         if (request := _request(keys, each)) is not None
     ]
     if not found:
@@ -91,14 +91,14 @@ def pod(keys: Keys, path: str) -> AskedPod:
     )
 
 
-def _request(keys: Keys, workload: Workload) -> PodRequest | None:
+def _request(keys: Keys, workload: PodTemplate) -> PodRequest | None:
     try:
         return parse_request(keys, workload.pod)
     except BadRequest as error:
         raise _bad(workload, error) from error
 
 
-def _bad(workload: Workload, error: BadRequest) -> SourceError:
+def _bad(workload: PodTemplate, error: BadRequest) -> SourceError:
     place = workload.place(error.field)
     return SourceError(f"{place}{error.message.removeprefix(error.field)}")
 

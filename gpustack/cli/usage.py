@@ -47,7 +47,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class CardTenant:
     """What one container has of one card: of whole cards, all compute and memory of each."""
 
     namespace: str
@@ -72,7 +72,7 @@ class CardUsage:
     healthy: bool
     free_cores: int
     free_memory_units: int
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[CardTenant, ...]
 
 
 def measure(cluster: Cluster) -> list[CardUsage]:
@@ -106,12 +106,12 @@ def _cards(
         )
 
 
-def _tenants(node: Node, here: Iterable[model.Tenant], index: int) -> Iterable[Tenant]:
+def _tenants(node: Node, here: Iterable[model.Tenant], index: int) -> Iterable[CardTenant]:
     for each in here:
         for container in each.placement.containers:
             use = takes(node, container).get(index)
             if use is not None:
-                yield Tenant(
+                yield CardTenant(
                     namespace=each.namespace,
                     pod=each.name,
                     container=container.name,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpustack.cli import clusters, drains, inputs, options, printing, what_if_views
-from gpustack.cli.drains import Asked, Drain
+from gpustack.cli.drains import Drain, DrainedPod
 from gpustack.model.cluster import what_if
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.policies import EXACT, NAMES, Policy, named
@@ -91,7 +91,7 @@ def run(chosen: argparse.Namespace) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
     cluster: Cluster
-    pods: tuple[Asked, ...]
+    pods: tuple[DrainedPod, ...]
     policy: Policy
     drain: Drain
 
@@ -149,13 +149,13 @@ def _workload(chosen: argparse.Namespace, cluster: Cluster) -> Workload:
     return workload_of((each.request, each.count) for each in trace)
 
 
-def _copies(keys: Keys, chosen: argparse.Namespace) -> list[Asked]:
+def _copies(keys: Keys, chosen: argparse.Namespace) -> list[DrainedPod]:
     if chosen.pod is None:
         return []
     found = inputs.pod(keys, chosen.pod)
     count = chosen.count or 1
     return [
-        Asked(
+        DrainedPod(
             pod=what_if.Pod(
                 namespace=found.namespace,
                 name=found.name if count == 1 else f"{found.name}-{number}",

@@ -35,17 +35,17 @@ NAMES: Final[Mapping[TreeLevel, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
+class CardLoad:
     """What runs on a card now: host PIDs, and the bytes of card memory that they hold."""
 
     pids: tuple[int, ...] = ()
     used_bytes: int = 0
 
 
-_IDLE: Final = Activity()
+_IDLE: Final = CardLoad()
 
 
-def graph(node: Node, root: Branch, activity: Mapping[int, Activity] | None = None) -> str:
+def graph(node: Node, root: Branch, activity: Mapping[int, CardLoad] | None = None) -> str:
     """Return the original's `/graph` text (gpu-manager, PrintGraph).
 
     Args:

@@ -24,21 +24,21 @@ _SHOWN: Final = 80  # of a wrong value, in an error
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HttpRefusal:
     """What a request is refused with: the status of HTTP, and a text that names the field."""
 
     status: int
     text: str
 
 
-class Hosts:
+class AllowedHosts:
     """The names that a server is asked by; this machine's own, of loopback, are always in."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         """Take names and addresses, without ports; addresses of IPv6 with or without brackets."""
         self._names = frozenset(_normal(name.strip("[]")) for name in names)
 
-    def refusal(self, values: Sequence[str], *, required: bool = True) -> Refusal | None:
+    def refusal(self, values: Sequence[str], *, required: bool = True) -> HttpRefusal | None:
         """Say why a request isn't answered; None when it is.
 
         Args:
@@ -48,16 +48,18 @@ class Hosts:
         if not values and not required:
             return None
         if len(values) != 1:
-            return Refusal(400, f"Host: {len(values)} headers; send one, with the host asked for")
+            return HttpRefusal(
+                400, f"Host: {len(values)} headers; send one, with the host asked for"
+            )
         value = values[0]
         found = _VALUE.fullmatch(value) if len(value) <= _LONGEST else None
         if found is None or int(found["port"] or 0) > 65535:
-            return Refusal(400, f"Host: {value[:_SHOWN]!r} is no host with or without a port")
+            return HttpRefusal(400, f"Host: {value[:_SHOWN]!r} is no host with or without a port")
         name = _normal(found["v6"] or found["name"])
         if name == _LOCAL or name in self._names or _is_loopback(name):
             return None
         # 421 (RFC 9110, 15.5.20): the one who asks has reached a server that isn't meant.
-        return Refusal(
+        return HttpRefusal(
             421,
             f"Host: {value[:_SHOWN]!r} is no name of this server; ask by a loopback name or the "
             f"address that it listens on, or add the name to {SETTING}",

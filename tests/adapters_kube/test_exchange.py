@@ -16,7 +16,7 @@ import urllib3
 from hypothesis import strategies as st
 
 from gpustack.adapters import kube
-from gpustack.adapters.kube.exchange import Answer, exchange, request
+from gpustack.adapters.kube.exchange import ApiResponse, exchange, request
 
 GET = request("GET", "/", {"host": "there"})
 
@@ -80,7 +80,7 @@ def serving(
         server.end()
 
 
-def ask(pool: urllib3.HTTPConnectionPool, data: bytes = GET, seconds: float = 5) -> Answer:
+def ask(pool: urllib3.HTTPConnectionPool, data: bytes = GET, seconds: float = 5) -> ApiResponse:
     return exchange(pool, "GET", data, connect_seconds=5, seconds=seconds)
 
 
@@ -89,10 +89,10 @@ class _Read:
         self.makefile = lambda _mode: io.BytesIO(data)
 
 
-def as_http_client_reads(data: bytes) -> Answer:
+def as_http_client_reads(data: bytes) -> ApiResponse:
     response = http.client.HTTPResponse(_Read(data), method="GET")  # type: ignore[arg-type]
     response.begin()
-    return Answer(status=response.status, data=response.read())
+    return ApiResponse(status=response.status, data=response.read())
 
 
 BODIES = st.binary(max_size=40)

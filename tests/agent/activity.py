@@ -12,17 +12,17 @@ from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import GpuProcess
-from gpustack.agent.activity.isolation_violations import Escapes
+from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
     CHECKPOINT_VERSION,
+    AllocationRecords,
     ContainerRecord,
     PodRecord,
-    Records,
     Source,
 )
-from gpustack.agent.containers.limits_files import ContainerFolders
-from gpustack.agent.identification.process_owners import Owners
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped import ledger
@@ -71,8 +71,10 @@ class Stage:
         self.nvml = FakeNvml(CARD)
         self.cri = cri
         self._client = client
-        self.records = Records(CheckpointFile(root / "c.json", version=CHECKPOINT_VERSION))
-        self.folders = ContainerFolders(
+        self.records = AllocationRecords(
+            CheckpointFile(root / "c.json", version=CHECKPOINT_VERSION)
+        )
+        self.folders = LimitsFiles(
             root / "containers", context_bytes=64 << 20, may_run=RuntimeView(client).may_run
         )
         self._locks = locks
@@ -87,12 +89,14 @@ class Stage:
     def start_sampler(self) -> None:
         """Begin with a sampler that knows nothing, as after a restart of the agent."""
         self.proc = proc = self._root / "proc"
-        self.escapes = Escapes(self.events.append, hooks=self._root / "hooks", proc=proc)
+        self.escapes = IsolationViolations(
+            self.events.append, hooks=self._root / "hooks", proc=proc
+        )
         self.sampler = ActivitySampler(
             records=self.records,
             folders=self.folders,
             nvml=self.nvml,
-            owners=Owners(RuntimeView(self._client), proc=proc),
+            owners=ProcessOwners(RuntimeView(self._client), proc=proc),
             escapes=self.escapes,
             clock_ns=lambda: self.now_ns,
         )

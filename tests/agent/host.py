@@ -153,7 +153,7 @@ class Host:
 
         return join
 
-    def settings(self) -> settings.Settings:
+    def settings(self) -> settings.AgentSettings:
         file = self.root / "agent.yml"
         file.write_text(f"""
             node_name: {NODE}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpustack.agent.activity import burst_policy, shares
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import Unaccounted
+from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
 from tests.agent import activity
 from tests.agent.activity import CARD, Stage
@@ -302,7 +302,7 @@ def test_what_a_container_left_goes_with_it(stage: Stage) -> None:
 @given(st.lists(st.integers(0, 1000), min_size=1), st.lists(st.integers(0, 1000), min_size=1))
 def test_unaccounted_is_the_lowest_of_the_last_three(seen: list[int], charged: list[int]) -> None:
     samples = [max(0, a - b) for a, b in zip(seen, charged, strict=False)]
-    found, owner = Unaccounted(), ("pod", "c")
+    found, owner = UnaccountedMemory(), ("pod", "c")
     found.begin(owner, CARD.uuid, 7)
     for at, (a, b) in enumerate(zip(seen, charged, strict=False)):
         found.add(owner, CARD.uuid, seen_bytes=a, charged_bytes=b)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpustack.adapters.kube import KubeUnavailable
-from gpustack.agent.containers.limits_files import FolderError
+from gpustack.agent.containers.limits_files import LimitsFilesError
 from tests.agent.host import Host, Pod
 
 
@@ -127,7 +127,7 @@ def test_what_is_stuck_is_counted_while_two_threads_look(
     coming = itertools.cycle(uids)
 
     def refuse(uid: str) -> None:
-        raise FolderError(uid)
+        raise LimitsFilesError(uid)
 
     monkeypatch.setattr(folders, "pods", lambda: next(coming))
     monkeypatch.setattr(folders, "remove", refuse)

@@ -69,7 +69,7 @@ def test_a_page_of_another_site_reads_nothing(host: Host, path: str) -> None:
 class _Named(Host):
     """A host whose agent may be called by its name."""
 
-    def settings(self) -> settings.Settings:
+    def settings(self) -> settings.AgentSettings:
         super().settings()
         file = self.root / "agent.yml"
         text = file.read_text()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpustack.agent.web.exchange import Answer
+from gpustack.agent.web.exchange import Response
 from gpustack.agent.web.server import Bounds, Page, WebServer
 
 _SECONDS = 10.0  # how long anything may take before a test counts as hung
@@ -21,7 +21,7 @@ _HEAD = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def _text(body: bytes) -> Page:
-    return lambda _: Answer(body=body)
+    return lambda _: Response(body=body)
 
 
 @contextlib.contextmanager
@@ -95,7 +95,7 @@ def test_the_slowest_client_makes_room_for_a_new_one() -> None:
 def test_whoever_comes_while_all_are_busy_waits_for_the_next_place() -> None:
     gate = threading.Event()
     pages = {
-        "/slow": lambda _: Answer(body=str(gate.wait(_SECONDS)).encode()),
+        "/slow": lambda _: Response(body=str(gate.wait(_SECONDS)).encode()),
         "/version": _text(b"0.1"),
     }
     with _serving(pages, bounds=Bounds(connections=2, patience_seconds=60)) as server:
@@ -113,7 +113,7 @@ def test_whoever_comes_while_all_are_busy_waits_for_the_next_place() -> None:
 def test_who_waits_for_a_page_that_hangs_makes_room() -> None:
     gate = threading.Event()
     pages = {
-        "/slow": lambda _: Answer(body=str(gate.wait(_SECONDS)).encode()),
+        "/slow": lambda _: Response(body=str(gate.wait(_SECONDS)).encode()),
         "/version": _text(b"0.1"),
     }
     with _serving(pages, bounds=Bounds(connections=2, patience_seconds=0.1)) as server:
@@ -128,9 +128,9 @@ def test_a_page_is_made_once_whatever_its_clients_accept() -> None:
     gate = threading.Event()
     made = collections.Counter[str]()
 
-    def slow(_: str) -> Answer:
+    def slow(_: str) -> Response:
         made["slow"] += 1
-        return Answer(body=str(gate.wait(_SECONDS)).encode())
+        return Response(body=str(gate.wait(_SECONDS)).encode())
 
     def head(number: int) -> bytes:
         asked = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nAccept: text/x-%d, text/plain\r\n\r\n"
@@ -148,9 +148,9 @@ def test_a_page_that_hangs_keeps_no_other_waiting() -> None:
     gate = threading.Event()
     made = collections.Counter[str]()
 
-    def slow(_: str) -> Answer:
+    def slow(_: str) -> Response:
         made["slow"] += 1
-        return Answer(body=str(gate.wait(_SECONDS)).encode())
+        return Response(body=str(gate.wait(_SECONDS)).encode())
 
     pages = {"/slow": slow, "/version": _text(b"0.1")}
     with _serving(pages, bounds=Bounds(page_seconds=0.3)) as server:
@@ -164,7 +164,7 @@ def test_a_page_that_hangs_keeps_no_other_waiting() -> None:
 def test_a_page_that_fails_is_an_answer_and_a_line_of_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def broken(_: str) -> Answer:
+    def broken(_: str) -> Response:
         raise RuntimeError("a defect")
 
     with _serving({"/version": broken}) as server:

@@ -190,7 +190,7 @@ def _tree(cards: int, spans: dict[int, str]) -> Links:
 def _search(links: Links, free: int, count: int) -> float:
     """Return the seconds of one search that remembers nothing."""
     everything = (1 << len(links)) - 1
-    question = card_set_search.Question(
+    question = card_set_search.CardSetQuery(
         links=links, free=free, candidates=free, count=count, joins=(everything,) * len(links)
     )
     card_set_search.ANSWERS.clear()

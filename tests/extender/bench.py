@@ -14,7 +14,7 @@ import werkzeug.serving
 
 from extender.api.app import create_app
 from extender.extender import Extender
-from extender.settings import QuotaSource, Settings
+from extender.settings import ExtenderSettings, QuotaSource
 from gpustack.model.node import Node
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import NodeLabels
@@ -147,7 +147,7 @@ class Bench:
         return sum(found.free_cores(index) for index in range(len(found.cards)))
 
 
-def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> Settings:
+def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> ExtenderSettings:
     values: dict[str, Any] = {
         "host": "127.0.0.1",
         "port": 0,
@@ -167,7 +167,7 @@ def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> Settings:
         "stale_seconds": 180.0,
         "log_level": "INFO",
     }
-    return Settings(**{**values, **changes})
+    return ExtenderSettings(**{**values, **changes})
 
 
 @contextlib.contextmanager

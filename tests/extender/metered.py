@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.cache.allocations import Holdings
+from extender.cache.allocations import Allocations
 from gpustack.model.search.backtracking import Attempt
 
 _LOOKS = ("node", "set_node", "drop_node", "take", "give_back")
@@ -107,7 +107,7 @@ def counting(lock: MeteredLock) -> Iterator[None]:
     """Count looks and searches while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
         for name in _LOOKS:
-            patch.setattr(Holdings, name, _telling(getattr(Holdings, name), lock.look))
+            patch.setattr(Allocations, name, _telling(getattr(Allocations, name), lock.look))
         patch.setattr(Attempt, "answer", _telling(Attempt.answer, lock.search))
         yield
 

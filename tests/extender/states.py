@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.cache.decode import NodeState
 from extender.cache.pods import PodState
 from gpustack.model.node import Node
@@ -57,7 +57,7 @@ def running(pod: PodState, placement: Placement, **fields: Any) -> PodState:
     return replace(pod, **changes)
 
 
-def bound(seen: ClusterView, uid: str, request: PodRequest, node: str, **fields: Any) -> PodState:
+def bound(seen: ClusterCache, uid: str, request: PodRequest, node: str, **fields: Any) -> PodState:
     """Bind a pod to a node of a view, with the cards that it gets there now; returns it."""
     base = seen.node(node)
     assert base is not None
@@ -68,6 +68,6 @@ def bound(seen: ClusterView, uid: str, request: PodRequest, node: str, **fields:
     return made
 
 
-def view(**options: Any) -> ClusterView:
+def view(**options: Any) -> ClusterCache:
     values: dict[str, Any] = {"reservation_seconds": 900.0, "on_room": lambda: None, **options}
-    return ClusterView(**values)
+    return ClusterCache(**values)

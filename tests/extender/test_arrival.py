@@ -6,16 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender.http.request_buffer import HEAD_BYTES, Arrival
+from extender.http.request_buffer import HEAD_BYTES, RequestBuffer
 
 LIMIT = 1000
 
 
-def new() -> Arrival:
-    return Arrival(lambda _head: LIMIT)
+def new() -> RequestBuffer:
+    return RequestBuffer(lambda _head: LIMIT)
 
 
-def feed(data: bytes, cuts: list[int]) -> Arrival:
+def feed(data: bytes, cuts: list[int]) -> RequestBuffer:
     arrival = new()
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     for start, end in itertools.pairwise(places):
@@ -91,7 +91,7 @@ def test_zeros_before_a_length_change_nothing(length: int, zeros: int) -> None:
 
 
 def test_a_body_that_the_head_makes_no_room_for_is_not_kept() -> None:
-    arrival = Arrival(lambda head: LIMIT if head.startswith(b"POST") else 0)
+    arrival = RequestBuffer(lambda head: LIMIT if head.startswith(b"POST") else 0)
     arrival.take(head(3).replace(b"POST", b"GET") + b"abc" + b"next")
     assert arrival.complete
     assert (arrival.body, arrival.rest, arrival.length_bytes) == (b"", b"next", 3)

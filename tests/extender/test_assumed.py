@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.place import place
@@ -32,7 +32,7 @@ def cards(name: str, minor: int) -> Placement:
     return replace(found, containers=(only,))
 
 
-def cluster() -> ClusterView:
+def cluster() -> ClusterCache:
     seen = view()
     for name in ("n0", "n1"):
         seen.set_node(known(host(name)))
@@ -204,51 +204,51 @@ def test_what_pods_hold_on_a_node_that_is_gone_counts_in_no_quota_until_it_is_ba
 # Who waits for room hears of it.
 
 
-def _ends(seen: ClusterView) -> None:
+def _ends(seen: ClusterCache) -> None:
     seen.pod_event("DELETED", running(waiting("t", CARD), cards("n0", 0)))
 
 
-def _finishes(seen: ClusterView) -> None:
+def _finishes(seen: ClusterCache) -> None:
     there = seen.pod("t")
     assert there is not None
     seen.pod_event("MODIFIED", replace(there, finished=True, version=there.version + 1000))
 
 
-def _gives_up(seen: ClusterView) -> None:
+def _gives_up(seen: ClusterCache) -> None:
     first = seen.pod("first")
     assert first is not None
     seen.pod_event("MODIFIED", replace(first, nominated="", version=first.version + 1000))
 
 
-def _goes(seen: ClusterView) -> None:
+def _goes(seen: ClusterCache) -> None:
     seen.remove_pod("first")
 
 
-def _taken_back(seen: ClusterView) -> None:
+def _taken_back(seen: ClusterCache) -> None:
     seen.forget("reserved", seen.assume("reserved", cards("n1", 1)))
 
 
-def _raised(seen: ClusterView) -> None:
+def _raised(seen: ClusterCache) -> None:
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 300})}))
 
 
-def _comes(seen: ClusterView) -> None:
+def _comes(seen: ClusterCache) -> None:
     seen.set_node(known(host("n2")))
 
 
-def _recovers(seen: ClusterView) -> None:
+def _recovers(seen: ClusterCache) -> None:
     seen.sync_nodes([known(host("n0")), known(replace(host("n1"), pool="other"))])
 
 
-def _is_reserved(seen: ClusterView) -> None:
+def _is_reserved(seen: ClusterCache) -> None:
     seen.assume("reserved", cards("n1", 1))
 
 
-def _arrives(seen: ClusterView) -> None:
+def _arrives(seen: ClusterCache) -> None:
     seen.pod_event("ADDED", waiting("more", CARD))
 
 
-def _same_again(seen: ClusterView) -> None:
+def _same_again(seen: ClusterCache) -> None:
     seen.set_node(known(host("n1")))
     seen.set_quota(seen.quota)
 
@@ -259,7 +259,7 @@ MAKES_NONE = (_is_reserved, _arrives, _same_again)
 
 @pytest.mark.parametrize("happens", [*MAKES_ROOM, *MAKES_NONE])
 def test_who_waits_hears_of_room_and_of_nothing_else(
-    happens: Callable[[ClusterView], None],
+    happens: Callable[[ClusterCache], None],
 ) -> None:
     heard: list[str] = []
     seen = view(on_room=lambda: heard.append("room"))

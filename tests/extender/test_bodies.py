@@ -165,7 +165,7 @@ def test_victims_are_found_in_any_case_at_any_depth(spell: Callable[[str], str])
     fields = {"Pod": pod, "NodeNameToVictims": {"n": {"Pods": full, "NumPDBViolations": 1}}}
     args = bodies.decode_preemption_args(json.dumps(respelt(fields, spell)).encode())
     assert args.pod.uid == "1"
-    assert list(args.victims.values()) == [bodies.Victims(uids=("2",), pdb_violations=1)]
+    assert list(args.victims.values()) == [bodies.NodeVictims(uids=("2",), pdb_violations=1)]
 
 
 def test_null_is_as_good_as_missing_wherever_go_writes_it() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from extender.cache.equivalence_cache import Answers
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.errors import CannotDecide
-from extender.requeue.requeue import Retry
-from extender.verbs.reserve import Chooser
+from extender.requeue.requeue import Requeue
+from extender.verbs.reserve import Reserver
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
 from tests.extender.states import known, view, waiting
@@ -19,8 +19,8 @@ def test_a_pod_whose_user_key_turns_bad_is_not_said_to_be_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = view()
-    answers = Answers(seen)
-    chooser = Chooser(seen, answers, Retry(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
+    answers = EquivalenceCache(seen)
+    chooser = Reserver(seen, answers, Requeue(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0),))))
     share = ContainerRequest(name="main", index=0, cores=50, memory_units=8)
     asked = waiting("p", PodRequest(containers=(share,)))

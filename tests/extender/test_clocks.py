@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.cache.pods import PodState
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
@@ -36,7 +36,7 @@ class Clocks:
     def now_ns(self) -> int:
         return int(self.wall * 1e9)
 
-    def view(self) -> ClusterView:
+    def view(self) -> ClusterCache:
         seen = view(reservation_seconds=SECONDS, now_ns=self.now_ns, clock=lambda: self.monotonic)
         seen.set_node(known(node(1)))
         return seen
@@ -53,7 +53,7 @@ def cards() -> Placement:
     return found
 
 
-def free(seen: ClusterView) -> bool:
+def free(seen: ClusterCache) -> bool:
     seen.expire()
     found = seen.node("node")
     assert found is not None

@@ -7,7 +7,7 @@ import pytest
 
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide
-from extender.observability.decision_log import Decisions, Told
+from extender.observability.decision_log import DecisionLog, DecisionRecord
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import PodName
 from tests.extender.calls import at_once
@@ -16,24 +16,24 @@ from tests.extender.states import waiting
 POD = waiting("p", None)
 
 
-def told(decisions: Decisions, outcome: str, pod: PodState = POD) -> Told:
+def told(decisions: DecisionLog, outcome: str, pod: PodState = POD) -> DecisionRecord:
     with decisions.call("filter"):
         decisions.tell(pod, outcome, reasons={Reason.NO_CARDS: 2, None: 1})
     return decisions.last[0]
 
 
 def test_a_decision_counts_the_nodes_and_their_reasons() -> None:
-    found = told(Decisions(now_ns=lambda: 7), "Fits")
+    found = told(DecisionLog(now_ns=lambda: 7), "Fits")
     assert (found.nodes, found.reasons, found.time_ns) == (3, {"NoCards": 2}, 7)
 
 
 def test_the_time_is_that_of_the_whole_call() -> None:
     ticks = iter([10.0, 12.5])
-    assert told(Decisions(clock=lambda: next(ticks)), "Fits").seconds == 2.5
+    assert told(DecisionLog(clock=lambda: next(ticks)), "Fits").seconds == 2.5
 
 
 def test_a_call_of_which_nothing_is_told_leaves_nothing() -> None:
-    decisions = Decisions()
+    decisions = DecisionLog()
     with decisions.call("filter"):
         pass
     decisions.tell(POD, "Fits")  # nobody has asked
@@ -41,7 +41,7 @@ def test_a_call_of_which_nothing_is_told_leaves_nothing() -> None:
 
 
 def test_an_error_keeps_what_was_known_of_the_pod() -> None:
-    decisions = Decisions()
+    decisions = DecisionLog()
     with decisions.call("bind"):
         decisions.tell(POD, "Fits")
         name = PodName(namespace="default", name="p", uid="p")
@@ -51,7 +51,7 @@ def test_an_error_keeps_what_was_known_of_the_pod() -> None:
 
 
 def test_what_a_call_was_told_is_kept_when_it_fails_otherwise() -> None:
-    decisions = Decisions()
+    decisions = DecisionLog()
 
     def ask() -> None:
         with decisions.call("filter"):
@@ -65,7 +65,7 @@ def test_what_a_call_was_told_is_kept_when_it_fails_otherwise() -> None:
 
 @pytest.mark.parametrize("outcome", ["NoVictims", "TooLate"])
 def test_a_refusal_stands_until_some_node_has_room(outcome: str) -> None:
-    decisions = Decisions()
+    decisions = DecisionLog()
     refusal = told(decisions, "NoWholeCard")
     told(decisions, outcome)
     assert decisions.refusals(["p", "other"]) == {"p": refusal}
@@ -74,7 +74,7 @@ def test_a_refusal_stands_until_some_node_has_room(outcome: str) -> None:
 
 
 def test_calls_at_the_same_time_do_not_mix() -> None:
-    decisions = Decisions()
+    decisions = DecisionLog()
     both = threading.Barrier(2, timeout=10)
 
     def ask(name: str) -> None:

@@ -12,8 +12,8 @@ from gunicorn.http.errors import ParseException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.http.fast_path import Reader, response
-from gpustack.wire.host_header import Hosts
+from extender.http.fast_path import FastPath, response
+from gpustack.wire.host_header import AllowedHosts
 
 # As Go's client writes it, for kube-scheduler 1.34.
 GO = (
@@ -27,8 +27,8 @@ GO = (
 )
 
 
-OURS = Hosts(["gpu.example"])
-path_of = Reader(OURS).path_of
+OURS = AllowedHosts(["gpu.example"])
+path_of = FastPath(OURS).path_of
 
 
 def test_the_head_of_a_go_client_is_read() -> None:

@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from extender.cache.equivalence_tables import Answer
+from extender.cache.equivalence_tables import NodeResult
 from extender.verbs.prioritize import scores as score
 from gpustack.model.refusal import Reason
 from tests.extender.bench import KEYS, LEAVING, Bench, limits, node, pod, serving
@@ -208,7 +208,7 @@ def test_scores_of_a_pod_that_is_gone_are_unavailable(bench: Bench) -> None:
 @hypothesis.given(st.lists(st.none() | st.integers(0, 30)))
 def test_scores_follow_the_ranks(ranks: list[int | None]) -> None:
     answers = {
-        Answer(reason=Reason.NO_CARDS if rank is None else None, rank=(0, (rank or 0,))): rank
+        NodeResult(reason=Reason.NO_CARDS if rank is None else None, rank=(0, (rank or 0,))): rank
         for rank in ranks
     }
     found = score(answers)

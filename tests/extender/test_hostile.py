@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.cache.decode import Reading
+from extender.cache.decode import Decoder
 from tests.control_plane import fleet
 from tests.extender import hostile
 from tests.extender.bench import Bench, serving
@@ -83,7 +83,7 @@ def test_a_node_that_says_too_much_is_left_out_by_name(
 
 def test_patches_of_one_pod_add_no_memory() -> None:
     """Some hundred, each with another text of 200 KB, added a gigabyte."""
-    seen, reading = view(), Reading(hostile.KEYS)
+    seen, reading = view(), Decoder(hostile.KEYS)
     tracemalloc.start()
     try:
         for number in range(120):

@@ -11,7 +11,7 @@ import pytest
 
 from extender.api.app import create_app
 from extender.settings import load
-from gpustack.wire.host_header import Hosts
+from gpustack.wire.host_header import AllowedHosts
 from tests.extender.bench import PREDICATES, Bench, node
 from tests.extender.client import Answer
 from tests.extender.process import Process, of_snapshot, process
@@ -49,7 +49,7 @@ def test_every_route_refuses_a_foreign_host(bench: Bench) -> None:
 
 @pytest.mark.parametrize("host", ["gpu-plane.example:4000", "[FD00::5]", "127.0.0.1:9999"])
 def test_hosts_that_the_settings_name_are_ours(bench: Bench, host: str) -> None:
-    hosts = Hosts(["fd00::5", "GPU-plane.example"])
+    hosts = AllowedHosts(["fd00::5", "GPU-plane.example"])
     client = create_app(bench.service, request_limit_bytes=1 << 20, hosts=hosts).test_client()
     assert client.get("/v1/cluster", headers={"Host": host}).status_code == 200
 

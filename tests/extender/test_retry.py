@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
-from extender.requeue.requeue import Retry
+from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
@@ -34,11 +34,11 @@ class Queue:
     def __init__(self, nodes: int = 1, cards: int = 1) -> None:
         self.seconds = 1000.0
         self.refuses_all = False
-        self.view: ClusterView = view(clock=self.clock)
-        self.retry = Retry(
+        self.view: ClusterCache = view(clock=self.clock)
+        self.retry = Requeue(
             writer=None,  # type: ignore[arg-type]  # looking writes nothing
             view=self.view,
-            answers=Answers(self.view),
+            answers=EquivalenceCache(self.view),
             refuses_all=lambda: self.refuses_all,
             clock=self.clock,
         )

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.observability.rate_limited_log import Seldom
+from extender.observability.rate_limited_log import RateLimitedLog
 
 SECONDS = 10.0
 MOST = 256
@@ -20,7 +20,7 @@ class Clock:
 @given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from("abc")), max_size=60))
 def test_the_same_words_are_said_once_in_ten_seconds(asked: list[tuple[float, str]]) -> None:
     clock = Clock()
-    seldom = Seldom(clock=clock)
+    seldom = RateLimitedLog(clock=clock)
     said: dict[str, float] = {}
     for pause, words in asked:
         clock.now += pause
@@ -32,7 +32,7 @@ def test_the_same_words_are_said_once_in_ten_seconds(asked: list[tuple[float, st
 
 def test_words_that_differ_each_time_are_said_so_often_and_no_more() -> None:
     clock = Clock()
-    seldom = Seldom(clock=clock)
+    seldom = RateLimitedLog(clock=clock)
     assert sum(seldom.may_say(str(number)) for number in range(10_000)) == MOST
     clock.now += SECONDS
     assert sum(seldom.may_say(str(number)) for number in range(10_000)) == MOST

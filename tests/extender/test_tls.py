@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from extender.http.tls import Contexts, TlsError, TlsFiles
+from extender.http.tls import TlsContexts, TlsError, TlsFiles
 from tests.bench import certificates
 from tests.extender.bench import PREDICATES, node
 from tests.extender.client import WAIT_SECONDS, Answer, call
@@ -230,6 +230,6 @@ def test_files_that_can_not_be_used_are_named(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(TlsError) as refused:
-        Contexts(files)
+        TlsContexts(files)
     assert str(refused.value).startswith(words)
     assert str(path) in str(refused.value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.cache.cache import ClusterView
+from extender.cache.cache import ClusterCache
 from extender.http.server import Server
 from extender.offline import SnapshotExtender
 from extender.settings import load_with
@@ -72,7 +72,7 @@ def quiet(tmp_path: Path) -> SnapshotExtender:
     return SnapshotExtender(load_with(None, None), path)
 
 
-def others_get(view: ClusterView) -> bool:
+def others_get(view: ClusterCache) -> bool:
     """Whether another thread could ask the view now."""
 
     def take() -> bool:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from extender.cache.cache import ClusterView
-from extender.cache.equivalence_cache import Answers
-from extender.cache.node_attributes import Hosts
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_attributes import NodeAttributes
 from extender.cache.pods import PodState
-from extender.cache.snapshot import Camera
-from extender.observability.event_messages import Wording
+from extender.cache.snapshot import Snapshotter
+from extender.observability.event_messages import EventMessages
 from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
@@ -35,10 +35,12 @@ class Cluster:
     def __init__(self, *nodes: Node) -> None:
         self.now = 0.0
         self.step = 0.0  # by how much the clock is on each time that it is looked at
-        self.view: ClusterView = states.view()
+        self.view: ClusterCache = states.view()
         self.view.sync_nodes([states.known(node) for node in nodes])
-        answers = Answers(self.view)
-        self.words = Wording(Camera(self.view, answers, Hosts()), answers, clock=self._clock)
+        answers = EquivalenceCache(self.view)
+        self.words = EventMessages(
+            Snapshotter(self.view, answers, NodeAttributes()), answers, clock=self._clock
+        )
 
     def _clock(self) -> float:
         self.now += self.step

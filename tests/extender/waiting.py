@@ -13,11 +13,11 @@ from pathlib import Path
 
 from extender import settings
 from extender.cache.pods import PodState
-from extender.cache.snapshot import Camera, Picture
+from extender.cache.snapshot import ClusterSnapshot, Snapshotter
 from extender.extender import Extender
 from extender.http.server import Server
-from extender.http.tls import Contexts
-from extender.settings import Settings
+from extender.http.tls import TlsContexts
+from extender.settings import ExtenderSettings
 from gpustack.adapters.systemd import Notifier
 
 PIPES = ("inside", "go")
@@ -39,11 +39,11 @@ def pipes(folder: Path) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """A camera that takes its pictures when it is told to."""
 
-    def __init__(self, camera: Camera, folder: Path) -> None:
+    def __init__(self, camera: Snapshotter, folder: Path) -> None:
         self._camera = camera
         self._inside, self._go = (os.open(folder / name, os.O_RDWR) for name in PIPES)
 
-    def take(self, pod: PodState | None = None) -> Picture:
+    def take(self, pod: PodState | None = None) -> ClusterSnapshot:
         os.write(self._inside, b"x")
         os.read(self._go, 1)
         return self._camera.take(pod)
@@ -54,7 +54,7 @@ def main(config: Path) -> None:
     logging.basicConfig(level="INFO", format="%(message)s")
     loaded = settings.load(config)
 
-    def compose(chosen: Settings) -> Extender:
+    def compose(chosen: ExtenderSettings) -> Extender:
         made = Extender(chosen)
         made.camera = _Waiting(made.camera, config.parent)  # type: ignore[assignment]
         return made
@@ -63,7 +63,7 @@ def main(config: Path) -> None:
         loaded,
         notifier=Notifier.from_environment(),
         watchdog_seconds=0,
-        contexts=Contexts(loaded.tls) if loaded.tls else None,
+        contexts=TlsContexts(loaded.tls) if loaded.tls else None,
         compose=compose,
     ).run()
 

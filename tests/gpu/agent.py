@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import Nvml
-from gpustack.agent.activity.isolation_violations import Escapes
+from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
     CHECKPOINT_VERSION,
+    AllocationRecords,
     ContainerRecord,
     PodRecord,
-    Records,
     Source,
 )
-from gpustack.agent.identification.process_owners import Owner, Owners
+from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 from tests.gpu.host import CONTAINER, Host
 
 
-class _Started(Owners):
+class _Started(ProcessOwners):
     """Whose a process is: there is no runtime here, but we have started them all."""
 
     def __init__(self, host: Host) -> None:
@@ -39,7 +39,9 @@ class _Started(Owners):
 def sampling(host: Host, nvml: Nvml) -> Iterator[list[ObjectEvent]]:
     """Let the agent look at a host's containers; yields what it would tell Kubernetes."""
     told: list[ObjectEvent] = []
-    records = Records(CheckpointFile(host.root / "checkpoint.json", version=CHECKPOINT_VERSION))
+    records = AllocationRecords(
+        CheckpointFile(host.root / "checkpoint.json", version=CHECKPOINT_VERSION)
+    )
     for name, placement in host.placements.items():
         records.put(
             PodRecord(
@@ -57,7 +59,7 @@ def sampling(host: Host, nvml: Nvml) -> Iterator[list[ObjectEvent]]:
         folders=host.folders,
         nvml=nvml,
         owners=_Started(host),
-        escapes=Escapes(told.append, hooks=host.root / "hooks"),
+        escapes=IsolationViolations(told.append, hooks=host.root / "hooks"),
     )
     stop = threading.Event()
     thread = threading.Thread(target=sampler.run, args=(stop,))

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from gpustack.adapters import mapped
-from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.mapped.ledger import CardUse
@@ -181,7 +181,7 @@ class Host:
         self.card = card
         self.root = root
         self.context_bytes = context_bytes
-        self.folders = ContainerFolders(
+        self.folders = LimitsFiles(
             root / "containers", context_bytes=context_bytes, may_run=lambda _uid, _name: True
         )
         self.placements: dict[str, ContainerPlacement] = {}

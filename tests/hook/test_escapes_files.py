@@ -10,7 +10,7 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, Escapes
+from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, IsolationViolations
 from gpustack.agent.containers.allocate_response import hidden_path
 from gpustack.wire.mapped import activity
 from gpustack.wire.mapped.two_slot_page import LayoutError
@@ -42,7 +42,9 @@ def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: 
         events: list[ObjectEvent] = []
         with pytest.raises(LayoutError) as error:
             mapped.read_ledger(ledger)
-        Escapes(events.append, hooks=root.folder).ledger_is_damaged(SHARE, str(error.value))
+        IsolationViolations(events.append, hooks=root.folder).ledger_is_damaged(
+            SHARE, str(error.value)
+        )
         assert [event.reason for event in events] == [DAMAGED]
         assert root.seen_bytes(client.pid) == CONTEXT_BYTES + 1000 * MIB
         client.kill()

@@ -14,7 +14,7 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import Unaccounted
+from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.wire.mapped import ledger
 from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, Container, share
 from tests.hook.families import FAMILIES, lost
@@ -216,7 +216,7 @@ def test_a_process_without_its_main_thread_is_not_seen(root: Root, tmp_path: pat
     " counts for nothing. A container holds the rest of the card for two seconds of three",
 )
 def test_memory_released_in_between_is_not_counted() -> None:
-    samples = Unaccounted()
+    samples = UnaccountedMemory()
     found = [
         samples.add(SHARE.owner, CARD, seen_bytes=seen, charged_bytes=0)
         for seen in (5 << 30, 5 << 30, 0) * 20

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.isolation_violations import Escapes
+from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import Unaccounted
+from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from tests.hook.container import CARD
 from tests.hook.root import HOOK_PATH, Root
 
@@ -78,7 +78,7 @@ def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
     The agent looks once a second; what it finds may take it two looks.
     """
     events: list[ObjectEvent] = []
-    escapes = Escapes(events.append, hooks=(root.folder / HOOK_PATH).parents[1])
+    escapes = IsolationViolations(events.append, hooks=(root.folder / HOOK_PATH).parents[1])
     for _ in range(3):
         escapes.look_at(share, pids)
     return [event.reason for event in events]
@@ -86,7 +86,7 @@ def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
 
 def unaccounted_bytes(root: Root, pid: int) -> int:
     """Return what the agent finds of a process that its container's ledger doesn't explain."""
-    samples = Unaccounted()
+    samples = UnaccountedMemory()
     seen, charged = root.seen_bytes(pid), root.use().used_bytes
     for _ in range(3):
         found = samples.add(SHARE.owner, CARD, seen_bytes=seen, charged_bytes=charged)

@@ -10,7 +10,7 @@ from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import Topology
 from gpustack.model.search import backtracking
-from gpustack.model.search.budget import MOST_LOOKS, Effort, Gap
+from gpustack.model.search.budget import MOST_LOOKS, Gap, SearchBudget
 from gpustack.model.topology import Level
 from tests.model.machines import card, grouped, node, pod
 from tests.model.test_placement import minors, reason
@@ -63,13 +63,13 @@ def test_a_search_without_end_stops_at_a_bound_and_says_so() -> None:
 
 
 def test_a_stopped_search_costs_no_more_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    efforts: list[Effort] = []
+    efforts: list[SearchBudget] = []
 
-    def watched() -> Effort:
-        efforts.append(Effort())
+    def watched() -> SearchBudget:
+        efforts.append(SearchBudget())
         return efforts[-1]
 
-    monkeypatch.setattr(backtracking, "Effort", watched)
+    monkeypatch.setattr(backtracking, "SearchBudget", watched)
     place(node(16), pod(*brimful(16)))
     assert [-MOST_LOOKS / 10 < each.left < 0 for each in efforts] == [True]
 
@@ -90,7 +90,7 @@ def test_where_not_all_sets_can_be_looked_at_the_answer_carries_the_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The share needs card 0, which is one of the nearest nine; too many others are left to see.
-    monkeypatch.setattr(backtracking, "Effort", lambda: Effort(left=1500))
+    monkeypatch.setattr(backtracking, "SearchBudget", lambda: SearchBudget(left=1500))
     cards = tuple(card(minor, 80 - 4 * minor) for minor in range(16))
     links = grouped(8, 8, within="NV4", across="SYS")
     ask = pod((900, 0), (10, 80))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.search import card_set_enumeration, card_set_search
-from gpustack.model.search.budget import Effort
+from gpustack.model.search.budget import SearchBudget
 from gpustack.model.topology import Level, Links, parse_link
 from gpustack.wire.topo import parser
 from tests.model import machines
@@ -18,7 +18,7 @@ from tests.model.machines import grouped, hierarchies, link_matrices
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "topo"
 
 
-def allowed(question: card_set_search.Question) -> list[tuple[int, ...]]:
+def allowed(question: card_set_search.CardSetQuery) -> list[tuple[int, ...]]:
     """Return every set that meets the question."""
 
     def joined(cards: tuple[int, ...]) -> bool:
@@ -30,12 +30,12 @@ def allowed(question: card_set_search.Question) -> list[tuple[int, ...]]:
     return [cards for cards in every if forced <= set(cards) and joined(cards)]
 
 
-def brute_force(question: card_set_search.Question) -> tuple[int, ...] | None:
+def brute_force(question: card_set_search.CardSetQuery) -> tuple[int, ...] | None:
     """Return the best of all subsets by the stated objective."""
     return min(allowed(question), key=lambda cards: objective(question, cards), default=None)
 
 
-def objective(question: card_set_search.Question, cards: tuple[int, ...]) -> tuple[object, ...]:
+def objective(question: card_set_search.CardSetQuery, cards: tuple[int, ...]) -> tuple[object, ...]:
     pairs = [parse_link(question.links[a][b]) for a, b in itertools.combinations(cards, 2)]
     rest = [card for card in card_set_search.bits(question.free) if card not in cards]
     left = [parse_link(question.links[a][b]).level for a, b in itertools.combinations(rest, 2)]
@@ -73,7 +73,7 @@ def matrices(draw: st.DrawFn, most: int = 10) -> Links:
 
 
 @st.composite
-def questions(draw: st.DrawFn, most: int = 10) -> card_set_search.Question:
+def questions(draw: st.DrawFn, most: int = 10) -> card_set_search.CardSetQuery:
     """Any question whose candidates are few enough to try all sets of them."""
     links = draw(matrices(most))
     size = len(links)
@@ -83,7 +83,7 @@ def questions(draw: st.DrawFn, most: int = 10) -> card_set_search.Question:
     candidates = free if size <= most and draw(st.booleans()) else free & sum(1 << i for i in few)
     forced = candidates & draw(st.sampled_from([0, 0, 1, 3, everything]))
     limit = draw(st.sampled_from([Level.SYS, Level.SYS, Level.PXB, Level.NVLINK]))
-    return card_set_search.Question(
+    return card_set_search.CardSetQuery(
         links=links,
         free=free,
         candidates=candidates,
@@ -95,14 +95,16 @@ def questions(draw: st.DrawFn, most: int = 10) -> card_set_search.Question:
 
 
 def kind_of(
-    question: card_set_search.Question, marks: tuple[int, ...], cards: tuple[int, ...]
+    question: card_set_search.CardSetQuery, marks: tuple[int, ...], cards: tuple[int, ...]
 ) -> object:
     """What the rest of a pod sees of a set: how many cards of which mark and which partners."""
     return sorted((marks[card], question.joins[card] | 1 << card) for card in cards)
 
 
 @given(questions())
-def test_the_best_set_is_the_one_that_trying_all_finds(question: card_set_search.Question) -> None:
+def test_the_best_set_is_the_one_that_trying_all_finds(
+    question: card_set_search.CardSetQuery,
+) -> None:
     answer = card_set_search.best(question)
     assert answer.cards == brute_force(question)
     assert answer.gap is None
@@ -120,7 +122,7 @@ def test_so_it_is_for_every_number_of_cards_of_a_machine_without_any_order(
 
 @given(questions(most=8), st.integers(0, 60))
 def test_a_search_that_is_stopped_says_how_much_better_a_set_could_be(
-    question: card_set_search.Question, looks: int
+    question: card_set_search.CardSetQuery, looks: int
 ) -> None:
     expected = brute_force(question)
     with pytest.MonkeyPatch.context() as patch:
@@ -139,14 +141,14 @@ def test_a_search_that_is_stopped_says_how_much_better_a_set_could_be(
 
 @given(questions(most=8), st.data())
 def test_the_other_sets_are_the_best_of_every_kind_in_order(
-    question: card_set_search.Question, data: st.DataObject
+    question: card_set_search.CardSetQuery, data: st.DataObject
 ) -> None:
     size = len(question.links)
     marks = tuple(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
     first = card_set_search.best(question)
     listed = [
         cards for cards in [first.cards] if cards is not None
-    ] + list(card_set_enumeration.others(question, marks, first, Effort()))  # fmt: skip
+    ] + list(card_set_enumeration.others(question, marks, first, SearchBudget()))  # fmt: skip
     expected: list[tuple[int, ...]] = []
     kinds: list[object] = []
     for cards in sorted(allowed(question), key=lambda cards: objective(question, cards)):
@@ -159,10 +161,10 @@ def test_the_other_sets_are_the_best_of_every_kind_in_order(
 
 @given(questions(most=8), st.integers(0, 40))
 def test_a_listing_that_is_stopped_says_so_and_offers_the_smallest_cards_soon(
-    question: card_set_search.Question, looks: int
+    question: card_set_search.CardSetQuery, looks: int
 ) -> None:
     marks = tuple(-card for card in range(len(question.links)))
-    effort = Effort(left=looks)
+    effort = SearchBudget(left=looks)
     first = card_set_search.best(question)
     listed = list(card_set_enumeration.others(question, marks, first, effort))
     assert set(listed) <= set(allowed(question))
@@ -174,7 +176,7 @@ def test_a_listing_that_is_stopped_says_so_and_offers_the_smallest_cards_soon(
         assert set(effort.gaps) == set(listed)
 
 
-def of_all(links: Links, count: int, **other: object) -> card_set_search.Question:
+def of_all(links: Links, count: int, **other: object) -> card_set_search.CardSetQuery:
     """Return the question for so many of all cards."""
     everything = (1 << len(links)) - 1
     fields: dict[str, object] = {
@@ -183,7 +185,7 @@ def of_all(links: Links, count: int, **other: object) -> card_set_search.Questio
         "joins": (everything,) * len(links),
         **other,
     }
-    return card_set_search.Question(links=links, count=count, **fields)  # type: ignore[arg-type]
+    return card_set_search.CardSetQuery(links=links, count=count, **fields)  # type: ignore[arg-type]
 
 
 def ask(links: Links, count: int, **other: object) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from tests.model import test_cardset
 from tests.model.test_cardset import questions
 
 
-def score(question: card_set_search.Question, cards: tuple[int, ...]) -> int:
+def score(question: card_set_search.CardSetQuery, cards: tuple[int, ...]) -> int:
     machine = objective.machine(question.links, spread=question.spread)
     singles = objective.singles(machine, question.free, spread=question.spread)
     pairs = itertools.combinations(cards, 2)
@@ -19,7 +19,7 @@ def score(question: card_set_search.Question, cards: tuple[int, ...]) -> int:
 
 @given(questions(), st.data())
 def test_of_two_sets_the_better_one_has_the_lower_score(
-    question: card_set_search.Question, data: st.DataObject
+    question: card_set_search.CardSetQuery, data: st.DataObject
 ) -> None:
     sets = list(itertools.combinations(card_set_search.bits(question.free), question.count))
     if not sets:
@@ -33,7 +33,7 @@ def test_of_two_sets_the_better_one_has_the_lower_score(
 
 @given(questions(), st.data())
 def test_the_cost_of_a_set_is_read_off_its_score(
-    question: card_set_search.Question, data: st.DataObject
+    question: card_set_search.CardSetQuery, data: st.DataObject
 ) -> None:
     sets = list(itertools.combinations(card_set_search.bits(question.free), question.count))
     if not sets:

@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.search.bounds import Room, demands, hopeless
+from gpustack.model.search.bounds import FreeCapacity, demands, hopeless
 from gpustack.model.units import LARGEST_CARD_UNITS
 from tests.model.machines import pod
 
 rooms = st.lists(
     st.one_of(
         st.builds(
-            Room,
+            FreeCapacity,
             cores=st.integers(0, 100),
             memory_units=st.integers(0, 26),
             idle=st.just(False),
         ),
-        st.builds(Room, cores=st.just(100), memory_units=st.integers(1, 26), idle=st.just(True)),
+        st.builds(
+            FreeCapacity, cores=st.just(100), memory_units=st.integers(1, 26), idle=st.just(True)
+        ),
     ),
     max_size=4,
 )
@@ -31,7 +33,7 @@ asks = st.one_of(
 )
 
 
-def fits(several: list[Room], wholes: int, shares: list[tuple[int, int]]) -> bool:
+def fits(several: list[FreeCapacity], wholes: int, shares: list[tuple[int, int]]) -> bool:
     """Try every way to put shares beside each other, whole cards alone on idle ones."""
     idle = [at for at, room in enumerate(several) if room.idle]
     for taken in itertools.combinations(idle, wholes):
@@ -52,7 +54,7 @@ def fits(several: list[Room], wholes: int, shares: list[tuple[int, int]]) -> boo
 
 @given(rooms, st.lists(asks, min_size=1, max_size=5))
 def test_where_anything_fits_nothing_is_called_hopeless(
-    several: list[Room], wanted: list[tuple[int, int]]
+    several: list[FreeCapacity], wanted: list[tuple[int, int]]
 ) -> None:
     wholes = sum(cores // 100 for cores, _ in wanted)
     shares = [ask for ask in wanted if ask[0] < 100]
@@ -60,8 +62,8 @@ def test_where_anything_fits_nothing_is_called_hopeless(
         assert not hopeless(several, demands(pod(*wanted).containers))
 
 
-def idle(*units: int) -> list[Room]:
-    return [Room(cores=100, memory_units=each, idle=True) for each in units]
+def idle(*units: int) -> list[FreeCapacity]:
+    return [FreeCapacity(cores=100, memory_units=each, idle=True) for each in units]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +80,14 @@ def idle(*units: int) -> list[Room]:
     ],
 )
 def test_a_demand_beyond_one_of_the_bounds_is_hopeless(
-    several: list[Room], wanted: list[tuple[int, int]]
+    several: list[FreeCapacity], wanted: list[tuple[int, int]]
 ) -> None:
     assert hopeless(several, demands(pod(*wanted).containers))
 
 
 def test_memory_of_any_size_is_summed_in_bounded_work() -> None:
     half = LARGEST_CARD_UNITS
-    enormous = Room(cores=100, memory_units=2 * half, idle=True)
+    enormous = FreeCapacity(cores=100, memory_units=2 * half, idle=True)
     asked = demands(pod((10, half), (10, half), (10, 3)).containers)
     assert hopeless([enormous], asked)
     assert not hopeless([enormous, *idle(3)], asked)

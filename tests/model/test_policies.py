@@ -62,10 +62,10 @@ EXAMPLES = [
 ]
 
 
-def question(on: Node, cards: tuple[int, ...]) -> card_set_search.Question:
+def question(on: Node, cards: tuple[int, ...]) -> card_set_search.CardSetQuery:
     free = sum(1 << index for index, use in enumerate(on.uses) if use.idle)
     size = len(on.cards)
-    return card_set_search.Question(
+    return card_set_search.CardSetQuery(
         links=whole_cards.links_of(on), free=free, candidates=free, count=len(cards),
         joins=((1 << size) - 1,) * size,
     )  # fmt: skip

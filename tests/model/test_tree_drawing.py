@@ -4,7 +4,7 @@ import dataclasses
 
 from gpustack.model import topology_text, topology_tree
 from gpustack.model.node import Node, Use
-from gpustack.model.topology_text import Activity
+from gpustack.model.topology_text import CardLoad
 from tests.model.machines import WHOLE, card, grouped, node
 
 MIB = 1 << 20
@@ -102,7 +102,7 @@ def test_the_graph_shows_what_the_original_shows() -> None:
     cards = tuple(card(minor, 64) for minor in (0, 1, 4))
     uses = (Use(cores=30, memory_units=4), WHOLE, Use())
     machine = Node(name="n", cards=cards, links=grouped(2, 1, across="NODE"), uses=uses)
-    activity = {0: Activity(pids=(7, 9), used_bytes=5 * MIB), 1: Activity(pids=(11,), used_bytes=1)}
+    activity = {0: CardLoad(pids=(7, 9), used_bytes=5 * MIB), 1: CardLoad(pids=(11,), used_bytes=1)}
     total, free = 64 * 256 * MIB, 60 * 256 * MIB
     assert topology_text.graph(machine, topology_tree.of(machine), activity) == (
         "ROOT:1\n"

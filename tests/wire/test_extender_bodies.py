@@ -36,8 +36,8 @@ FULL_1_22 = {
     "NodeNameToMetaVictims": None,
 }
 READ = {
-    "gpu1": bodies.Victims(uids=("a", "b"), pdb_violations=1),
-    "gpu2": bodies.Victims(uids=("c",)),
+    "gpu1": bodies.NodeVictims(uids=("a", "b"), pdb_violations=1),
+    "gpu2": bodies.NodeVictims(uids=("c",)),
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
@@ -126,7 +126,7 @@ def test_a_wrong_preemption_body_names_its_place(change: dict[str, Any], field: 
 def test_victims_that_are_null_are_none() -> None:
     body = {"Pod": POD, "NodeNameToMetaVictims": {"n": {"Pods": None, "NumPDBViolations": None}}}
     args = bodies.decode_preemption_args(json.dumps(body).encode())
-    assert args.victims == {"n": bodies.Victims(uids=())}
+    assert args.victims == {"n": bodies.NodeVictims(uids=())}
 
 
 @hypothesis.given(st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
@@ -153,14 +153,14 @@ def test_any_victims_are_read_or_refused_with_their_place(value: Any) -> None:
     st.dictionaries(
         st.text(max_size=5),
         st.builds(
-            bodies.Victims,
+            bodies.NodeVictims,
             uids=st.lists(st.text(min_size=1, max_size=5), max_size=3).map(tuple),
             pdb_violations=st.integers(0, 1 << 40),
         ),
         max_size=4,
     )
 )
-def test_victims_that_are_written_can_be_read(victims: dict[str, bodies.Victims]) -> None:
+def test_victims_that_are_written_can_be_read(victims: dict[str, bodies.NodeVictims]) -> None:
     answer = json.loads(bodies.encode_preemption_result(victims))
     assert list(answer) == ["NodeNameToMetaVictims"]
     again = json.dumps({"Pod": POD, **answer}).encode()

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.wire.host_header import Hosts
+from gpustack.wire.host_header import AllowedHosts
 
-OURS = Hosts(["10.0.0.5", "fd00::5", "GPU.example"])
+OURS = AllowedHosts(["10.0.0.5", "fd00::5", "GPU.example"])
 
 
-def status(*values: str, hosts: Hosts = OURS) -> int:
+def status(*values: str, hosts: AllowedHosts = OURS) -> int:
     refusal = hosts.refusal(values)
     return 200 if refusal is None else refusal.status
 
@@ -38,7 +38,7 @@ def test_names_that_were_given_are_ours_in_any_form(value: str) -> None:
 
 @given(st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}\.){1,3}example", fullmatch=True), ports)
 def test_a_name_of_somebody_else_is_421_and_named(name: str, port: str) -> None:
-    refusal = Hosts().refusal([name + port])
+    refusal = AllowedHosts().refusal([name + port])
     assert refusal is not None
     assert refusal.status == 421
     assert refusal.text.startswith("Host: ")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpustack.wire.files.documents import BadDocument
-from gpustack.wire.kube.pod_templates import BadWorkload, parse_workloads
+from gpustack.wire.kube.pod_templates import BadPodTemplate, parse_pod_templates
 
 SPEC: dict[str, Any] = {"containers": [{"name": "main"}]}
 TEMPLATE: dict[str, Any] = {"metadata": {"annotations": {"a": "b"}}, "spec": SPEC}
@@ -32,7 +32,7 @@ REPLICAS: dict[str, Any] = {"pytorchReplicaSpecs": {"Worker": {"template": TEMPL
 )
 def test_a_pod_is_found_wherever_it_stands(value: dict[str, Any], field: str) -> None:
     value["metadata"] = {"name": "train", "namespace": "team"}
-    [found] = parse_workloads("f", json.dumps(value))
+    [found] = parse_pod_templates("f", json.dumps(value))
     assert found.field == field
     assert found.pod["spec"] == SPEC
     assert found.place("spec.x") == f"f:1: {f'{field}.spec.x' if field else 'spec.x'}"
@@ -42,9 +42,11 @@ def test_a_pod_is_found_wherever_it_stands(value: dict[str, Any], field: str) ->
 
 
 def test_yaml_is_read_as_well_and_a_nameless_pod_gets_a_name() -> None:
-    [found] = parse_workloads("f", "---\nkind: Pod\nspec:\n  containers:\n  - name: main\n---\n")
+    [found] = parse_pod_templates(
+        "f", "---\nkind: Pod\nspec:\n  containers:\n  - name: main\n---\n"
+    )
     assert found.pod["metadata"] == {"name": "pod", "namespace": "default"}
-    [generated] = parse_workloads("f", "metadata: {generateName: run-}\nspec: {containers: []}")
+    [generated] = parse_pod_templates("f", "metadata: {generateName: run-}\nspec: {containers: []}")
     assert generated.pod["metadata"]["name"] == "run"
     assert generated.title == "default/run"
 
@@ -54,7 +56,7 @@ def test_all_pods_of_a_file_are_found_each_with_the_name_of_what_is_around_it() 
     two = {"kind": "Pod", "metadata": {"name": "two", "namespace": "team"}, "spec": SPEC}
     text = json.dumps({"kind": "List", "metadata": {}, "items": [one, two]})
     service = "kind: Service\nmetadata: {name: web}\n"
-    found = parse_workloads("f", f"{service}---\n{text}\n---\nspec: {{containers: []}}\n")
+    found = parse_pod_templates("f", f"{service}---\n{text}\n---\nspec: {{containers: []}}\n")
     assert [each.title for each in found] == ["default/one", "team/two", "default/pod"]
     assert [each.field for each in found] == ["items[0].spec.template", "items[1]", ""]
     assert [each.place("spec").split(":")[1] for each in found] == ["4", "4", "6"]
@@ -63,8 +65,8 @@ def test_all_pods_of_a_file_are_found_each_with_the_name_of_what_is_around_it() 
 def test_aliases_of_aliases_cost_no_more_than_what_is_written() -> None:
     lines = ["a0: &a0 [1]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 20)]
-    with pytest.raises(BadWorkload, match=r"spec\.containers: is missing"):
-        parse_workloads("f", "\n".join(lines))
+    with pytest.raises(BadPodTemplate, match=r"spec\.containers: is missing"):
+        parse_pod_templates("f", "\n".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_aliases_of_aliases_cost_no_more_than_what_is_written() -> None:
     ],
 )
 def test_what_is_no_pod_is_named_by_file_line_and_field(text: str, named: str) -> None:
-    with pytest.raises((BadWorkload, BadDocument)) as caught:
-        parse_workloads("f", text)
+    with pytest.raises((BadPodTemplate, BadDocument)) as caught:
+        parse_pod_templates("f", text)
     assert str(caught.value).startswith(named)
     assert "\n" not in str(caught.value)

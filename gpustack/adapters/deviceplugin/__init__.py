@@ -4,10 +4,10 @@ Source of truth: https://kubernetes.io/docs/concepts/extend-kubernetes/compute-s
 """
 
 from gpustack.adapters.deviceplugin.messages import (
-    Bind,
     ContainerResponse,
     Device,
     DeviceNode,
+    Mount,
     Plugin,
     PluginRefusal,
 )
@@ -15,11 +15,11 @@ from gpustack.adapters.deviceplugin.registration import KubeletUnavailable, regi
 from gpustack.adapters.deviceplugin.server import PluginServer
 
 __all__ = [
-    "Bind",
     "ContainerResponse",
     "Device",
     "DeviceNode",
     "KubeletUnavailable",
+    "Mount",
     "Plugin",
     "PluginRefusal",
     "PluginServer",

@@ -41,7 +41,7 @@ class DeviceNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bind:
+class Mount:
     """A file or folder of the host that the container sees at `container_path`."""
 
     container_path: str
@@ -54,7 +54,7 @@ class ContainerResponse:
     """What the kubelet passes to the container runtime for one container."""
 
     envs: Mapping[str, str] = field(default_factory=dict)
-    mounts: Sequence[Bind] = ()
+    mounts: Sequence[Mount] = ()
     devices: Sequence[DeviceNode] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
 

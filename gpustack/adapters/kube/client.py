@@ -17,7 +17,7 @@ import urllib3
 import gpustack
 from gpustack.adapters.kube import connect, kubeconfig
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
-from gpustack.adapters.kube.exchange import Answer, exchange, read_within, request
+from gpustack.adapters.kube.exchange import ApiResponse, exchange, read_within, request
 from gpustack.adapters.kube.listing import Page, decode_object
 from gpustack.adapters.kube.paging import read_pages
 
@@ -38,7 +38,7 @@ _CONNECT_SECONDS: Final = 5.0  # a control plane is on the local network
 class KubeClient:
     """One API server, under one identity. Safe to share between threads."""
 
-    def __init__(self, connection: connect.Connection, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, connection: connect.ApiConnection, *, timeout_seconds: float = 10.0) -> None:
         self._connection = connection
         self._timeout_seconds = timeout_seconds
 
@@ -254,7 +254,7 @@ class KubeClient:
         seconds: float,
         *,
         most_bytes: int | None,
-    ) -> Answer:
+    ) -> ApiResponse:
         direct = self._connection.direct
         if direct is not None:
             return exchange(
@@ -276,7 +276,7 @@ class KubeClient:
             redirect=False,
             preload_content=False,
         )
-        return Answer(status=response.status, data=read_within(response, most_bytes))
+        return ApiResponse(status=response.status, data=read_within(response, most_bytes))
 
     def _headers(self) -> dict[str, str]:
         return {"accept": "application/json", **_WHO, **self._connection.authorization()}

@@ -60,7 +60,7 @@ class Direct:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ApiConnection:
     """How to reach one API server.
 
     Attributes:
@@ -76,7 +76,7 @@ class Connection:
     direct: Direct | None = None
 
 
-def open_context(context: Context) -> Connection:
+def open_context(context: Context) -> ApiConnection:
     """Prepare a context of a kubeconfig; no request is made.
 
     Raises:
@@ -105,7 +105,7 @@ def open_context(context: Context) -> Connection:
         return {"authorization": basic} if basic else {}
 
     server, pool = settings.host.rstrip("/"), api.rest_client.pool_manager
-    return Connection(
+    return ApiConnection(
         server=server,
         pool=pool,
         authorization=authorization,

@@ -33,12 +33,12 @@ _TARGET: Final = re.compile(r"[!-~]+")
 _VALUE: Final = re.compile(r"[ -~]*")
 
 
-class AnswerTooLargeError(Exception):
+class ResponseTooLargeError(Exception):
     """An answer has more bytes than its reader takes; it was not read to the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ApiResponse:
     """What the server said."""
 
     status: int
@@ -69,7 +69,7 @@ def exchange(
     connect_seconds: float,
     seconds: float,
     most_bytes: int | None = None,
-) -> Answer:
+) -> ApiResponse:
     """Send a request and return the answer.
 
     Args:
@@ -111,7 +111,7 @@ def exchange(
         pool._put_conn(connection)
 
 
-def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[Answer, bool]:
+def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[ApiResponse, bool]:
     """Read an answer; returns it, and whether the connection may be used again."""
     received = incoming.receive()
     while (end := received.find(_END)) < 0 and len(received) < _LONGEST_HEAD:
@@ -125,19 +125,19 @@ def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[Answer,
         return _read_any(incoming, received, method, most)
     length = int(lengths[0])
     if most is not None and length > most:
-        raise AnswerTooLargeError
+        raise ResponseTooLargeError
     chunks = [received[len(head) :]]
     missing = length - len(chunks[0])
     while missing > 0:
         chunks.append(incoming.receive())
         missing -= len(chunks[-1])
     # Whoever says more than was asked isn't asked again on this connection.
-    return Answer(status=int(found[1]), data=b"".join(chunks)[:length]), missing == 0
+    return ApiResponse(status=int(found[1]), data=b"".join(chunks)[:length]), missing == 0
 
 
 def _read_any(
     incoming: "_Incoming", received: bytes, method: str, most: int | None
-) -> tuple[Answer, bool]:
+) -> tuple[ApiResponse, bool]:
     """Read an answer of any form, whose beginning has been received."""
     incoming.begun = received
     with http.client.HTTPResponse(incoming, method=method) as response:  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ def _read_any(
             raise http.client.HTTPException("a chunk's size: more than any answer has") from error
         if response.length:  # it says so by itself only where it is asked for everything
             raise http.client.IncompleteRead(data, response.length)
-        return Answer(status=response.status, data=data), not response.will_close
+        return ApiResponse(status=response.status, data=data), not response.will_close
 
 
 def read_within(
@@ -158,7 +158,7 @@ def read_within(
     data = response.read(None if most is None else most + 1)
     if most is not None and len(data) > most:
         response.close()
-        raise AnswerTooLargeError
+        raise ResponseTooLargeError
     return data
 
 

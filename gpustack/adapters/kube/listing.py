@@ -27,7 +27,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class WatchEvent:
     """One event of a watch: ``kind`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
 
     kind: str
@@ -53,7 +53,7 @@ class _Object(msgspec.Struct):
     metadata: _ListMetadata
 
 
-class Refusal(msgspec.Struct):
+class ApiStatus(msgspec.Struct):
     """What a ``Status`` object says."""
 
     code: int = 0
@@ -65,7 +65,7 @@ _LIST: Final = msgspec.json.Decoder(_List)
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
-_STATUS: Final = msgspec.json.Decoder(Refusal)
+_STATUS: Final = msgspec.json.Decoder(ApiStatus)
 
 
 def decode_page(raw: bytes) -> Page:
@@ -82,10 +82,10 @@ def decode_page(raw: bytes) -> Page:
     )
 
 
-def decode_change(line: bytes) -> Change:
+def decode_change(line: bytes) -> WatchEvent:
     """Read one line of a watch; errors as in ``decode_page``."""
     found = _decode(_EVENT, line)
-    return Change(kind=found.type, raw=found.object)
+    return WatchEvent(kind=found.type, raw=found.object)
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     return _decode(_ANY, raw)
 
 
-def decode_status(raw: msgspec.Raw) -> Refusal:
+def decode_status(raw: msgspec.Raw) -> ApiStatus:
     """Read the object of an ERROR event; errors as in ``decode_page``."""
     return _decode(_STATUS, raw)
 

@@ -7,7 +7,7 @@ JSON (1.5 MB in etcd, of characters that JSON escapes): a thousand of them would
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from gpustack.adapters.kube.exchange import AnswerTooLargeError
+from gpustack.adapters.kube.exchange import ResponseTooLargeError
 from gpustack.adapters.kube.listing import Page, decode_page
 
 _ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
@@ -30,7 +30,7 @@ def read_pages(ask: Ask) -> Iterator[Page]:
         wanted = {"limit": str(items), **({"continue": following} if following else {})}
         try:
             raw = ask(wanted, _BYTES if items > 1 else None)
-        except AnswerTooLargeError:
+        except ResponseTooLargeError:
             items = max(1, items // _SHRUNK)
             continue
         if len(raw) * _SHRUNK < _BYTES:

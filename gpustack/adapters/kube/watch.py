@@ -22,7 +22,13 @@ import urllib3
 
 from gpustack.adapters.kube.client import KubeClient
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
-from gpustack.adapters.kube.listing import Change, Page, decode_change, decode_status, version_of
+from gpustack.adapters.kube.listing import (
+    Page,
+    WatchEvent,
+    decode_change,
+    decode_status,
+    version_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +224,7 @@ class Watcher(Generic[_Item]):
             with self._stream_lock:
                 self._open_stream = None
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: WatchEvent) -> None:
         if self._stop.is_set():
             return
         if change.kind == "ERROR":

@@ -49,7 +49,7 @@ class _Seen:
 _NOTHING: Final = _Seen()
 
 
-class Escapes:
+class IsolationViolations:
     """Says what it finds: a warning in the log, an Event on the pod, and a number.
 
     Args:

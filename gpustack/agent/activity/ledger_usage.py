@@ -16,7 +16,7 @@ from gpustack.wire.mapped.ledger import LedgerReading
 _KEPT_NS: Final = 4_000_000_000
 
 
-class Claims:
+class LedgerUsage:
     """What ledgers said of busy time, by container and card, and when bursts began or ended."""
 
     def __init__(self) -> None:

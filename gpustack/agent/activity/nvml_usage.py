@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from gpustack.adapters.nvml import Nvml, NvmlError
-from gpustack.agent.identification.process_owners import Owner, Owners
+from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ContainerSample:
     """One container on one card.
 
     Attributes:
@@ -35,7 +35,7 @@ class Sight:
     lag_ns: int = 0
     pids: tuple[int, ...] = ()
 
-    def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "Sight":
+    def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "ContainerSample":
         """Return the sum with one more process."""
         return dataclasses.replace(
             self,
@@ -46,24 +46,24 @@ class Sight:
         )
 
 
-NOTHING = Sight()
+NOTHING = ContainerSample()
 
 
-class Witness:
+class NvmlUsage:
     """Looks at cards; remembers up to when it has counted GPU time."""
 
-    def __init__(self, nvml: Nvml, owners: Owners) -> None:
+    def __init__(self, nvml: Nvml, owners: ProcessOwners) -> None:
         self._nvml = nvml
         self._owners = owners
         self._counted_us: dict[str, int] = {}  # by card; the driver's clock
 
-    def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, Sight]]:
+    def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, ContainerSample]]:
         """Return, by card, the containers that have processes there.
 
         A card that doesn't answer is left out: that nothing was seen there would be no witness.
         """
         owner_of = self._owners.now()
-        found: dict[str, dict[Owner, Sight]] = {}
+        found: dict[str, dict[Owner, ContainerSample]] = {}
         for uuid in uuids:
             try:
                 processes = self._nvml.processes(uuid)
@@ -75,7 +75,9 @@ class Witness:
             times = busy.busy_ns if uuid in self._counted_us else {}
             span_ns = 1000 * (busy.until_us - self._counted_us.get(uuid, busy.until_us))
             self._counted_us[uuid] = busy.until_us
-            empty = functools.partial(Sight, span_ns=span_ns, lag_ns=int(span_ns * busy.lag))
+            empty = functools.partial(
+                ContainerSample, span_ns=span_ns, lag_ns=int(span_ns * busy.lag)
+            )
             sights = found[uuid] = collections.defaultdict(empty)
             for each in processes:
                 owner = owner_of(each.pid)

@@ -15,14 +15,14 @@ from typing import Final
 from gpustack.adapters import mapped
 from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity import burst_policy, shares
-from gpustack.agent.activity.isolation_violations import Escapes
-from gpustack.agent.activity.ledger_usage import Claims
-from gpustack.agent.activity.nvml_usage import NOTHING, Sight, Witness
+from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.ledger_usage import LedgerUsage
+from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample, NvmlUsage
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import Unaccounted
-from gpustack.agent.containers.allocation_records import Records
-from gpustack.agent.containers.limits_files import ContainerFolders
-from gpustack.agent.identification.process_owners import Owner, Owners
+from gpustack.agent.activity.unaccounted import UnaccountedMemory
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from gpustack.wire.mapped.ledger import LedgerReading
 from gpustack.wire.mapped.two_slot_page import LayoutError
@@ -67,20 +67,20 @@ class ActivitySampler:
     def __init__(
         self,
         *,
-        records: Records,
-        folders: ContainerFolders,
+        records: AllocationRecords,
+        folders: LimitsFiles,
         nvml: Nvml,
-        owners: Owners,
-        escapes: Escapes,
+        owners: ProcessOwners,
+        escapes: IsolationViolations,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._records = records
         self._folders = folders
-        self._witness = Witness(nvml, owners)
+        self._witness = NvmlUsage(nvml, owners)
         self._escapes = escapes
         self._clock_ns = clock_ns
-        self._unaccounted = Unaccounted()
-        self._claims = Claims()
+        self._unaccounted = UnaccountedMemory()
+        self._claims = LedgerUsage()
         self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
 
@@ -161,7 +161,7 @@ class ActivitySampler:
     def _take(
         self,
         share: Share,
-        seen: Mapping[str, Mapping[Owner, Sight]],
+        seen: Mapping[str, Mapping[Owner, ContainerSample]],
         ledger: LedgerReading | None,
     ) -> None:
         """Take over what the driver saw of a container; of a card that is silent, nothing."""
@@ -180,7 +180,7 @@ class ActivitySampler:
             self._counted[key] = self._counted[key].plus(sight.busy_ns, self._ahead_ns(key, sight))
             self._escapes.look_at(share, sight.pids)
 
-    def _ahead_ns(self, key: tuple[Owner, str], sight: Sight) -> int:
+    def _ahead_ns(self, key: tuple[Owner, str], sight: ContainerSample) -> int:
         """Return what a container has used since the driver's windows ended."""
         end_ns = self._clock_ns() - sight.lag_ns
         claimed_ns = self._claims.since_change(*key, begin_ns=end_ns - sight.span_ns, end_ns=end_ns)

@@ -3,8 +3,8 @@
 import dataclasses
 import pathlib
 
-from gpustack.agent.containers.allocation_records import Records
-from gpustack.agent.containers.limits_files import ContainerFolders
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import Owner
 
 
@@ -34,7 +34,7 @@ class Share:
         return f"{self.namespace}/{self.pod}/{self.owner[1]}"
 
 
-def read(records: Records, folders: ContainerFolders) -> tuple[Share, ...]:
+def read(records: AllocationRecords, folders: LimitsFiles) -> tuple[Share, ...]:
     """Return the shares that have their files; the others haven't been started."""
     found = []
     for record in records.all():
@@ -57,7 +57,7 @@ def read(records: Records, folders: ContainerFolders) -> tuple[Share, ...]:
     return tuple(found)
 
 
-def _elastic(folders: ContainerFolders, pod_uid: str, container: str) -> frozenset[str] | None:
+def _elastic(folders: LimitsFiles, pod_uid: str, container: str) -> frozenset[str] | None:
     """Return the cards that a share may burst on; None where it has no limits that can be read."""
     try:
         limits = folders.limits(pod_uid, container)

@@ -13,7 +13,7 @@ from gpustack.agent.identification.process_owners import Owner
 _SAMPLES: Final = 3
 
 
-class Unaccounted:
+class UnaccountedMemory:
     """The lowest of a container's last three samples, for each of its cards."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpustack.adapters.deviceplugin import Bind, ContainerResponse, DeviceNode
+from gpustack.adapters.deviceplugin import ContainerResponse, DeviceNode, Mount
 from gpustack.agent.node.host_files import HostPaths
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
@@ -40,7 +40,7 @@ def build(
     container_folder: pathlib.Path | None,
 ) -> ContainerResponse:
     """Return the response for one container; `container_folder` is None for whole cards."""
-    mounts = [Bind(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
+    mounts = [Mount(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
     if container_folder is not None and paths.hook is not None:
         mounts += _share_mounts(paths.hook, container_folder)
     return ContainerResponse(
@@ -87,11 +87,11 @@ def _is_protected(path: str) -> bool:
     return any(normal == each or normal.startswith(each + "/") for each in PROTECTED_PATHS)
 
 
-def _share_mounts(hook: pathlib.Path, folder: pathlib.Path) -> list[Bind]:
+def _share_mounts(hook: pathlib.Path, folder: pathlib.Path) -> list[Mount]:
     return [
-        Bind(container_path=PRELOAD_PATH, host_path=str(hook / "ld.so.preload")),
-        Bind(container_path=HOOK_PATH, host_path=str(hook)),
-        Bind(container_path=LIMITS_PATH, host_path=str(folder / "limits")),
-        Bind(container_path=ACTIVITY_PATH, host_path=str(folder / "activity")),
-        Bind(container_path=LEDGER_PATH, host_path=str(folder / "ledger"), read_only=False),
+        Mount(container_path=PRELOAD_PATH, host_path=str(hook / "ld.so.preload")),
+        Mount(container_path=HOOK_PATH, host_path=str(hook)),
+        Mount(container_path=LIMITS_PATH, host_path=str(folder / "limits")),
+        Mount(container_path=ACTIVITY_PATH, host_path=str(folder / "activity")),
+        Mount(container_path=LEDGER_PATH, host_path=str(folder / "ledger"), read_only=False),
     ]

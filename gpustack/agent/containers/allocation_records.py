@@ -102,7 +102,7 @@ class PodRecord:
         return dataclasses.replace(self, containers=containers)
 
 
-class Records:
+class AllocationRecords:
     """All records, in memory and on disk. Safe to share between threads.
 
     Raises:
@@ -166,16 +166,16 @@ class Records:
         self._pods = pods
 
 
-def open_records(state_dir: pathlib.Path) -> Records:
+def open_records(state_dir: pathlib.Path) -> AllocationRecords:
     """Open the checkpoint; a broken one is set aside, and recovery finds what it held."""
     state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
     checkpoint = CheckpointFile(state_dir / "checkpoint.json", version=CHECKPOINT_VERSION)
     try:
-        return Records(checkpoint)
+        return AllocationRecords(checkpoint)
     except CheckpointError as error:
         aside = checkpoint.set_aside()
         logger.error("checkpoint can't be used, kept as %s: %s", aside, error)
-        return Records(checkpoint)
+        return AllocationRecords(checkpoint)
 
 
 def _encode(record: PodRecord) -> dict[str, Any]:

@@ -16,13 +16,17 @@ from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers import allocate_response
-from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records
-from gpustack.agent.containers.assigned_annotation import Confirmation
-from gpustack.agent.containers.decisions import Decisions
-from gpustack.agent.containers.limits_files import ContainerFolders, FolderError
-from gpustack.agent.identification.pod_identification import Finder
+from gpustack.agent.containers.allocation_records import (
+    AllocationRecords,
+    ContainerRecord,
+    PodRecord,
+)
+from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
+from gpustack.agent.containers.decisions import PodDecisions
+from gpustack.agent.containers.limits_files import LimitsFiles, LimitsFilesError
+from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pod_matching import Match, Resource
-from gpustack.agent.identification.pre_start_check import Pairing
+from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
 from gpustack.model.request import BadRequest
 from gpustack.wire.annotations import Keys
@@ -43,12 +47,12 @@ class Allocator:
         *,
         keys: Keys,
         pods: PodView,
-        records: Records,
-        finder: Finder,
-        decisions: Decisions,
-        pairing: Pairing,
-        folders: ContainerFolders,
-        confirmation: Confirmation,
+        records: AllocationRecords,
+        finder: PodIdentification,
+        decisions: PodDecisions,
+        pairing: PreStartCheck,
+        folders: LimitsFiles,
+        confirmation: AssignedAnnotation,
         host_files: HostFiles,
     ) -> None:
         self._keys = keys
@@ -183,7 +187,7 @@ class Allocator:
             logger.warning("no burst pod=%s/%s: %s", record.namespace, record.name, error)
         try:
             return self._folders.prepare(record.uid, container.placement, burst)
-        except FolderError as error:
+        except LimitsFilesError as error:
             raise PluginRefusal("LimitsNotWritten", str(error)) from error
 
     def _put(self, record: PodRecord) -> None:

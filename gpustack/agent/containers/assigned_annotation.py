@@ -5,7 +5,7 @@ from gpustack.agent.containers.allocation_records import PodRecord
 from gpustack.wire.annotations import Keys, encode_decision
 
 
-class Confirmation:
+class AssignedAnnotation:
     """Queues the annotations of verified pods; whoever calls doesn't wait."""
 
     def __init__(self, *, keys: Keys, writes: PodWrites) -> None:

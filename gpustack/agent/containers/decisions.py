@@ -16,7 +16,12 @@ from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records, Source
+from gpustack.agent.containers.allocation_records import (
+    AllocationRecords,
+    ContainerRecord,
+    PodRecord,
+    Source,
+)
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.node import Node
 from gpustack.model.place import place
@@ -53,7 +58,7 @@ _LOOK_SECONDS = 0.25
 _ASK_SECONDS = 2.0
 
 
-class Decisions:
+class PodDecisions:
     """Makes the record of a pod whose first container is being admitted.
 
     Args:
@@ -70,7 +75,7 @@ class Decisions:
         keys: Keys,
         inventory: CardInventory,
         pods: PodView,
-        records: Records,
+        records: AllocationRecords,
         writes: PodWrites,
         free_ended: Callable[[float], None],
         place_undecided: bool,

@@ -28,11 +28,11 @@ _FULL_PERCENT = 100
 _T = TypeVar("_T")
 
 
-class FolderError(GpustackError):
+class LimitsFilesError(GpustackError):
     """A container's files can't be written."""
 
 
-class ContainerFolders:
+class LimitsFiles:
     """All container folders below one root: `<root>/<podUID>/<container>/`.
 
     Args:
@@ -85,7 +85,7 @@ class ContainerFolders:
                 if _is_missing(mapped.read_ledger, folder / "ledger", idle):
                     mapped.create_ledger(folder / "ledger", placement.uuids)
         except (OSError, LayoutError) as error:
-            raise FolderError(f"{folder}: {error}") from error
+            raise LimitsFilesError(f"{folder}: {error}") from error
         return folder
 
     def limits(self, pod_uid: str, container: str) -> Limits | None:
@@ -113,7 +113,7 @@ class ContainerFolders:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise FolderError(f"{folder}: {error}") from error
+            raise LimitsFilesError(f"{folder}: {error}") from error
         logger.info("container folders removed pod_uid=%s", pod_uid)
 
     def pods(self) -> frozenset[str]:
@@ -156,7 +156,7 @@ def _read(
     except (OSError, LayoutError) as error:
         if not idle():
             text = f"{path}: {error}; it is made anew once nothing of the container runs"
-            raise FolderError(text) from error
+            raise LimitsFilesError(text) from error
         logger.warning("made anew, as it can't be read path=%s: %s", path, error)
         return None
 
@@ -167,6 +167,6 @@ def _is_missing(
     """Say whether a file has to be made; one that a running container has damaged is left to it."""
     try:
         return _read(read, path, idle) is None
-    except FolderError as error:
+    except LimitsFilesError as error:
         logger.debug("left as it is: %s", error)  # the one who wrote over it is told in an Event
         return False

@@ -16,7 +16,7 @@ from gpustack.wire.annotations import Keys, annotations_of
 logger = logging.getLogger(__name__)
 
 
-class Rejection:
+class PodFailure:
     """Queues the end of pods that have the wrong answer; whoever calls doesn't wait."""
 
     def __init__(

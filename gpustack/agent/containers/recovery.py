@@ -17,9 +17,9 @@ from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import PodView
-from gpustack.agent.containers.allocation_records import PodRecord, Records
-from gpustack.agent.containers.limits_files import ContainerFolders, FolderError
-from gpustack.agent.containers.restore import Adoption
+from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
+from gpustack.agent.containers.limits_files import LimitsFiles, LimitsFilesError
+from gpustack.agent.containers.restore import Restore
 from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.wire.pods import finished
 
@@ -42,10 +42,10 @@ class Recovery:
         self,
         *,
         pods: PodView,
-        records: Records,
+        records: AllocationRecords,
         runtime: RuntimeView,
-        folders: ContainerFolders,
-        adoption: Adoption,
+        folders: LimitsFiles,
+        adoption: Restore,
         period_seconds: float,
     ) -> None:
         self._pods = pods
@@ -124,7 +124,7 @@ class Recovery:
         except KubeUnavailable as error:
             logger.warning("ended pods keep their cards for now: %s", error)
             return False
-        except (KubeError, CheckpointError, FolderError) as error:
+        except (KubeError, CheckpointError, LimitsFilesError) as error:
             with self._lock:
                 self.failures += 1
                 before, self._stuck[uid] = self._stuck.get(uid), str(error)

@@ -14,8 +14,13 @@ from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
 from gpustack.adapters.podresources import PodDevices, PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records, Source
-from gpustack.agent.containers.assigned_annotation import Confirmation
+from gpustack.agent.containers.allocation_records import (
+    AllocationRecords,
+    ContainerRecord,
+    PodRecord,
+    Source,
+)
+from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.identification.runtime import Held, KubeletView
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.placement import ContainerPlacement
@@ -29,7 +34,7 @@ _KUBELET_SECONDS = 5.0  # how long its rate limit may keep an agent from startin
 _CARD = re.compile(r"/dev/nvidia([0-9]{1,3})")
 
 
-class Adoption:
+class Restore:
     """Makes records for what is there without one."""
 
     def __init__(
@@ -38,9 +43,9 @@ class Adoption:
         keys: Keys,
         inventory: CardInventory,
         pods: PodView,
-        records: Records,
+        records: AllocationRecords,
         kubelet: KubeletView,
-        confirmation: Confirmation,
+        confirmation: AssignedAnnotation,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._keys = keys

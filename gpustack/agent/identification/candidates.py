@@ -8,7 +8,7 @@ from gpustack.model.request import PodRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class AllocateCall:
     """An Allocate of `count` IDs by the kubelet `epoch`; it waits for that one's word `until`."""
 
     resource: Resource
@@ -18,7 +18,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingPod:
     """A pod with a container that doesn't run yet and asks for as many as the call has."""
 
     pod: Pod
@@ -27,7 +27,7 @@ class Waiting:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Candidates:
     """Every container that a call may mean, and whether the kubelet had a say in it."""
 
     matches: tuple[Match, ...]

@@ -24,8 +24,8 @@ from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.containers.allocation_records import Records
-from gpustack.agent.identification.candidates import Call, Found, Waiting
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.identification.candidates import AllocateCall, Candidates, WaitingPod
 from gpustack.agent.identification.pod_matching import (
     Evidence,
     Match,
@@ -49,7 +49,7 @@ _KUBELET_SECONDS = 5.0  # how long the kubelet's rate limit may keep its word ba
 _RESTART_SECONDS = 1.0  # the same before we register with a kubelet that has restarted
 
 
-class Finder:
+class PodIdentification:
     """Puts the evidence about this node's pods together and asks `identity` which one it is.
 
     Args:
@@ -61,7 +61,7 @@ class Finder:
         *,
         keys: Keys,
         pods: PodView,
-        records: Records,
+        records: AllocationRecords,
         kubelet: KubeletView,
         runtime: RuntimeView,
         may_come: Callable[[str], bool],
@@ -125,7 +125,9 @@ class Finder:
                 `BadRequest` when the pod asks for something that doesn't exist.
         """
         started = time.monotonic()
-        call = Call(resource=resource, count=count, epoch=epoch, until=started + _KUBELET_SECONDS)
+        call = AllocateCall(
+            resource=resource, count=count, epoch=epoch, until=started + _KUBELET_SECONDS
+        )
         try:
             while True:
                 pods, version = self._pods.snapshot()
@@ -143,7 +145,7 @@ class Finder:
             raise PluginRefusal("KubeletBusy", f"{error}; find who else asks it") from error
         return self._chosen(found)
 
-    def _ask_api_server(self, call: Call) -> Found:
+    def _ask_api_server(self, call: AllocateCall) -> Candidates:
         """Look again with the API server's word: the pod that is meant may not be seen yet."""
         away: KubeError | KubeUnavailable | None = None
         try:
@@ -164,7 +166,7 @@ class Finder:
             raise PluginRefusal("ApiServerAway", f"no waiting pod {text}: {away}") from away
         return found
 
-    def _matches(self, pods: tuple[Pod, ...], call: Call) -> Found:
+    def _matches(self, pods: tuple[Pod, ...], call: AllocateCall) -> Candidates:
         waiting = self._waiting(pods, call)
         asked = tuple(each.pod for each in waiting)
         held = self._kubelet.devices(asked, call.until)
@@ -184,10 +186,10 @@ class Finder:
             meant = match(self._keys, evidence, call.resource, call.count)
             if meant is not None:
                 matches.append(meant)
-        found = Found(matches=tuple(matches), kubelet_answers=held is not None)
+        found = Candidates(matches=tuple(matches), kubelet_answers=held is not None)
         return self._active(found, call.until)
 
-    def _active(self, found: Found, until: float) -> Found:
+    def _active(self, found: Candidates, until: float) -> Candidates:
         """Drop the pods that the kubelet is through with, as far as it says so."""
         if len(found.matches) < 2 or not found.kubelet_answers:
             return found
@@ -195,7 +197,7 @@ class Finder:
         left = tuple(each for each in found.matches if active.get(uid_of(each.pod)) is not None)
         return dataclasses.replace(found, matches=left or found.matches)
 
-    def _waiting(self, pods: tuple[Pod, ...], call: Call) -> list[Waiting]:
+    def _waiting(self, pods: tuple[Pod, ...], call: AllocateCall) -> list[WaitingPod]:
         """Return the pods that may be meant; those that have all they ask for cost no question."""
         living = self._runtime.containers()
         found = []
@@ -210,10 +212,10 @@ class Finder:
                 continue
             running = running_names(pod, living)
             if not all(each.name in running for each in request.containers):
-                found.append(Waiting(pod=pod, request=request, running=running))
+                found.append(WaitingPod(pod=pod, request=request, running=running))
         return found
 
-    def _chosen(self, found: Found) -> Match:
+    def _chosen(self, found: Candidates) -> Match:
         if not found.kubelet_answers:
             self.guesses += 1
         if len(found.matches) > 1:
@@ -244,7 +246,7 @@ class Finder:
         except BadRequest:
             return None  # see _bad: it takes no part while another pod may be meant
 
-    def _bad(self, pods: tuple[Pod, ...], call: Call) -> tuple[Pod, BadRequest] | None:
+    def _bad(self, pods: tuple[Pod, ...], call: AllocateCall) -> tuple[Pod, BadRequest] | None:
         """Return a pod that may be meant and whose limits don't exist, and what is wrong there."""
         for pod in pods:
             if finished(pod) or uid_of(pod) in self._refused:
@@ -257,14 +259,14 @@ class Finder:
                     return pod, error
         return None
 
-    def _refuse_bad(self, pods: tuple[Pod, ...], call: Call) -> None:
+    def _refuse_bad(self, pods: tuple[Pod, ...], call: AllocateCall) -> None:
         bad = self._bad(pods, call)
         if bad is not None:
             pod, error = bad
             self.refused(pod, call.epoch)
             raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
 
-    def _is_new(self, pod: Pod, call: Call) -> bool:
+    def _is_new(self, pod: Pod, call: AllocateCall) -> bool:
         if uid_of(pod) in self._passed:
             return False
         active = self._kubelet.active((pod,), call.until)

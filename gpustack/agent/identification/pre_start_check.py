@@ -20,9 +20,14 @@ from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers import allocate_response
-from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord, Records, Source
-from gpustack.agent.containers.limits_files import ContainerFolders
-from gpustack.agent.containers.pod_failure import Rejection
+from gpustack.agent.containers.allocation_records import (
+    AllocationRecords,
+    ContainerRecord,
+    PodRecord,
+    Source,
+)
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
 from gpustack.model.errors import GpustackError
@@ -42,7 +47,7 @@ class _MuteKubeletError(GpustackError):
     """The kubelet doesn't say who holds which device."""
 
 
-class Pairing:
+class PreStartCheck:
     """Compares records with the kubelet's own.
 
     Args:
@@ -55,10 +60,10 @@ class Pairing:
         *,
         keys: Keys,
         pods: PodView,
-        records: Records,
+        records: AllocationRecords,
         kubelet: KubeletView,
-        folders: ContainerFolders,
-        rejection: Rejection,
+        folders: LimitsFiles,
+        rejection: PodFailure,
         may_come: Callable[[str], bool],
     ) -> None:
         self._keys = keys

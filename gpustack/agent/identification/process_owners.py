@@ -10,7 +10,7 @@ Owner = tuple[str, str]
 """A container: its pod's UID, and its name in that."""
 
 
-class Owners:
+class ProcessOwners:
     """Asks the runtime once for a whole round of processes.
 
     Args:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gpustack.agent.node import driver_files, driver_volume
 from gpustack.agent.node.hook_build import HookBuild, HookError
 from gpustack.agent.node.shared_files import SharedFiles
-from gpustack.agent.settings import Settings
+from gpustack.agent.settings import AgentSettings
 from gpustack.model.errors import GpustackError
 
 _REQUIRED_NODES = ("nvidiactl", "nvidia-uvm")
@@ -90,7 +90,7 @@ class HostFiles:
 
 
 def find(
-    settings: Settings, version: str, *, device_dir: pathlib.Path, linker_cache: str | None
+    settings: AgentSettings, version: str, *, device_dir: pathlib.Path, linker_cache: str | None
 ) -> HostFiles:
     """Find the driver's files on this host, and lay out the volume of this version.
 

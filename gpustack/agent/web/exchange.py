@@ -13,7 +13,7 @@ _METHODS: Final = ("GET", "HEAD")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """What a response says."""
 
     status: http.HTTPStatus = http.HTTPStatus.OK
@@ -21,9 +21,9 @@ class Answer:
     body: bytes = b""
 
 
-def refused(status: int, text: str) -> Answer:
+def refused(status: int, text: str) -> Response:
     """Return an answer that is a line of text."""
-    return Answer(status=http.HTTPStatus(status), body=text.encode() + b"\n")
+    return Response(status=http.HTTPStatus(status), body=text.encode() + b"\n")
 
 
 class Exchange(http.server.BaseHTTPRequestHandler):
@@ -52,7 +52,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         self.command = self.requestline = self.path = self.accept = ""
         self.hosts: list[str] = []
         self.needs_host = False
-        self.refusal: Answer | None = None
+        self.refusal: Response | None = None
         self.raw_requestline = self.rfile.readline()
         if self.END not in head:
             self.request_version = self.default_request_version
@@ -63,7 +63,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
             self.send_error(http.HTTPStatus.BAD_REQUEST)
         self._is_over = bool(self._written.getvalue())
 
-    def reply(self, answer: Answer | None) -> bytes:
+    def reply(self, answer: Response | None) -> bytes:
         """Return the response as bytes; to what is no request at all, the parser's own."""
         if not self._is_over and answer is not None:
             self._is_over = True

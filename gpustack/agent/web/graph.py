@@ -30,9 +30,9 @@ def _taken(card: Card, containers: Iterable[ContainerUse]) -> Use:
     return functools.reduce(operator.add, parts, IDLE)
 
 
-def _activity(card: Card, containers: Iterable[ContainerUse]) -> topology_text.Activity:
+def _activity(card: Card, containers: Iterable[ContainerUse]) -> topology_text.CardLoad:
     here = [use for each in containers for use in each.cards if use.minor == card.minor]
-    return topology_text.Activity(
+    return topology_text.CardLoad(
         pids=tuple(sorted({pid for use in here for pid in use.pids})),
         used_bytes=sum(use.memory_bytes for use in here),
     )

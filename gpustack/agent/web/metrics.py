@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gpustack.agent.containers.allocation_records import Records
+from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web.usage import ContainerUse, UsageReader
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
@@ -33,7 +33,7 @@ class Number:
 def registry(
     *,
     inventory: CardInventory,
-    records: Records,
+    records: AllocationRecords,
     usage: UsageReader,
     counters: Iterable[Number],
     gauges: Iterable[Number],
@@ -59,7 +59,7 @@ class _Numbers(Collector):
 
 
 class _Cards(Collector):
-    def __init__(self, inventory: CardInventory, records: Records) -> None:
+    def __init__(self, inventory: CardInventory, records: AllocationRecords) -> None:
         self._inventory = inventory
         self._records = records
 

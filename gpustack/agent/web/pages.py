@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from gpustack import __version__
 from gpustack.adapters import exposition
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.agent.web.exchange import Answer
+from gpustack.agent.web.exchange import Response
 from gpustack.agent.web.graph import graph
 from gpustack.agent.web.server import Page
 from gpustack.agent.web.usage import ContainerUse, UsageReader
@@ -40,9 +40,9 @@ def pages(
         unwell: likewise, what a restart may cure.
     """
 
-    def metrics(accept: str) -> Answer:
+    def metrics(accept: str) -> Response:
         text, content_type = exposition.render(registry, accept)
-        return Answer(content_type=content_type, body=text)
+        return Response(content_type=content_type, body=text)
 
     return {
         "/metrics": metrics,
@@ -55,15 +55,15 @@ def pages(
     }
 
 
-def _probe(problems: list[str]) -> Answer:
+def _probe(problems: list[str]) -> Response:
     if not problems:
-        return Answer(body=b"ok\n")
+        return Response(body=b"ok\n")
     body = "".join(f"{one_line(each, _LONGEST_LINE)}\n" for each in problems).encode()
-    return Answer(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=body)
+    return Response(status=http.HTTPStatus.SERVICE_UNAVAILABLE, body=body)
 
 
-def _json(value: Mapping[str, object]) -> Answer:
-    return Answer(content_type="application/json", body=json.dumps(value).encode() + b"\n")
+def _json(value: Mapping[str, object]) -> Response:
+    return Response(content_type="application/json", body=json.dumps(value).encode() + b"\n")
 
 
 def _usage(node: Node, used: tuple[ContainerUse, ...]) -> dict[str, dict[str, Any]]:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpustack.adapters.kube import EventRecorder
-from gpustack.agent.activity.isolation_violations import Escapes
+from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.containers.allocation_records import Records
+from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.recovery import Recovery
-from gpustack.agent.identification.pod_identification import Finder
-from gpustack.agent.identification.pre_start_check import Pairing
+from gpustack.agent.identification.pod_identification import PodIdentification
+from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.web.metrics import Number
@@ -54,25 +54,25 @@ _MEANINGS: Final = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class MeasuredParts:
     """Those of the agent that keep numbers."""
 
-    finder: Finder
-    pairing: Pairing
+    finder: PodIdentification
+    pairing: PreStartCheck
     kubelet: KubeletView
     runtime: RuntimeView
     registrar: Registrar
     pods: PodView
     writes: PodWrites
-    records: Records
+    records: AllocationRecords
     recovery: Recovery
-    escapes: Escapes
+    escapes: IsolationViolations
     activity: ActivitySampler
     events: EventRecorder
     http_dropped: Callable[[], int]
 
 
-def counters(parts: Parts) -> tuple[Number, ...]:
+def counters(parts: MeasuredParts) -> tuple[Number, ...]:
     """Return what only grows; `_total` is added to the names in the output."""
     return _numbers(
         {
@@ -92,7 +92,7 @@ def counters(parts: Parts) -> tuple[Number, ...]:
     )
 
 
-def gauges(parts: Parts) -> tuple[Number, ...]:
+def gauges(parts: MeasuredParts) -> tuple[Number, ...]:
     """Return what goes up and down."""
     return _numbers(
         {

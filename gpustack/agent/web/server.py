@@ -21,12 +21,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
 from gpustack.adapters import exposition
-from gpustack.agent.web.exchange import Answer, Exchange, refused
-from gpustack.wire.host_header import Hosts
+from gpustack.agent.web.exchange import Exchange, Response, refused
+from gpustack.wire.host_header import AllowedHosts
 
 logger = logging.getLogger(__name__)
 
-Page = Callable[[str], Answer]  # from the request's `Accept` to what is answered
+Page = Callable[[str], Response]  # from the request's `Accept` to what is answered
 
 _HEAD_BYTES: Final = 8192  # Prometheus sends 500, a browser with many cookies 4 000
 _LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
@@ -81,7 +81,7 @@ class WebServer:
     ) -> None:
         self.dropped = 0
         self._pages = pages
-        self._hosts = Hosts((address, *hosts))
+        self._hosts = AllowedHosts((address, *hosts))
         self._bounds = bounds
         self._listener = socket.create_server((address, port), backlog=_BACKLOG)
         self._listener.setblocking(False)
@@ -89,7 +89,7 @@ class WebServer:
             page: concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="http-page")
             for page in pages.values()
         }
-        self._making: dict[tuple[Page, str], asyncio.Future[Answer]] = {}
+        self._making: dict[tuple[Page, str], asyncio.Future[Response]] = {}
         self._clients: dict[socket.socket, asyncio.Task[None]] = {}
         # Those of them that we wait for, in the order in which we began to.
         self._slow: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
@@ -204,7 +204,7 @@ class WebServer:
             return exchange.reply(refused(http.HTTPStatus.NOT_FOUND, "no such page"))
         return exchange.reply(await self._made(page, exchange.accept))
 
-    async def _made(self, page: Page, accept: str) -> Answer:
+    async def _made(self, page: Page, accept: str) -> Response:
         """Have the page made in its thread, or share what is being made for somebody else."""
         # Of as many forms as clients think of, each would be made: their thread would never end.
         accept = exposition.form(accept)
@@ -238,7 +238,7 @@ async def _head(client: socket.socket) -> bytes:
     return head
 
 
-def _make(page: Page, accept: str) -> Answer:
+def _make(page: Page, accept: str) -> Response:
     try:
         return page(accept)
     except Exception:

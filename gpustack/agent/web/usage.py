@@ -4,15 +4,15 @@ import dataclasses
 import logging
 
 from gpustack.adapters.nvml import GpuProcess, Nvml, NvmlError
-from gpustack.agent.containers.allocation_records import Records
-from gpustack.agent.identification.process_owners import Owners
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.node.inventory import CardInventory
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CardUse:
+class CardProcesses:
     """What one container does on one card, as the driver sees it."""
 
     minor: int
@@ -20,9 +20,9 @@ class CardUse:
     memory_bytes: int = 0
     pids: tuple[int, ...] = ()
 
-    def plus(self, process: GpuProcess, sm_percent: int) -> "CardUse":
+    def plus(self, process: GpuProcess, sm_percent: int) -> "CardProcesses":
         """Return the sum with one more process."""
-        return CardUse(
+        return CardProcesses(
             minor=self.minor,
             sm_percent=self.sm_percent + sm_percent,
             memory_bytes=self.memory_bytes + process.memory_bytes,
@@ -40,7 +40,7 @@ class ContainerUse:
     container: str
     cores: int
     memory_units: int
-    cards: tuple[CardUse, ...]
+    cards: tuple[CardProcesses, ...]
 
 
 class UsageReader:
@@ -51,8 +51,8 @@ class UsageReader:
         *,
         nvml: Nvml,
         inventory: CardInventory,
-        records: Records,
-        owners: Owners,
+        records: AllocationRecords,
+        owners: ProcessOwners,
     ) -> None:
         self._nvml = nvml
         self._inventory = inventory
@@ -71,7 +71,7 @@ class UsageReader:
                 cores=container.placement.cores,
                 memory_units=container.placement.memory_units,
                 cards=tuple(
-                    used.get((record.uid, container.name, minor), CardUse(minor=minor))
+                    used.get((record.uid, container.name, minor), CardProcesses(minor=minor))
                     for minor in container.placement.minors
                 ),
             )
@@ -80,16 +80,16 @@ class UsageReader:
             if container.core_ids
         )
 
-    def _by_owner(self) -> dict[tuple[str, str, int], CardUse]:
+    def _by_owner(self) -> dict[tuple[str, str, int], CardProcesses]:
         """Return use by pod UID, container name and card."""
         owner_of = self._owners.now()
-        used: dict[tuple[str, str, int], CardUse] = {}
+        used: dict[tuple[str, str, int], CardProcesses] = {}
         for card in self._inventory.node.cards:
             for process, percent in self._processes(card.uuid):
                 owner = owner_of(process.pid)
                 if owner is not None:
                     key = (*owner, card.minor)
-                    use = used.get(key, CardUse(minor=card.minor))
+                    use = used.get(key, CardProcesses(minor=card.minor))
                     used[key] = use.plus(process, percent)
         return used
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpustack.model.cluster.simulator import Fleet, Progress
+from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy, fragmentation
@@ -127,7 +127,7 @@ class Simulation:
     def __init__(
         self, nodes: Iterable[Node], arrivals: Iterable[Arrival], policy: Policy, workload: Workload
     ) -> None:
-        self.fleet = Fleet(nodes, policy)
+        self.fleet = Simulator(nodes, policy)
         self.arrived = 0
         self.placements: list[Placement] = []
         self.waited_seconds = 0.0

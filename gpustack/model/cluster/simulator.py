@@ -2,7 +2,7 @@
 
 Nodes that have the same hardware and the same uses answer alike, so an answer is remembered by
 (state, request) and found again on every node in that state; a node that didn't change isn't asked
-twice. This is the model's one place with state of its own: `Fleet` stands for a cluster while
+twice. This is the model's one place with state of its own: `Simulator` stands for a cluster while
 pods come and go, and hands out frozen values.
 """
 
@@ -59,7 +59,7 @@ class _State:
 _Rank = tuple[tuple[int, ...], str]  # a node's fullness, and its name
 
 
-class Fleet:
+class Simulator:
     """A cluster under one policy."""
 
     def __init__(self, nodes: Iterable[Node], policy: Policy) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.cluster.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
-from gpustack.model.cluster.simulator import Fleet, Progress
+from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.errors import GpustackError
 from gpustack.model.frozen import FrozenMap, freeze
 from gpustack.model.node import IDLE, Node
@@ -81,7 +81,7 @@ class _Planner:
     def __init__(self, cluster: Cluster, policy: Policy) -> None:
         self._hosts = cluster.hosts
         self._barred: dict[Demands, Mapping[str, Refusal]] = {}
-        self.fleet = Fleet(cluster.nodes.values(), policy)
+        self.fleet = Simulator(cluster.nodes.values(), policy)
         self._quota = cluster.quota
         self._policy = policy
         self._usage = cluster.usage()

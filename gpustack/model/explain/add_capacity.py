@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpustack.model.explain.query import Change, Kind, Question, largest
+from gpustack.model.explain.query import Change, Kind, Query, largest
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota import quota
@@ -36,14 +36,14 @@ class _Repaired:
     smallest: bool
 
 
-def search(question: Question) -> Iterator[Change]:
+def search(question: Query) -> Iterator[Change]:
     """Yield what would have to be there."""
     yield from _repaired(question)
     yield from _more_cards(question)
     yield from _more_quota(question)
 
 
-def _repaired(question: Question) -> Iterator[Change]:
+def _repaired(question: Query) -> Iterator[Change]:
     """Find the fewest unhealthy cards of one node that must come back."""
     broken = [
         _Broken(node=node, cards=cards, least=_least_repairs(node, question.request))
@@ -67,7 +67,7 @@ def _repaired(question: Question) -> Iterator[Change]:
         )
 
 
-def _fewest_repairs(question: Question, broken: Sequence[_Broken]) -> _Repaired | None:
+def _fewest_repairs(question: Query, broken: Sequence[_Broken]) -> _Repaired | None:
     """Try sets by size over all nodes; None when the bound comes first."""
     tries = 0
     for size in range(1, max((len(each.cards) for each in broken), default=0) + 1):
@@ -83,7 +83,7 @@ def _fewest_repairs(question: Question, broken: Sequence[_Broken]) -> _Repaired 
     return None
 
 
-def _repairs_needed(question: Question, broken: Sequence[_Broken]) -> _Repaired | None:
+def _repairs_needed(question: Query, broken: Sequence[_Broken]) -> _Repaired | None:
     """Return the smallest of the sets that are left when cards stay broken wherever they can."""
     best: _Repaired | None = None
     for each in broken[:_MOST_REDUCED]:
@@ -111,7 +111,7 @@ def _least_repairs(node: Node, request: PodRequest) -> int:
     return max(1, wanted - idle)
 
 
-def _after_repair(question: Question, node: Node, cards: tuple[Card, ...]) -> Placement | None:
+def _after_repair(question: Query, node: Node, cards: tuple[Card, ...]) -> Placement | None:
     answer = question.ask(_with_repaired(node, cards), question.request)
     return answer if isinstance(answer, Placement) else None
 
@@ -123,7 +123,7 @@ def _with_repaired(node: Node, cards: tuple[Card, ...]) -> Node:
     )
 
 
-def _more_cards(question: Question) -> Iterator[Change]:
+def _more_cards(question: Query) -> Iterator[Change]:
     """Find the smallest number of free cards that one node would need on top."""
     most = sum(each.card_count for each in question.request.containers)
     like = {
@@ -182,7 +182,7 @@ def _grown(links: Links, at: int, count: int) -> Links:
     return tuple(tuple(token(row, column) for column in every) for row in every)
 
 
-def _more_quota(question: Question) -> Iterator[Change]:
+def _more_quota(question: Query) -> Iterator[Change]:
     """Find the least increase of the namespace's quota."""
     if not question.limited:
         return

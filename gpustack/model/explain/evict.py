@@ -15,7 +15,7 @@ from typing import Final
 
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.explain import lower_bound
-from gpustack.model.explain.query import Change, Kind, Question
+from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, release
 
@@ -55,7 +55,7 @@ class _Found:
         return len(self.leaving), *_cost(self.leaving)
 
 
-def search(question: Question) -> Iterator[Change]:
+def search(question: Query) -> Iterator[Change]:
     """Yield the pods to wait for, when there are any whose end helps."""
     groups = sorted(_groups(question), key=lambda group: (group.least, group.node))
     found = _exact(question, groups) or _irreducible(question, groups)
@@ -72,7 +72,7 @@ def search(question: Question) -> Iterator[Change]:
         )
 
 
-def _groups(question: Question) -> Iterator[_Group]:
+def _groups(question: Query) -> Iterator[_Group]:
     by_node: dict[str, list[Tenant]] = {}
     for tenant in question.cluster.tenants:
         by_node.setdefault(tenant.placement.node, []).append(tenant)
@@ -99,7 +99,7 @@ def _groups(question: Question) -> Iterator[_Group]:
 
 
 def _with_own(
-    question: Question, node: Node, own: Sequence[Tenant], here: Sequence[Tenant], bound: int
+    question: Query, node: Node, own: Sequence[Tenant], here: Sequence[Tenant], bound: int
 ) -> Iterator[_Group]:
     """Yield the pods `here` with the namespace's own, whose end makes room in the quota."""
     quota, namespace = question.cluster.quota, question.pod.namespace
@@ -114,7 +114,7 @@ def _with_own(
         yield _Group(node=node.name, tenants=tenants, least=max(1, bound, of_quota))
 
 
-def _exact(question: Question, groups: Sequence[_Group]) -> _Found | None:
+def _exact(question: Query, groups: Sequence[_Group]) -> _Found | None:
     """Return the cheapest set of the smallest size; None when the bound comes first."""
     tries = 0
     longest = max((len(group.tenants) for group in groups), default=0)
@@ -139,7 +139,7 @@ def _sets(groups: Sequence[_Group], size: int) -> Iterator[tuple[tuple[Tenant, .
                 yield leaving, group.node
 
 
-def _irreducible(question: Question, groups: Sequence[_Group]) -> _Found | None:
+def _irreducible(question: Query, groups: Sequence[_Group]) -> _Found | None:
     """Return the smallest of the sets that are left when pods stay wherever they can."""
     best: _Found | None = None
     for group in groups[:MOST_REDUCED]:
@@ -151,7 +151,7 @@ def _irreducible(question: Question, groups: Sequence[_Group]) -> _Found | None:
     return best
 
 
-def _reduce(question: Question, group: _Group) -> _Found | None:
+def _reduce(question: Query, group: _Group) -> _Found | None:
     """Let pods stay, once beginning with those that hold most, once with those that hold least."""
     tenants = group.tenants
     if len(tenants) > _MOST_NAMED:
@@ -167,7 +167,7 @@ def _reduce(question: Question, group: _Group) -> _Found | None:
     return min((each for each in tried if each), key=lambda each: each.cost, default=None)
 
 
-def _let_stay(question: Question, node: str, tenants: tuple[Tenant, ...]) -> _Found | None:
+def _let_stay(question: Query, node: str, tenants: tuple[Tenant, ...]) -> _Found | None:
     leaving = tenants
     placement = question.after(leaving, node)
     for tenant in tenants:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
-from gpustack.model.explain.query import Change, Kind, Pending, Question
+from gpustack.model.explain.query import Change, Kind, Pending, Query
 from gpustack.model.frozen import freeze
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
@@ -44,7 +44,7 @@ class Explanation:
 
 def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanation:
     """Say why a pod that holds nothing waits, node by node, and what would let it run."""
-    question = Question(cluster, pod, policy)
+    question = Query(cluster, pod, policy)
     answers = question.answers()
     fitting = {name: each for name, each in answers.items() if isinstance(each, Placement)}
     if fitting:
@@ -66,7 +66,7 @@ def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanati
     return Explanation(answers=answers, changes=changes)
 
 
-def _first(question: Question, fitting: Mapping[str, Placement]) -> str:
+def _first(question: Query, fitting: Mapping[str, Placement]) -> str:
     policy, nodes = question.policy, question.cluster.nodes
     strategy = policy.read(question.request).node_strategy
 

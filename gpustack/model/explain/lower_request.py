@@ -8,7 +8,7 @@ the pod's own cards, and fewer of them may be too few), so those are counted dow
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gpustack.model.explain.query import Change, Kind, Question, largest, with_container
+from gpustack.model.explain.query import Change, Kind, Query, largest, with_container
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Refusal
@@ -25,15 +25,15 @@ class _Found:
     placement: Placement
 
 
-def search(question: Question) -> Iterator[Change]:
+def search(question: Query) -> Iterator[Change]:
     """Yield fewer cores, less memory, or, where neither alone helps, both."""
     alone = [*_best(question, _fewer_cores), *_best(question, _less_memory)]
     yield from alone or _best(question, _smaller_share)
 
 
 def _best(
-    question: Question,
-    lower: Callable[[Question, ContainerRequest], tuple[float, Change] | None],
+    question: Query,
+    lower: Callable[[Query, ContainerRequest], tuple[float, Change] | None],
 ) -> list[Change]:
     """Try each container, and keep the one that loses the smallest part of what it asks."""
     tried = (lower(question, container) for container in _different(question.request))
@@ -52,7 +52,7 @@ def _different(request: PodRequest) -> Iterator[ContainerRequest]:
             seen.add(asked)
 
 
-def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
+def _fewer_cores(question: Query, container: ContainerRequest) -> tuple[float, Change] | None:
     found = None
     if not container.is_share:
         found = _fewer_cards(question, container)
@@ -68,7 +68,7 @@ def _fewer_cores(question: Question, container: ContainerRequest) -> tuple[float
     return cores / container.cores, _change(Kind.FEWER_CORES, found, what)
 
 
-def _fewer_cards(question: Question, container: ContainerRequest) -> _Found | None:
+def _fewer_cards(question: Query, container: ContainerRequest) -> _Found | None:
     for count in range(container.whole_cards - 1, 0, -1):
         fewer = replace(container, cores=count * CORES_PER_CARD)
         request = with_container(question.request, fewer)
@@ -78,7 +78,7 @@ def _fewer_cards(question: Question, container: ContainerRequest) -> _Found | No
     return None
 
 
-def _less_memory(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
+def _less_memory(question: Query, container: ContainerRequest) -> tuple[float, Change] | None:
     if not container.is_share:
         return None
     asked = container.memory_units
@@ -90,7 +90,7 @@ def _less_memory(question: Question, container: ContainerRequest) -> tuple[float
     return units / asked, _change(Kind.LESS_MEMORY, found, what)
 
 
-def _smaller_share(question: Question, container: ContainerRequest) -> tuple[float, Change] | None:
+def _smaller_share(question: Query, container: ContainerRequest) -> tuple[float, Change] | None:
     """Lower both by the same part, then raise each again as far as it goes."""
     if not container.is_share:
         return None
@@ -126,7 +126,7 @@ def _less(units: int, asked: int) -> str:
 
 
 def _most(
-    question: Question, low: int, high: int, asking: Callable[[int], ContainerRequest]
+    question: Query, low: int, high: int, asking: Callable[[int], ContainerRequest]
 ) -> _Found | None:
     """Return the container with the largest figure that fits."""
 

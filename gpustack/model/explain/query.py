@@ -71,7 +71,7 @@ class Change:
     smallest: bool = True
 
 
-class Question:
+class Query:
     """A refused pod, its cluster, and the rules by which it is placed."""
 
     def __init__(self, cluster: Cluster, pod: Pending, policy: Policy) -> None:
@@ -127,7 +127,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The largest figure that fits, and the answer."""
 
     figure: int
@@ -139,13 +139,13 @@ def largest(
     low: int,
     high: int,
     ask: Callable[[Node, int], Placement | Refusal],
-) -> Found | None:
+) -> SearchResult | None:
     """Return the largest figure from `low` to `high` that fits on any node; None: not even `low`.
 
     What fits with one figure must fit with every smaller one. A node is asked first for more than
     the best so far, and halves only when it has that.
     """
-    found: Found | None = None
+    found: SearchResult | None = None
     for node in nodes:
         fits = low if found is None else found.figure + 1
         answer = ask(node, fits) if fits <= high else None
@@ -159,7 +159,7 @@ def largest(
                 fits, answer = middle, better
             else:
                 too_much = middle
-        found = Found(figure=fits, placement=answer)
+        found = SearchResult(figure=fits, placement=answer)
     return found
 
 

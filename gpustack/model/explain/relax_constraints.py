@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpustack.model.explain.query import Change, Kind, Question
+from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.node import label_safe_model
 from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, Selector, Topology
@@ -17,7 +17,7 @@ _TOPOLOGIES = (
 )
 
 
-def search(question: Question) -> Iterator[Change]:
+def search(question: Query) -> Iterator[Change]:
     """Yield each condition that alone stands in the way."""
     yield from _topology(question)
     yield from _models(question)
@@ -25,7 +25,7 @@ def search(question: Question) -> Iterator[Change]:
     yield from _barred(question)
 
 
-def _topology(question: Question) -> Iterator[Change]:
+def _topology(question: Query) -> Iterator[Change]:
     now = question.request.topology
     for wanted in _TOPOLOGIES[_TOPOLOGIES.index(now) + 1 :]:
         request = replace(question.request, topology=wanted)
@@ -36,7 +36,7 @@ def _topology(question: Question) -> Iterator[Change]:
             return
 
 
-def _models(question: Question) -> Iterator[Change]:
+def _models(question: Query) -> Iterator[Change]:
     """Ask for each model of the cluster alone, and name all that would do."""
     if question.request.models == ANY:
         return
@@ -63,7 +63,7 @@ def _models(question: Question) -> Iterator[Change]:
         )
 
 
-def _uuids(question: Question) -> Iterator[Change]:
+def _uuids(question: Query) -> Iterator[Change]:
     if question.request.uuids == ANY:
         return
     request = replace(question.request, uuids=ANY)
@@ -79,7 +79,7 @@ def _uuids(question: Question) -> Iterator[Change]:
         )
 
 
-def _barred(question: Question) -> Iterator[Change]:
+def _barred(question: Query) -> Iterator[Change]:
     """Name a node that has the cards, but whose cordon, taint or labels keep the pod away."""
     for name, refusal in question.barred.items():
         placement = question.ask(question.cluster.nodes[name], question.request)

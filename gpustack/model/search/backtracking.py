@@ -30,7 +30,7 @@ from gpustack.model.policies.base import Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
 from gpustack.model.search import bounds, diagnosis, whole_cards
-from gpustack.model.search.budget import Effort
+from gpustack.model.search.budget import SearchBudget
 from gpustack.model.units import CORES_PER_CARD
 
 Accepts = Callable[[Placement], bool]
@@ -80,8 +80,8 @@ class Attempt:
         # What tells one card from another, beside what is taken of them.
         self._marks = tuple(self._sizes) if accepts is None else _marks(node)
         self._done: list[ContainerPlacement] = []
-        self._effort = Effort()
-        self._demands: dict[int, bounds.Demands] = {}
+        self._effort = SearchBudget()
+        self._demands: dict[int, bounds.RemainingDemands] = {}
         self._failed: set[tuple[object, ...]] = set()
         self._turned = False  # met a dead end
         self._deepest = -1
@@ -181,7 +181,7 @@ class Attempt:
         asked = self._demands[at]
         self._effort.spend(len(self._usable) * (2 + len(asked.crowds)) // 4)
         rooms = [
-            bounds.Room(
+            bounds.FreeCapacity(
                 cores=state.free_cores(index),
                 memory_units=state.free_memory_units(index),
                 idle=state.uses[index].idle,

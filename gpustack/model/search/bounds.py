@@ -17,7 +17,7 @@ _MOST_UNITS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class FreeCapacity:
     """What one card has free."""
 
     cores: int
@@ -25,11 +25,11 @@ class Room:
     idle: bool
 
 
-_NONE: Final = Room(cores=0, memory_units=0, idle=False)
+_NONE: Final = FreeCapacity(cores=0, memory_units=0, idle=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demands:
+class RemainingDemands:
     """What several containers that run together ask.
 
     Attributes:
@@ -51,7 +51,7 @@ class Demands:
     unit_sums: int
 
 
-def demands(containers: Iterable[ContainerRequest]) -> Demands:
+def demands(containers: Iterable[ContainerRequest]) -> RemainingDemands:
     """Sum up what these containers ask."""
     every = list(containers)
     shares = [each for each in every if each.is_share]
@@ -60,7 +60,7 @@ def demands(containers: Iterable[ContainerRequest]) -> Demands:
     by_cores = _crowds(sorted(zip(cores, units, strict=True), reverse=True))
     by_units = _crowds(sorted(zip(units, cores, strict=True), reverse=True))
     crowds = {*by_cores, *((low, high, count) for high, low, count in by_units)}
-    return Demands(
+    return RemainingDemands(
         whole_cards=sum(each.whole_cards for each in every),
         cores=sum(cores),
         memory_units=sum(units),
@@ -71,7 +71,7 @@ def demands(containers: Iterable[ContainerRequest]) -> Demands:
     )
 
 
-def hopeless(rooms: Sequence[Room], asked: Demands) -> bool:
+def hopeless(rooms: Sequence[FreeCapacity], asked: RemainingDemands) -> bool:
     """Say that the cards certainly can't hold all that is asked."""
     if sum(room.idle for room in rooms) < asked.whole_cards:
         return True
@@ -96,7 +96,7 @@ def hopeless(rooms: Sequence[Room], asked: Demands) -> bool:
     )
 
 
-def _holds(room: Room, cores: int, units: int) -> int:
+def _holds(room: FreeCapacity, cores: int, units: int) -> int:
     """Return how many shares of at least so much one card can hold."""
     return min(room.cores // cores, room.memory_units // units)
 

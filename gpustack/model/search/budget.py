@@ -29,7 +29,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Effort:
+class SearchBudget:
     """The work that is left for one pod on one node.
 
     Attributes:

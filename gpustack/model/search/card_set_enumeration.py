@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpustack.model.search import objective
-from gpustack.model.search.budget import Effort, Gap
-from gpustack.model.search.card_set_search import Answer, Question, bits, higher_twins
+from gpustack.model.search.budget import Gap, SearchBudget
+from gpustack.model.search.card_set_search import CardSet, CardSetQuery, bits, higher_twins
 from gpustack.model.topology import Level
 
 _FEW: Final = 4
 
 
 def others(
-    question: Question, marks: tuple[int, ...], first: Answer, effort: Effort
+    question: CardSetQuery, marks: tuple[int, ...], first: CardSet, effort: SearchBudget
 ) -> Iterator[tuple[int, ...]]:
     """Yield other sets than `first`, best first; of those that are alike, only the best one.
 
@@ -43,7 +43,7 @@ def others(
         yield cards
 
 
-def _lowest(question: Question, marks: tuple[int, ...]) -> tuple[int, ...]:
+def _lowest(question: CardSetQuery, marks: tuple[int, ...]) -> tuple[int, ...]:
     """Return the set of the lowest marks, and of these the lowest cards."""
     forced = bits(question.forced)
     others = bits(question.candidates & ~question.forced)
@@ -51,7 +51,7 @@ def _lowest(question: Question, marks: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted((*forced, *others[: question.count - len(forced)])))
 
 
-def _kinds(question: Question, marks: tuple[int, ...]) -> list[int]:
+def _kinds(question: CardSetQuery, marks: tuple[int, ...]) -> list[int]:
     """Number the kinds of cards that are alike to the other containers of the pod."""
     numbers: dict[tuple[int, int], int] = {}
     kinds = []
@@ -69,7 +69,7 @@ class _Listing:
         stopped: True where the effort ended before the walk did.
     """
 
-    def __init__(self, question: Question, kinds: list[int], effort: Effort) -> None:
+    def __init__(self, question: CardSetQuery, kinds: list[int], effort: SearchBudget) -> None:
         self.found: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.stopped = False
         self._question = question

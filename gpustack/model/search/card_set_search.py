@@ -27,7 +27,7 @@ _MOST_LOOKS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class CardSetQuery:
     """A search, complete and hashable, so that its answer can be remembered.
 
     Cards are positions in the node; a set of cards is an integer with their bits.
@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CardSet:
     """The end of a search.
 
     Attributes:
@@ -72,21 +72,21 @@ def bits(cards: int) -> list[int]:
 
 
 # A cluster asks the same few questions of like machines. One of 8 cards takes 2 KB, of 256 0.6 MB.
-ANSWERS: Final[LRUCache[Question, Answer]] = LRUCache(48 << 20)
+ANSWERS: Final[LRUCache[CardSetQuery, CardSet]] = LRUCache(48 << 20)
 
 
-def best(question: Question) -> Answer:
+def best(question: CardSetQuery) -> CardSet:
     """Return the best set."""
     return ANSWERS.get_or_make(question, lambda: search(question), lambda _: _bytes(question))
 
 
-def _bytes(question: Question) -> int:
+def _bytes(question: CardSetQuery) -> int:
     """Return about how much memory a question takes, should its matrix be nobody else's."""
     size = len(question.links)
     return 512 + size * (64 + 8 * size) + size * (48 + size // 7)
 
 
-def search(question: Question) -> Answer:
+def search(question: CardSetQuery) -> CardSet:
     """Return the best set, without looking at what is remembered."""
     search = _Search(question)
     machine = search.machine
@@ -97,11 +97,11 @@ def search(question: Question) -> Answer:
         if search.stopped and gap is None:
             gap = Gap(level=level, cost=objective.least_cost(machine, search.least))
         if cards is not None:
-            return Answer(cards=cards, gap=gap, looks=search.looks)
-    return Answer(cards=None, gap=gap, looks=search.looks)
+            return CardSet(cards=cards, gap=gap, looks=search.looks)
+    return CardSet(cards=None, gap=gap, looks=search.looks)
 
 
-def higher_twins(question: Question, machine: objective.Machine) -> list[int]:
+def higher_twins(question: CardSetQuery, machine: objective.Machine) -> list[int]:
     """Return for each card the candidates above it that nothing can tell from it.
 
     Two cards are twins when their costs to all others, and the cards that they may be together
@@ -126,7 +126,7 @@ def higher_twins(question: Question, machine: objective.Machine) -> list[int]:
 class _Search:
     """Depth-first walks, one for each level, for the set of the lowest score."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: CardSetQuery) -> None:
         self.machine = objective.machine(question.links, spread=question.spread)
         self.stopped = False
         self.least = 0  # no set within the level asked for has a lower score

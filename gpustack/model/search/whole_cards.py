@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpustack.model.node import Node
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_enumeration, card_set_search
-from gpustack.model.search.budget import Effort
+from gpustack.model.search.budget import SearchBudget
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 
 
@@ -25,7 +25,7 @@ class Demand:
     candidates: tuple[int, ...]
     forced: tuple[int, ...] = ()
     marks: tuple[int, ...] = ()
-    effort: Effort = field(default_factory=Effort, compare=False)
+    effort: SearchBudget = field(default_factory=SearchBudget, compare=False)
 
 
 def choices(
@@ -45,7 +45,7 @@ def choices(
             return
         demand.effort.spend(len(demand.candidates))
         yield lowest
-    question = card_set_search.Question(
+    question = card_set_search.CardSetQuery(
         links=links_of(node),
         free=_set(i for i, card in enumerate(node.cards) if card.healthy and node.uses[i].idle),
         candidates=_set(demand.candidates),

@@ -16,8 +16,8 @@ from gpustack.wire.extender_v1.filter import (
     pod_of,
 )
 from gpustack.wire.extender_v1.preempt import (
+    NodeVictims,
     PreemptionArgs,
-    Victims,
     decode_preemption_args,
     encode_preemption_result,
 )
@@ -28,9 +28,9 @@ __all__ = [
     "BadBody",
     "BindingArgs",
     "FilterArgs",
+    "NodeVictims",
     "PodName",
     "PreemptionArgs",
-    "Victims",
     "decode_binding_args",
     "decode_filter_args",
     "decode_preemption_args",

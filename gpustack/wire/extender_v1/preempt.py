@@ -24,7 +24,7 @@ from gpustack.wire.extender_v1.fields import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Victims:
+class NodeVictims:
     """Pods of one node that would have to end.
 
     Attributes:
@@ -41,7 +41,7 @@ class PreemptionArgs:
     """`ExtenderPreemptionArgs`: the pod that needs room, and what would give it, by node."""
 
     pod: PodName
-    victims: Mapping[str, Victims]
+    victims: Mapping[str, NodeVictims]
 
 
 # Schedulers up to 1.17 have the third name in their types.
@@ -68,13 +68,13 @@ def decode_preemption_args(body: bytes) -> PreemptionArgs:
     return PreemptionArgs(pod=pod, victims=MappingProxyType(victims))
 
 
-def _victims(field: str, raw: msgspec.Raw) -> Victims:
+def _victims(field: str, raw: msgspec.Raw) -> NodeVictims:
     fields = read_object(raw, field)
     pods: list[msgspec.Raw] = []
     if "pods" in fields:
         pods = read(f"{field}.Pods", fields["pods"], RAWS)
     count = fields.get("numpdbviolations")
-    return Victims(
+    return NodeVictims(
         uids=tuple(_uid(f"{field}.Pods[{index}]", each) for index, each in enumerate(pods)),
         pdb_violations=0 if count is None else read(f"{field}.NumPDBViolations", count, _COUNT),
     )
@@ -88,7 +88,7 @@ def _uid(field: str, raw: msgspec.Raw) -> str:
     return read_name(read_object(fields["metadata"], f"{field}.metadata"), f"{field}.metadata.uid")
 
 
-def encode_preemption_result(victims: Mapping[str, Victims]) -> bytes:
+def encode_preemption_result(victims: Mapping[str, NodeVictims]) -> bytes:
     """Write `ExtenderPreemptionResult`; a node that isn't named doesn't help."""
     return msgspec.json.encode(
         {

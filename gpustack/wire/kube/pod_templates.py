@@ -12,12 +12,12 @@ _DEEPEST: Final = 32  # a template lies at most a few levels down; deeper files 
 _MOST: Final = 256  # templates of one file; one with more is a cluster, not a question
 
 
-class BadWorkload(GpustackError, ValueError):
+class BadPodTemplate(GpustackError, ValueError):
     """A file without a pod, or with a broken one; the message names file, line and field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class PodTemplate:
     """A pod of a file.
 
     Attributes:
@@ -41,7 +41,7 @@ class Workload:
         return f"{metadata['namespace']}/{metadata['name']}"
 
 
-def parse_workloads(path: str, text: str) -> list[Workload]:
+def parse_pod_templates(path: str, text: str) -> list[PodTemplate]:
     """Read all pods of a file, in their order.
 
     A template takes the name and the namespace of the nearest object around it.
@@ -55,11 +55,11 @@ def parse_workloads(path: str, text: str) -> list[Workload]:
         templates = _templates(document.value, _Around(), set())
         for field, around, template in itertools.islice(templates, _MOST):
             pod = _named(around, template)
-            workload = Workload(pod=pod, field=field, document=document)
+            workload = PodTemplate(pod=pod, field=field, document=document)
             _check(workload)
             found.append(workload)
     if not found:
-        raise BadWorkload(f"{path}: spec.containers: is missing, and there is no pod template")
+        raise BadPodTemplate(f"{path}: spec.containers: is missing, and there is no pod template")
     return found
 
 
@@ -113,7 +113,7 @@ def _named(around: _Around, template: Mapping[str, Any]) -> dict[str, Any]:
     return {**template, "metadata": metadata}
 
 
-def _check(workload: Workload) -> None:
+def _check(workload: PodTemplate) -> None:
     annotations = workload.pod["metadata"].get("annotations") or {}
     if not isinstance(annotations, dict):
         raise _bad(workload, "metadata.annotations", "must be an object")
@@ -125,7 +125,7 @@ def _check(workload: Workload) -> None:
         _check_containers(workload, f"spec.{name}", workload.pod["spec"].get(name) or [])
 
 
-def _check_containers(workload: Workload, place: str, containers: object) -> None:
+def _check_containers(workload: PodTemplate, place: str, containers: object) -> None:
     if not isinstance(containers, list):
         raise _bad(workload, place, "must be an array")
     for index, container in enumerate(containers):
@@ -142,5 +142,5 @@ def _check_containers(workload: Workload, place: str, containers: object) -> Non
             raise _bad(workload, f"{at}.resources.limits", "must be an object")
 
 
-def _bad(workload: Workload, field: str, problem: str) -> BadWorkload:
-    return BadWorkload(f"{workload.place(field)}: {problem}")
+def _bad(workload: PodTemplate, field: str, problem: str) -> BadPodTemplate:
+    return BadPodTemplate(f"{workload.place(field)}: {problem}")

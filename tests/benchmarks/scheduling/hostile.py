@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from extender.api.scheduler_api import Calls
+from extender.api.scheduler_api import SchedulerApi
 from extender.api.serializers import ClusterValues
 from extender.cache.snapshot import advise
 from extender.extender import Extender
@@ -139,7 +139,7 @@ class _Scheduler:
     def __init__(self, service: Extender, lock: MeteredLock, kind: str, nodes: int) -> None:
         self._service = service
         self._lock = lock
-        self._calls = Calls(service)
+        self._calls = SchedulerApi(service)
         part = 0.01 if kind == "hostile" else 0.0
         self._names = [hostile_cluster.node_name(at, part) for at in range(nodes)]
         self._good = {name for name in self._names if name.startswith("gpu-")}

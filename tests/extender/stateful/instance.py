@@ -8,9 +8,9 @@ from typing import Any
 
 from extender.errors import CannotDecide
 from extender.extender import Extender
-from extender.settings import QuotaSource, Settings
+from extender.settings import ExtenderSettings, QuotaSource
 from gpustack.adapters import kube
-from gpustack.adapters.kube.connect import Connection
+from gpustack.adapters.kube.connect import ApiConnection
 from gpustack.wire import extender_v1 as bodies
 from gpustack.wire.nodes import NodeLabels
 from tests.extender.stateful import pods
@@ -24,7 +24,7 @@ _EPOCH_NS = 1_700_000_000 * 10**9
 _IDLE_SECONDS = 10.0
 _ALL = 1 << 30
 
-_SETTINGS = Settings(
+_SETTINGS = ExtenderSettings(
     host="127.0.0.1",
     port=0,
     allowed_hosts=(),
@@ -65,7 +65,7 @@ class Instance:
         self.caller = Caller(name)
         self.skew_seconds = skew_seconds
         pool: Any = Pool(server, self.caller, judge)
-        connection = Connection(server="api", pool=pool, authorization=dict)
+        connection = ApiConnection(server="api", pool=pool, authorization=dict)
         self.service = Extender(
             _SETTINGS,
             client=kube.KubeClient(connection),
