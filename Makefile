@@ -91,11 +91,11 @@ check: lint unit ## What one runs before a commit
 
 .PHONY: bench-prepare
 bench-prepare: setup
-	@$(STEP) prepare -- $(PYTHON) -m tests.bench prepare
+	@$(STEP) prepare -- $(PYTHON) -m tests.testbed prepare
 
 .PHONY: bench-build
 bench-build: bench-prepare bundle
-	@$(STEP) bench-build -- $(PYTHON) -m tests.bench build
+	@$(STEP) bench-build -- $(PYTHON) -m tests.testbed build
 
 .PHONY: system
 system: bench-build ## Molecule scenarios on systemd hosts
@@ -104,7 +104,7 @@ system: bench-build ## Molecule scenarios on systemd hosts
 
 .PHONY: e2e
 e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
-	@$(STEP) e2e-build -- $(PYTHON) -m tests.bench build --policy-scheduler
+	@$(STEP) e2e-build -- $(PYTHON) -m tests.testbed build --policy-scheduler
 	@$(STEP) admission -- pytest -v -p no:randomly -m bench tests/admission
 	@$(STEP) scheduling -- pytest -v -p no:randomly -m bench tests/scheduling
 	@$(STEP) faults -- pytest -v -p no:randomly -m bench tests/faults

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.ansible import layout, readmes
-from tests.bench import root
+from tests.testbed import root
 
 ENTRY_POINTS = (
     "main", "preflight", "cluster", "running_pods", "remove_unused", "narrow", "uninstall",

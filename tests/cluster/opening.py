@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
-from tests.bench import kubernetes, paths
-from tests.bench.progress import BenchError
 from tests.cluster import rollout
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.site import Site
+from tests.testbed import kubernetes, paths
+from tests.testbed.progress import BenchError
 
 
 def bench(*arguments: str) -> None:
@@ -16,9 +16,9 @@ def bench(*arguments: str) -> None:
     Raises:
         BenchError: it failed; it has said why.
     """
-    command = [sys.executable, "-m", "tests.bench", *arguments]
+    command = [sys.executable, "-m", "tests.testbed", *arguments]
     if subprocess.run(command, cwd=rollout.ROOT, check=False).returncode:
-        raise BenchError(f"tests.bench {' '.join(arguments)} failed; it says why above")
+        raise BenchError(f"tests.testbed {' '.join(arguments)} failed; it says why above")
 
 
 def find_site(name: str) -> Site:

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 from tests import step
-from tests.bench import paths
+from tests.testbed import paths
 
 INVENTORY = "inventories/demo"
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.bench import description
 from tests.cluster import kubectl, rollout
+from tests.testbed import description
 
 # what the product may leave on a host; nothing of it may exist before the first real run
 PRODUCT_PATHS = (
@@ -45,7 +45,7 @@ class Site:
             [
                 sys.executable,
                 "-m",
-                "tests.bench",
+                "tests.testbed",
                 "exec",
                 "--name",
                 self.name,

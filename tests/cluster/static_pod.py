@@ -8,7 +8,7 @@ import tempfile
 
 import yaml
 
-from tests.bench import cluster, description, files, hosts, image_archive, images, kubernetes
+from tests.testbed import cluster, description, files, hosts, image_archive, images, kubernetes
 
 MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 IMAGE = "gpustack.test/kube-scheduler:1"

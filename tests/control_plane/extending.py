@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from gpustack.wire.annotations import Keys
-from tests.bench import certificates
 from tests.control_plane.processes import Process, free_port, running
+from tests.testbed import certificates
 
 KEYS = Keys("tencent.com")
 _CALL_SECONDS = 30.0

@@ -8,8 +8,8 @@ import yaml
 
 from gpustack.adapters.kube import KubeClient
 from tests.ansible import rendering
-from tests.bench import paths
 from tests.control_plane.plane import ControlPlane
+from tests.testbed import paths
 
 ROLE: Final = paths.REPOSITORY / "roles" / "cluster_objects"
 _ACCOUNTS: Final = "/api/v1/namespaces/kube-system/serviceaccounts"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import yaml
 
-from tests.bench import certificates, kubernetes, root
 from tests.control_plane.processes import Process, free_port, running
+from tests.testbed import certificates, kubernetes, root
 
 # What a cluster without kubelets and controllers would wait for in vain.
 _WITHOUT = "ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds"

@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 
-from tests.bench.progress import BenchError
 from tests.cluster import kubectl, opening, rollout
 from tests.demo import dashboard, show
+from tests.testbed.progress import BenchError
 
 NAME = "demo"
 

@@ -7,8 +7,8 @@ uses `ssh -L` in its place.
 
 import urllib.request
 
-from tests.bench import description
 from tests.cluster.site import Site
+from tests.testbed import description
 
 _PORT = 8080
 _EXTENDER = "127.0.0.1:3456"

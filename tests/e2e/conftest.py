@@ -4,9 +4,9 @@ import collections.abc
 
 import pytest
 
-from tests.bench import description, fixtures
 from tests.cluster import opening
 from tests.cluster.site import Site
+from tests.testbed import description, fixtures
 
 NAME = "e2e"
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.bench import paths
 from tests.cluster import opening, rollout
+from tests.testbed import paths
 
 pytestmark = pytest.mark.bench
 
@@ -40,7 +40,7 @@ def listed(*folders: str) -> set[str]:
 def test_a_bench_that_was_killed_while_it_started_is_removed_whole() -> None:
     before = listed("/sys/class/net", "/var/tmp")
     starting = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench", "up", "--name", NAME, "--gpu-hosts", "1"],
+        [sys.executable, "-m", "tests.testbed", "up", "--name", NAME, "--gpu-hosts", "1"],
         cwd=rollout.ROOT,
         stdout=subprocess.PIPE,
         text=True,

@@ -5,9 +5,9 @@ import collections.abc
 import pytest
 import yaml
 
-from tests.bench import description
 from tests.cluster import rollout, static_pod, workloads
 from tests.cluster.site import Site
+from tests.testbed import description
 
 pytestmark = pytest.mark.bench
 

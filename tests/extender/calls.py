@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.extender.bench import Bench, pod
+from tests.extender.mini_cluster import Bench, pod
 
 
 def post(bench: Bench, verb: str, body: object, status: int = 200) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.extender import rights
-from tests.extender.bench import Bench, node, serving
+from tests.extender.mini_cluster import Bench, node, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 

@@ -11,9 +11,9 @@ from extender.api.app import create_app
 from gpustack.cli import main as cli
 from gpustack.wire import schemas
 from tests.cli import snapshots
-from tests.extender.bench import Bench, node, pod, serving
 from tests.extender.calls import bind, bound, filter_nodes, preempt
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.extender.bench import KEYS, LEAVING, Bench, limits, original_node, pod
 from tests.extender.calls import at_once, bind, bindings, bound, filter_nodes, post, recreated
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, LEAVING, Bench, limits, original_node, pod
 
 
 def test_one_call_binds_the_pod_with_its_cards(bench: Bench) -> None:

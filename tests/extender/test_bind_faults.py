@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.extender.bench import KEYS, Bench, pod
 from tests.extender.calls import bind, bindings, bound
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, Bench, pod
 
 BINDING = r"/pods/p/binding$"
 

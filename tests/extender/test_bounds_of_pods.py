@@ -9,7 +9,7 @@ from extender.cache.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import NO_DEMANDS
 from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 from tests.control_plane.fleet import KEYS
-from tests.extender.bench import pod
+from tests.extender.mini_cluster import pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import gpustack
 from extender import main, settings
 from gpustack.wire.nodes import NodeLabels
-from tests.extender.bench import PREDICATES, node, pod
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import PREDICATES, node, pod
 from tests.extender.process import process
 from tests.fakes.kube_api import FakeKubeApi
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from extender.cache.equivalence_tables import NodeResult
 from extender.verbs.prioritize import scores as score
 from gpustack.model.refusal import Reason
-from tests.extender.bench import KEYS, LEAVING, Bench, limits, node, pod, serving
 from tests.extender.calls import args, bound, filter_nodes, post, scores
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, LEAVING, Bench, limits, node, pod, serving
 from tests.extender.test_recorded import defaulted, full_nodes
 from tests.fakes.kube_api import FakeKubeApi
 

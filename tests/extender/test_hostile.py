@@ -11,8 +11,8 @@ import pytest
 from extender.cache.decode import Decoder
 from tests.control_plane import fleet
 from tests.extender import hostile
-from tests.extender.bench import Bench, serving
 from tests.extender.calls import bind, filter_nodes, scores
+from tests.extender.mini_cluster import Bench, serving
 from tests.extender.states import view
 from tests.fakes.kube_api import FakeKubeApi
 

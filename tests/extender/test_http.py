@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import gpustack
-from tests.extender.bench import PREDICATES, Bench, node, pod, serving
 from tests.extender.calls import bind
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import PREDICATES, Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 

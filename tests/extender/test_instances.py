@@ -11,9 +11,9 @@ import pytest
 
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.wire.extender_v1 import PodName
-from tests.extender.bench import KEYS, Bench, node, pod, serving
 from tests.extender.calls import at_once, bind
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 IDX = "tencent.com/predicate-gpu-idx-0"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpustack.adapters.kube import KubeClient, KubeError
-from tests.extender.bench import KEYS, Bench, pod
 from tests.extender.calls import at_once
+from tests.extender.mini_cluster import KEYS, Bench, pod
 
 
 def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:

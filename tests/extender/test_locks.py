@@ -23,10 +23,10 @@ from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason
-from tests.extender.bench import Bench, listening, node, pod, settings
 from tests.extender.calls import bind, filter_nodes, preempt, scores
 from tests.extender.client import eventually
 from tests.extender.metered import MeteredLock, counting
+from tests.extender.mini_cluster import Bench, listening, node, pod, settings
 from tests.extender.states import bound, known, view, waiting
 from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card

@@ -17,7 +17,7 @@ from schemathesis.checks import (
 
 from extender.api import openapi
 from extender.api.app import create_app
-from tests.extender.bench import Bench, node, pod, serving
+from tests.extender.mini_cluster import Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long

@@ -25,10 +25,10 @@ from extender.offline import SnapshotExtender
 from extender.settings import load_with
 from gpustack.model.node import Card, Node
 from tests.cli import snapshots
-from tests.extender.bench import Bench, listening, pod, serving
 from tests.extender.browser import Browser, chromium
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import Bench, listening, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long

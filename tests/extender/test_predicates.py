@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.extender.bench import CARD_UNITS, KEYS, Bench, node, pod
 from tests.extender.calls import recreated
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import CARD_UNITS, KEYS, Bench, node, pod
 
 
 def test_a_share_gets_one_node_and_one_card_before_the_answer(bench: Bench) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gpustack.model.quota.quota import NamespaceQuota, Quota
-from tests.extender.bench import Bench, pod
 from tests.extender.calls import bind, bound, post, preempt, preempt_result
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import Bench, pod
 
 HIGH = 1000
 

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from extender.settings import QuotaSource
 from gpustack.model.refusal import Reason
 from tests.cli import snapshots
-from tests.extender.bench import KEYS, Bench, node, pod, serving, unschedulable
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, Bench, node, pod, serving, unschedulable
 from tests.fakes.kube_api import FakeKubeApi
 
 NAMESPACE, NAME = "kube-system", "gpuquota"

@@ -9,9 +9,9 @@ import pytest
 
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from tests.cli import snapshots
-from tests.extender.bench import Bench, node, pod, serving
 from tests.extender.calls import at_once, bind
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import Bench, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 THREADS = 100

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.extender.bench import PREDICATES, Bench, limits, node, pod
+from tests.extender.mini_cluster import PREDICATES, Bench, limits, node, pod
 
 # What both versions send beside what we read: the API server's defaults and bookkeeping.
 MANAGED = [

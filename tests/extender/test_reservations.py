@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from gpustack.model import units
-from tests.extender.bench import KEYS, Bench, node, original_node, pod, serving, unschedulable
 from tests.extender.calls import at_once
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import (
+    KEYS,
+    Bench,
+    node,
+    original_node,
+    pod,
+    serving,
+    unschedulable,
+)
 from tests.fakes.kube_api import FakeKubeApi
 
 

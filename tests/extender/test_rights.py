@@ -1,9 +1,9 @@
 """The rights that we ask a cluster for are the ones that we use."""
 
 from tests.extender import rights
-from tests.extender.bench import Bench, pod
 from tests.extender.calls import bind
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import Bench, pod
 from tests.extender.test_quota_watch import set_quota
 
 

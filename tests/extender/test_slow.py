@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import pytest
 
-from tests.extender.bench import PREDICATES, node, pod
 from tests.extender.client import WAIT_SECONDS, eventually
+from tests.extender.mini_cluster import PREDICATES, node, pod
 from tests.extender.process import Process, process
 from tests.fakes.kube_api import FakeKubeApi
 

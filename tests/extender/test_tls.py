@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from extender.http.tls import TlsContexts, TlsError, TlsFiles
-from tests.bench import certificates
-from tests.extender.bench import PREDICATES, node
 from tests.extender.client import WAIT_SECONDS, Answer, call
+from tests.extender.mini_cluster import PREDICATES, node
 from tests.extender.process import Process, process
 from tests.fakes.kube_api import FakeKubeApi
+from tests.testbed import certificates
 
 pytestmark = pytest.mark.long
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpustack.wire.user_keys import names_of
-from tests.extender.bench import KEYS, Bench, node, pod, serving
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, Bench, node, pod, serving
 from tests.extender.test_api import explained
 from tests.extender.test_quota_watch import in_force, set_quota
 from tests.fakes.kube_api import FakeKubeApi

@@ -16,8 +16,8 @@ from extender.offline import SnapshotExtender
 from extender.settings import load_with
 from gpustack.adapters.systemd import Notifier
 from tests.cli import snapshots
-from tests.extender.bench import settings
 from tests.extender.client import WAIT_SECONDS, eventually
+from tests.extender.mini_cluster import settings
 from tests.fakes.kube_api import FakeKubeApi
 
 

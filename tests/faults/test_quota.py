@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpustack.adapters.kube import KubeError
-from tests.bench import kubernetes
 from tests.cluster.kubectl import Kubectl, wait_for
 from tests.control_plane import extending, fleet
 from tests.faults import load
 from tests.faults.stage import Stage
+from tests.testbed import kubernetes
 
 pytestmark = pytest.mark.bench
 

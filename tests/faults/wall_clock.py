@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from tests.bench import paths
+from tests.testbed import paths
 
 _SOURCE = pathlib.Path(__file__).with_suffix(".c")
 _DIFFERENCE = struct.Struct("=q")

@@ -17,9 +17,9 @@ from typing import Final
 
 import pytest
 
-from tests.bench import paths, progress
 from tests.hook import wheels
 from tests.hook.container import HOOK, make
+from tests.testbed import paths, progress
 
 FOLDER: Final = paths.REPOSITORY / "build" / "gpu"
 PROGRAMS: Final = pathlib.Path(__file__).parent / "programs"

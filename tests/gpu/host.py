@@ -15,9 +15,9 @@ from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.mapped.ledger import CardUse
-from tests.bench import paths
 from tests.gpu import bundle
 from tests.gpu.cards import CheckedCard
+from tests.testbed import paths
 
 _ENTER: Final = bundle.PROGRAMS / "enter.sh"
 _KERNELS: Final = bundle.PROGRAMS / "kernels.ptx"

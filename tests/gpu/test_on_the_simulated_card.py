@@ -12,10 +12,10 @@ import sys
 
 import pytest
 
-from tests.bench import paths
 from tests.benchmarks import gpu as page
 from tests.gpu import bundle, test_memory, test_shares
 from tests.hook.container import CARD, CONTEXT_BYTES, SIMGPU, make
+from tests.testbed import paths
 
 CHECKS = pathlib.Path(__file__).parent
 MODEL = "A card of tests/simgpu"

@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from tests.bench import paths, progress
+from tests.testbed import paths, progress
 
 KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 

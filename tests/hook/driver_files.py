@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Final
 
-from tests.bench import paths, progress
 from tests.hook.debian import Package, unpacked
+from tests.testbed import paths, progress
 
 
 def _packages(suite: str, *names: str) -> tuple[Package, ...]:

@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 
-from tests.bench import paths, progress
 from tests.hook.debian import give_up
+from tests.testbed import paths, progress
 
 LOCKS = pathlib.Path(__file__).parent / "locks"
 

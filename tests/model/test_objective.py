@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.search import card_set_search, objective
-from tests.model import test_cardset
-from tests.model.test_cardset import questions
+from tests.model import test_card_set_search
+from tests.model.test_card_set_search import questions
 
 
 def score(question: card_set_search.CardSetQuery, cards: tuple[int, ...]) -> int:
@@ -25,7 +25,7 @@ def test_of_two_sets_the_better_one_has_the_lower_score(
     if not sets:
         return
     one, two = data.draw(st.sampled_from(sets)), data.draw(st.sampled_from(sets))
-    by_rule = [test_cardset.objective(question, cards)[1:] for cards in (one, two)]
+    by_rule = [test_card_set_search.objective(question, cards)[1:] for cards in (one, two)]
     by_score = [score(question, cards) for cards in (one, two)]
     assert (by_rule[0] < by_rule[1]) == (by_score[0] < by_score[1])
     assert (one == two) == (by_score[0] == by_score[1])
@@ -40,5 +40,5 @@ def test_the_cost_of_a_set_is_read_off_its_score(
         return
     cards = data.draw(st.sampled_from(sets))
     machine = objective.machine(question.links, spread=question.spread)
-    cost = test_cardset.objective(question, cards)[1]
+    cost = test_card_set_search.objective(question, cards)[1]
     assert objective.least_cost(machine, score(question, cards)) == cost

@@ -26,8 +26,8 @@ from tests.model.machines import (
     pod,
     pods,
 )
-from tests.model.test_cardset import objective
-from tests.model.test_placement import SEED, cost, minors
+from tests.model.test_card_set_search import objective
+from tests.model.test_place import SEED, cost, minors
 
 ORIGINAL = Original()
 IDLE = node(7, SEED)

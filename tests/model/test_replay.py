@@ -22,7 +22,7 @@ from gpustack.model.policies import EXACT, Policy
 from gpustack.model.policies.fragmentation import Shape, Workload, fragmented, workload_of
 from gpustack.model.request import PodRequest
 from tests.model.machines import node, pod, pods
-from tests.model.test_fleet import clusters, every_policy
+from tests.model.test_simulator import clusters, every_policy
 
 CARD = pod((100, 0))
 HALF = pod((50, 8))

@@ -6,10 +6,10 @@ import pathlib
 import pytest
 
 from gpustack.adapters.kube import KubeClient
-from tests.bench import kubernetes
 from tests.cluster.kubectl import Kubectl
 from tests.control_plane import extending, identity, plane
 from tests.scheduling.cluster import NODES, Cluster, quota
+from tests.testbed import kubernetes
 
 LIMITED = {
     "team": {"quota": {"A100": 1.5}, "pool": ["training"]},

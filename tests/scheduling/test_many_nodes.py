@@ -5,10 +5,10 @@ import collections.abc
 import pytest
 
 from gpustack.adapters.kube import KubeClient
-from tests.bench import kubernetes
 from tests.cluster.kubectl import Kubectl
 from tests.control_plane import extending, fleet, identity, plane
 from tests.scheduling.cluster import Cluster, container
+from tests.testbed import kubernetes
 
 pytestmark = pytest.mark.bench
 

@@ -10,9 +10,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
-from tests.bench import golang, progress
 from tests.control_plane import extending, plane
 from tests.control_plane.processes import free_port, running
+from tests.testbed import golang, progress
 
 _SOURCE = pathlib.Path(__file__).parent / "least_extender"
 

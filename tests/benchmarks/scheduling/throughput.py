@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gpustack.adapters.kube import KubeClient, Watcher
-from tests.bench import kubernetes
 from tests.cluster.kubectl import Kubectl
 from tests.control_plane import fleet, plane
+from tests.testbed import kubernetes
 
 _LONGEST_SECONDS = 300.0
 _LABEL = "batch"

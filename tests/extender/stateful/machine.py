@@ -9,7 +9,7 @@ from typing import ClassVar
 from hypothesis import stateful
 from hypothesis import strategies as st
 
-from tests.extender.bench import pod
+from tests.extender.mini_cluster import pod
 from tests.extender.stateful import pods
 from tests.extender.stateful.caller import Crash
 from tests.extender.stateful.instance import Instance

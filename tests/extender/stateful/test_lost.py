@@ -9,7 +9,7 @@ from tests.extender.stateful import pods
 from tests.extender.stateful.instance import NoAnswer
 from tests.extender.stateful.machine import Cluster
 from tests.extender.stateful.quotas import LIMITED, quota
-from tests.extender.stateful.telling import (
+from tests.extender.stateful.recorded_events import (
     BOTH,
     CARD,
     Happens,

@@ -14,7 +14,7 @@ from tests.extender.stateful import pods
 from tests.extender.stateful.instance import NoAnswer
 from tests.extender.stateful.machine import Cluster
 from tests.extender.stateful.quotas import FREE
-from tests.extender.stateful.telling import BOTH, CARD, SHARE, arrived, nothing
+from tests.extender.stateful.recorded_events import BOTH, CARD, SHARE, arrived, nothing
 
 
 @pytest.mark.parametrize("change", ["choose", "delete", "replace"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpustack.model.node import Node
 from tests.control_plane import fleet
-from tests.extender.bench import limits, pod
+from tests.extender.mini_cluster import limits, pod
 from tests.extender.stateful import pods
 from tests.extender.stateful.hosts import UNITS, Host
 from tests.extender.stateful.ops import NAMES, NODES, Ask, chosen

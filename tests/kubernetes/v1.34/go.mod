@@ -1,4 +1,4 @@
-// Builds the test cluster's Kubernetes. Read by tests/bench/kubernetes.py.
+// Builds the test cluster's Kubernetes. Read by tests/testbed/kubernetes.py.
 module gpustack.test/kubernetes
 
 go 1.24.0

@@ -1,4 +1,0 @@
-"""The bench: systemd hosts in podman, a real Kubernetes on them, a simulated driver on GPU hosts.
-
-``python -m tests.bench --help`` lists the commands, ``README.md`` beside this file the names.
-"""

@@ -1,0 +1,141 @@
+"""The Event of a refused pod: numbers, the card that came closest, and what would help."""
+
+from typing import Any
+
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_attributes import NodeAttributes
+from extender.cache.pods import PodState
+from extender.cache.snapshot import Snapshotter
+from extender.observability.event_messages import EventMessages
+from gpustack.model.node import Node
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.refusal import Reason
+from gpustack.model.request import ContainerRequest, PodRequest, Selector
+from tests.extender import states
+from tests.extender.calls import bound, filter_nodes
+from tests.extender.client import eventually
+from tests.extender.mini_cluster import Bench, pod
+from tests.model.machines import card
+
+
+def machine(name: str, cards: int = 2, *, model: str = "NVIDIA T4", healthy: bool = True) -> Node:
+    made = (card(i, uuid=f"{name}-{i}", model=model, healthy=healthy) for i in range(cards))
+    return Node(name=name, cards=tuple(made))
+
+
+def asks(cores: int, memory_units: int = 0, **also: Any) -> PodRequest:
+    asked = ContainerRequest(name="main", index=0, cores=cores, memory_units=memory_units)
+    return PodRequest(containers=(asked,), **also)
+
+
+class Cluster:
+    """A view with its nodes, and the words for it."""
+
+    def __init__(self, *nodes: Node) -> None:
+        self.now = 0.0
+        self.step = 0.0  # by how much the clock is on each time that it is looked at
+        self.view: ClusterCache = states.view()
+        self.view.sync_nodes([states.known(node) for node in nodes])
+        answers = EquivalenceCache(self.view)
+        self.words = EventMessages(
+            Snapshotter(self.view, answers, NodeAttributes()), answers, clock=self._clock
+        )
+
+    def _clock(self) -> float:
+        self.now += self.step
+        return self.now
+
+    def runs(self, name: str, request: PodRequest, node: str) -> None:
+        states.bound(self.view, name, request, node)
+
+    def refuses(self, pod_state: PodState) -> str:
+        self.view.add_pod(pod_state)
+        reasons = {Reason.INSUFFICIENT_CORE: self.view.node_count}
+        return self.words(pod_state, reasons, min(self.view.node_names))()
+
+
+def test_a_share_hears_of_the_card_that_has_most_of_it(bench: Bench) -> None:
+    bound(bench, "a", "gpu1", 80, 32)
+    bound(bench, "b", "gpu1", 70, 32)
+    bound(bench, "c", "gpu2", 100)
+    bound(bench, "d", "gpu2", 90, 32)
+    filter_nodes(bench, bench.create(pod("p", 60, 32)))
+    eventually(lambda: any(each["reason"] == "InsufficientCore" for each in bench.api.events()))
+    message = next(e["message"] for e in bench.api.events() if e["reason"] == "InsufficientCore")
+    assert message.startswith("no node of 3 fits: 2 InsufficientCore, 1 NoCards. ")
+    assert "Closest is GPU 1 of gpu1: container 'main' on node gpu1: 60 cores" in message
+    assert "the most that any acceptable card has free is 30 cores" in message
+    assert "It would fit if container 'main' asks 30 instead of 60 cores" in message
+    assert "pod default/b ends" in message
+
+
+def test_whole_cards_hear_of_the_node_that_has_most_of_them() -> None:
+    cluster = Cluster(machine("n1", 4), machine("n2", 4))
+    cluster.runs("a", asks(300), "n1")
+    cluster.runs("b", asks(200), "n2")
+    assert "Closest is node n2: " in cluster.refuses(states.waiting("p", asks(400)))
+
+
+def test_cards_that_the_pod_does_not_accept_are_not_close() -> None:
+    cluster = Cluster(
+        machine("n1"), machine("n2", model="NVIDIA A100"), machine("n3", healthy=False)
+    )
+    cluster.runs("a", asks(75, 8), "n2")
+    cluster.runs("b", asks(50, 8), "n2")
+    wants = asks(90, 64, models=Selector(include=("A100",)))
+    assert "Closest is GPU 1 of n2: " in cluster.refuses(states.waiting("p", wants))
+
+
+def test_where_no_card_counts_only_the_reasons_are_told() -> None:
+    cluster = Cluster(machine("n1", 0))
+    words = cluster.refuses(states.waiting("p", asks(40, 8)))
+    assert words.startswith("no node of 1 fits: 1 InsufficientCore")
+    assert "Closest" not in words
+
+
+def test_pods_that_ask_alike_share_a_search_while_it_is_fresh() -> None:
+    cluster = Cluster(machine("n1"))
+    cluster.runs("a", asks(200), "n1")
+    first = cluster.refuses(states.waiting("p", asks(100)))
+    assert "pod default/a ends" in first
+    cluster.view.remove_pod("a")
+    assert "pod default/a ends" in cluster.refuses(states.waiting("q", asks(100)))
+    cluster.now += 30
+    assert "pod default/a ends" not in cluster.refuses(states.waiting("r", asks(100)))
+
+
+def test_searches_take_a_small_part_of_the_time() -> None:
+    """After one that took a second there is none for twenty, whatever is asked."""
+    cluster = Cluster(machine("n1"))
+    cluster.runs("a", asks(200), "n1")
+    cluster.step = 1.0
+    assert "It would fit if" in cluster.refuses(states.waiting("p", asks(100)))
+    cluster.step = 0.0
+    cluster.now += 19.0
+    during = cluster.refuses(states.waiting("q", asks(200)))
+    assert "It would fit if" not in during
+    assert "n1: container 'main' on node n1: 2 whole cards wanted" in during
+    cluster.now += 1.0
+    assert "It would fit if" in cluster.refuses(states.waiting("r", asks(200)))
+
+
+def test_what_the_quota_said_is_told_whatever_has_changed_since() -> None:
+    cluster = Cluster(machine("n1"))
+    one_card = NamespaceQuota(cards={"T4": 100})
+    cluster.view.set_quota(Quota(namespaces={"default": one_card}))
+    refused = states.waiting("p", asks(200))
+    cluster.view.add_pod(refused)
+    words = cluster.words(refused, {Reason.QUOTA_EXCEEDED: 1}, "n1")
+    cluster.runs("a", asks(100), "n1")
+    assert "n1: namespace 'default' holds 0 of its 1 T4 cards; the pod needs 2 more" in words()
+
+
+def test_a_pod_is_told_once_a_minute_whatever_the_reason(bench: Bench) -> None:
+    created = bench.create(pod("p", 400))
+    filter_nodes(bench, created, ["gpu1"])
+    filter_nodes(bench, created, ["cpu1"])
+    filter_nodes(bench, bench.create(pod("q", 400)), ["cpu1"])
+    eventually(lambda: len(bench.api.events()) == 2)
+    told = [each["involvedObject"]["name"] for each in bench.api.events()]
+    assert told == ["p", "q"]

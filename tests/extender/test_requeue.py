@@ -1,0 +1,317 @@
+"""Refused pods are looked at again when there is room for them, and not all of them at once."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.cache.cache import ClusterCache
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.pods import PodState
+from extender.requeue.requeue import Requeue
+from gpustack.model.node import Node
+from gpustack.model.place import place
+from gpustack.model.placement import Placement
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.request import PodRequest
+from tests.extender import mini_cluster as benches
+from tests.extender.client import eventually
+from tests.extender.mini_cluster import KEYS, Bench, serving, unschedulable
+from tests.extender.states import bound, known, view, waiting
+from tests.fakes.kube_api import FakeKubeApi
+from tests.model.machines import card, pod
+
+CARD = pod((100, 0))
+HALF = pod((50, 32))
+
+
+class Queue:
+    """A cluster of full nodes, the pods that were refused there, and a clock that a test moves."""
+
+    def __init__(self, nodes: int = 1, cards: int = 1) -> None:
+        self.seconds = 1000.0
+        self.refuses_all = False
+        self.view: ClusterCache = view(clock=self.clock)
+        self.retry = Requeue(
+            writer=None,  # type: ignore[arg-type]  # looking writes nothing
+            view=self.view,
+            answers=EquivalenceCache(self.view),
+            refuses_all=lambda: self.refuses_all,
+            clock=self.clock,
+        )
+        for number in range(nodes):
+            made = tuple(card(minor, uuid=f"n{number}-{minor}") for minor in range(cards))
+            base = Node(name=f"n{number}", cards=made)
+            self.view.set_node(known(base))
+            for _ in range(cards):
+                bound(self.view, f"t{len(self.view.pods)}", CARD, base.name)
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def refuse(self, uid: str, request: PodRequest = CARD, **fields: Any) -> PodState:
+        made = waiting(uid, request, **fields)
+        self.view.pod_event("ADDED", made)
+        self.retry.refused(made, self.view.rooms)
+        self.seconds += 0.01
+        return made
+
+    def refuse_all(self, *uids: str, request: PodRequest = CARD, **fields: Any) -> None:
+        for uid in uids:
+            self.refuse(uid, request, **fields)
+
+    def end(self, *uids: str) -> None:
+        for uid in uids:
+            pod = self.view.pod(uid)
+            assert pod is not None
+            self.view.pod_event("DELETED", pod)
+
+    def woken(self) -> list[str]:
+        return [each.uid for each in self.retry._look()]
+
+    def take(self, uid: str) -> None:
+        """The scheduler asks for the pod that was woken, and gets what it wants."""
+        pod = self.view.pod(uid)
+        assert pod is not None
+        best = self.retry._answers.of(pod, tuple(self.view.node_names)).best()
+        assert best is not None
+        with self.view.lock:
+            self.view.assume(uid, self.retry._answers.placement(pod, *best))
+            self.retry.settled(uid)
+
+
+def test_nobody_is_woken_while_there_is_no_room() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    assert queue.woken() == []
+
+
+def test_one_card_wakes_one_pod() -> None:
+    queue = Queue()
+    queue.refuse_all("a", "b", "c")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    assert queue.woken() == []
+
+
+def test_two_halves_fit_on_the_card_that_became_free() -> None:
+    queue = Queue()
+    queue.refuse_all("a", "b", "c", request=HALF)
+    queue.end("t0")
+    assert queue.woken() == ["a", "b"]
+
+
+def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None:
+    queue = Queue()
+    queue.refuse_all("a", "b")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    queue.take("a")
+    queue.seconds += 10
+    assert queue.woken() == []
+    assert queue.retry.waiting == 1
+
+
+def test_who_was_refused_and_still_has_cards_is_not_woken_until_they_end() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    queue.end("t0")
+    free = queue.view.node("n0")
+    assert free is not None
+    held = place(free, CARD)
+    assert isinstance(held, Placement)
+    time_ns = queue.view.assume("a", held)
+    assert queue.woken() == []
+    queue.view.forget("a", time_ns)
+    assert queue.woken() == ["a"]
+
+
+def test_any_number_of_those_that_still_have_cards_keeps_nobody_from_room() -> None:
+    """Forty at the head of a queue were all that was looked at."""
+    queue = Queue(nodes=51)
+    holding = [f"old{number}" for number in range(50)]
+    queue.refuse_all(*holding, "new")
+    for number, uid in enumerate(holding):
+        queue.end(f"t{number}")
+        free = queue.view.node(f"n{number}")
+        assert free is not None
+        held = place(free, CARD)
+        assert isinstance(held, Placement)
+        queue.view.assume(uid, held)
+    assert queue.woken() == []
+    queue.end("t50")
+    assert queue.woken() == ["new"]
+
+
+def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() -> None:
+    queue = Queue()
+    queue.refuse_all("a", "b")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    queue.seconds += 1
+    assert queue.woken() == []
+    queue.seconds += 1.5
+    assert queue.woken() == ["b"]
+
+
+def test_an_instance_that_refuses_everybody_wakes_nobody_until_it_no_longer_does() -> None:
+    queue = Queue()
+    queue.refuse("a")
+    queue.end("t0")
+    queue.refuses_all = True
+    assert queue.woken() == []
+    queue.refuses_all = False
+    assert queue.woken() == ["a"]
+
+
+def test_the_highest_priority_goes_first_and_then_who_waits_longest() -> None:
+    queue = Queue(cards=3)
+    queue.refuse("old")
+    queue.refuse("young", HALF)
+    queue.refuse("high", CARD, priority=5)
+    queue.end("t0", "t1", "t2")
+    assert queue.woken() == ["high", "old", "young"]
+
+
+def test_pods_that_do_not_fit_do_not_stand_in_the_way_of_those_that_do() -> None:
+    queue = Queue(cards=2)
+    queue.refuse("two", pod((200, 0)), priority=9)
+    queue.refuse("half", HALF)
+    queue.end("t0")
+    assert queue.woken() == ["half"]
+
+
+def test_a_pod_that_asks_something_else_by_now_does_not_speak_for_those_it_was_like() -> None:
+    """It stood first among them, found no room, and none of them was ever looked at again."""
+    queue = Queue(cards=2)
+    first = queue.refuse("first")
+    queue.refuse("second")
+    now = waiting("first", pod((200, 0)))
+    queue.view.pod_event("MODIFIED", replace(now, version=first.version + 1000))
+    queue.end("t0")
+    assert queue.woken() == ["second"]
+    queue.end("second", "t1")
+    assert queue.woken() == ["first"]
+
+
+def test_a_pod_that_is_gone_bound_or_gated_is_not_woken() -> None:
+    queue = Queue()
+    gone, elsewhere, gated = (queue.refuse(uid) for uid in ("gone", "elsewhere", "gated"))
+    queue.view.pod_event("DELETED", gone)
+    later = elsewhere.version + 1000
+    queue.view.pod_event("MODIFIED", replace(elsewhere, node="n9", version=later))
+    queue.view.pod_event("MODIFIED", replace(gated, gated=True, version=later))
+    queue.end("t0")
+    assert queue.woken() == []
+    assert queue.retry.waiting == 0
+
+
+def test_a_pod_woken_in_vain_is_woken_less_and_less_often() -> None:
+    queue = Queue()
+    asked = queue.refuse("tainted")
+    queue.end("t0")
+    moments = []
+    for _ in range(4000):
+        if queue.woken():
+            moments.append(queue.seconds)
+            queue.retry.refused(asked, queue.view.rooms)
+        queue.seconds += 0.5
+    pauses = [round(b - a) for a, b in itertools.pairwise(moments)]
+    assert pauses[:7] == [4, 8, 16, 32, 64, 128, 256]
+    assert set(pauses[7:]) == {300}
+
+
+def test_a_pod_that_lost_its_room_to_another_is_woken_as_soon_as_there_is_more() -> None:
+    queue = Queue(cards=2)
+    asked = queue.refuse("a")
+    queue.end("t0")
+    assert queue.woken() == ["a"]
+    bound(queue.view, "quicker", CARD, "n0")
+    queue.retry.refused(asked, queue.view.rooms)
+    queue.seconds += 2.5
+    queue.end("t1")
+    assert queue.woken() == ["a"]
+
+
+def test_a_quota_wakes_no_more_pods_than_it_lets_in() -> None:
+    queue = Queue(cards=3)
+    limit = NamespaceQuota(cards={"P40": 200})
+    queue.view.set_quota(Quota(namespaces={"team": limit}))
+    queue.refuse_all("a", "b", "c", namespace="team")
+    queue.end("t0", "t1", "t2")
+    assert queue.woken() == ["a", "b"]
+    assert queue.view.usage.used("team", "P40") == 0
+
+
+def test_a_quota_keeps_nobody_else_from_the_room_that_it_forbids() -> None:
+    queue = Queue()
+    queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 0})}))
+    queue.refuse("a", namespace="team")
+    queue.refuse("b")
+    queue.end("t0")
+    assert queue.woken() == ["b"]
+
+
+def test_a_quota_that_is_raised_wakes_who_waited_for_it() -> None:
+    queue = Queue()
+    queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 0})}))
+    queue.refuse("a", namespace="team")
+    queue.end("t0")
+    assert queue.woken() == []
+    queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 100})}))
+    assert queue.woken() == ["a"]
+
+
+def test_ten_thousand_waiting_pods_cost_little_and_are_woken_in_rounds() -> None:
+    queue = Queue(nodes=100)
+    for number in range(10_000):
+        queue.refuse(f"p{number}", HALF if number % 2 else CARD)
+    for number in range(100):
+        queue.end(f"t{number}")
+    assert len(queue.woken()) == 40
+
+
+# On a cluster.
+
+
+def annotated(bench: Bench, name: str) -> Callable[[], bool]:
+    return lambda: KEYS.gpu_retry in bench.annotations(name)
+
+
+def test_a_deletion_that_the_scheduler_sees_before_we_do_wakes_the_pod(bench: Bench) -> None:
+    bench.place("one", 200)
+    bench.place("two", 200)
+    bench.api.hold_watches()
+    bench.api.delete("pods", "one")
+    assert bench.place("waiting", 100)["NodeNames"] == []  # the scheduler asks; we don't know yet
+    bench.api.release_watches()
+    eventually(annotated(bench, "waiting"))
+    assert bench.ask(bench.api.get("pods", "waiting"))["NodeNames"] == ["gpu1"]
+
+
+@pytest.mark.parametrize("cause", ["reservation", "node", "health"])
+def test_room_of_any_cause_wakes_the_pod(api: FakeKubeApi, tmp_path: Path, cause: str) -> None:
+    api.create("nodes", benches.node("gpu1", 1))
+    with serving(api, tmp_path, reservation_seconds=0.5 if cause == "reservation" else 900) as one:
+        one.place("first", 100)
+        one.place("waiting", 100)
+        if cause == "node":
+            api.create("nodes", benches.node("gpu2", 1))
+        elif cause == "health":
+            api.edit("nodes", "gpu1", benches.node("gpu1", 2))
+        eventually(annotated(one, "waiting"))
+
+
+def test_who_waits_since_before_a_restart_is_woken_too(api: FakeKubeApi, tmp_path: Path) -> None:
+    api.create("nodes", benches.node("gpu1", 1))
+    with serving(api, tmp_path) as before:
+        before.place("first", 100)
+        before.place("waiting", 100)
+    api.edit("pods", "waiting", unschedulable("0/1 nodes are available"))
+    with serving(api, tmp_path) as after:
+        assert KEYS.gpu_retry not in after.annotations("waiting")
+        api.delete("pods", "first")
+        eventually(annotated(after, "waiting"))

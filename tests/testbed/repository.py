@@ -1,0 +1,34 @@
+"""A local Debian repository with the simulated driver, as a driver's vendor would have one."""
+
+import pathlib
+import shutil
+
+from tests.testbed import paths, progress
+
+SOURCE = paths.REPOSITORY / "tests" / "simgpu"
+
+
+def folder() -> pathlib.Path:
+    """Return the repository's folder; GPU hosts see it read-only."""
+    return paths.cache("simgpu-repository")
+
+
+def build() -> pathlib.Path:
+    """Build the simulated driver's package and list it in the repository; return its folder.
+
+    Raises:
+        BenchError: The package did not build.
+    """
+    target = folder()
+    with progress.exclusive("simgpu-repository"), progress.step("building the simulated driver"):
+        progress.call(["make", "-C", SOURCE, "deb"], log="bench-simgpu")
+        packages = sorted((SOURCE / "out").glob("*.deb"))
+        if not packages:
+            raise progress.BenchError(f"make deb in {SOURCE} made no package")
+        for old in target.glob("*.deb"):
+            old.unlink()
+        for package in packages:
+            shutil.copy2(package, target)
+        listing = progress.output(["sh", "-euc", f"cd '{target}' && dpkg-scanpackages -m ."])
+        (target / "Packages").write_text(listing)
+    return target

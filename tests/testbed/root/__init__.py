@@ -1,0 +1,146 @@
+"""The root file system that every host starts from.
+
+Debian 12 with systemd and everything that a control-plane host or a GPU host needs, built once by
+mmdebstrap, kept in the cache under a hash of its recipe, and imported into podman as an image.
+"""
+
+import collections.abc
+import hashlib
+import os
+import pathlib
+import shutil
+import tarfile
+
+from tests.testbed import paths, progress
+
+SUITE = "bookworm"
+PACKAGES = (
+    # a host as one finds it
+    "systemd-sysv", "dbus", "python3", "python3-apt", "python3-debian", "sudo", "kmod", "procps",
+    "iproute2", "iputils-ping", "ca-certificates", "mount", "file", "less",
+    # a node
+    "containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "ethtool",
+    # the programs of the images
+    "busybox-static",
+    # a control plane
+    "etcd-server", "etcd-client",
+)  # fmt: skip
+# documentation is a third of the files and nobody reads it on a test host
+DPKG_OPTIONS = ("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
+                "path-exclude=/usr/share/locale/*")  # fmt: skip
+CUSTOMIZE = pathlib.Path(__file__).with_name("customize.sh")
+REPOSITORY = "localhost/gpustack-bench-root"
+
+
+def key() -> str:
+    """Return the hash of the recipe, under which the root is kept."""
+    recipe = "\n".join((SUITE, *PACKAGES, *DPKG_OPTIONS, CUSTOMIZE.read_text()))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:16]
+
+
+def image() -> str:
+    """Return the name of the podman image of this recipe."""
+    return f"{REPOSITORY}:{key()}"
+
+
+def archive() -> pathlib.Path:
+    """Return the tar file of this recipe's root; ``build`` makes it."""
+    return paths.cache("root") / f"{key()}.tar"
+
+
+def build() -> str:
+    """Make the root and its image when they are missing; return the image's name.
+
+    The environment's GPUSTACK_BENCH_MIRROR, when set, is the Debian mirror to take it from.
+
+    Raises:
+        BenchError: mmdebstrap or podman failed.
+    """
+    with progress.exclusive("root"):
+        _ensure_archive()
+        if not _image_exists():
+            with progress.step("importing the hosts' root into podman"):
+                progress.call(
+                    ["podman", "import", "--quiet", archive(), image()], log="bench-import"
+                )
+    return image()
+
+
+def program(name: str) -> pathlib.Path:
+    """Return a program of the root that runs on this machine as well, made when it is missing.
+
+    Of a package that would start a service where it is installed, only the program is wanted here.
+
+    Raises:
+        BenchError: the root could not be made, or lacks the program.
+    """
+    found = paths.cache("root", key()) / name
+    with progress.exclusive("root"):
+        if not found.exists():
+            _ensure_archive()
+            partial = found.with_suffix(".partial")
+            partial.write_bytes(read({f"usr/bin/{name}"})[f"usr/bin/{name}"])
+            partial.chmod(0o755)
+            partial.rename(found)
+    return found
+
+
+def read(wanted: collections.abc.Set[str]) -> dict[str, bytes]:
+    """Return files of the root, which is built, by their paths without the first slash.
+
+    Raises:
+        BenchError: it lacks one of them.
+    """
+    content = {}
+    with tarfile.open(archive()) as opened:
+        for member in opened:
+            name = member.name.removeprefix("./")
+            if name in wanted:
+                stream = opened.extractfile(member)
+                assert stream is not None, f"{name} is no file"
+                content[name] = stream.read()
+    absent = wanted - content.keys()
+    if absent:
+        raise progress.BenchError(f"the hosts' root lacks {', '.join(sorted(absent))}")
+    return content
+
+
+def _ensure_archive() -> None:
+    if not archive().exists():
+        _bootstrap()
+        _forget_old()
+
+
+def _image_exists() -> bool:
+    return image() in _images()
+
+
+def _images() -> list[str]:
+    names = progress.output(["podman", "images", "--format={{.Repository}}:{{.Tag}}", REPOSITORY])
+    return names.split()
+
+
+def _forget_old() -> None:
+    """Remove the roots of recipes that are no more, 400 MB each, unless a host runs on one."""
+    for old in archive().parent.glob("*.tar"):
+        if old != archive():
+            old.unlink()
+            shutil.rmtree(old.with_suffix(""), ignore_errors=True)
+    used = progress.output(["podman", "ps", "--all", "--format={{.Image}}"]).split()
+    for name in _images():
+        if name not in (*used, image()):
+            progress.output(["podman", "image", "rm", name])
+
+
+def _bootstrap() -> None:
+    partial = archive().with_suffix(".partial.tar")
+    options = [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
+    mirror = os.environ.get("GPUSTACK_BENCH_MIRROR")
+    with progress.step(f"making the hosts' root ({SUITE}, {len(PACKAGES)} packages; 20-80 s)"):
+        progress.call(
+            ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *options,
+             "--aptopt=Acquire::Languages \"none\"", f"--customize-hook={CUSTOMIZE} \"$1\"",
+             SUITE, partial, *([mirror] if mirror else [])],
+            log="bench-root",
+        )  # fmt: skip
+    partial.rename(archive())

@@ -1,0 +1,31 @@
+import io
+import pathlib
+import subprocess
+import tarfile
+
+import pytest
+
+from tests.testbed import progress, root
+
+PROGRAM = b"#!/bin/sh\necho it runs\n"
+
+
+@pytest.fixture(autouse=True)
+def built(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root of one program."""
+    monkeypatch.setenv("GPUSTACK_CACHE", str(tmp_path))
+    with tarfile.open(root.archive(), "w") as archive:
+        member = tarfile.TarInfo("./usr/bin/etcd")
+        member.size = len(PROGRAM)
+        archive.addfile(member, io.BytesIO(PROGRAM))
+
+
+def test_a_program_of_the_root_runs_here_though_its_package_is_not_installed() -> None:
+    program = root.program("etcd")
+    assert subprocess.check_output([program], text=True) == "it runs\n"
+    assert root.program("etcd") == program
+
+
+def test_a_program_that_the_root_lacks_is_named() -> None:
+    with pytest.raises(progress.BenchError, match="lacks usr/bin/none"):
+        root.program("none")
