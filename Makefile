@@ -71,7 +71,7 @@ lint: setup ## Style, types, layers, playbooks
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
 	@$(MAKE) --no-print-directory -C tests/simgpu tests
-	$(call run_tests,unit,"not bench and not gpu and not long and not clock")
+	$(call run_tests,unit,"not testbed and not gpu and not long and not clock")
 
 .PHONY: long
 long: native ## The tests that `make check` has no time for
@@ -80,7 +80,7 @@ long: native ## The tests that `make check` has no time for
 
 .PHONY: nightly
 nightly: native ## Properties with 20 000 random examples each
-	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "hypothesis and not bench and not gpu" --profile nightly tests
+	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "hypothesis and not testbed and not gpu" --profile nightly tests
 
 .PHONY: soak
 soak: setup ## A million steps of the extender's stateful test
@@ -89,32 +89,32 @@ soak: setup ## A million steps of the extender's stateful test
 .PHONY: check
 check: lint unit ## What one runs before a commit
 
-.PHONY: bench-prepare
-bench-prepare: setup
+.PHONY: testbed-prepare
+testbed-prepare: setup
 	@$(STEP) prepare -- $(PYTHON) -m tests.testbed prepare
 
-.PHONY: bench-build
-bench-build: bench-prepare bundle
-	@$(STEP) bench-build -- $(PYTHON) -m tests.testbed build
+.PHONY: testbed-build
+testbed-build: testbed-prepare bundle
+	@$(STEP) testbed-build -- $(PYTHON) -m tests.testbed build
 
 .PHONY: system
-system: bench-build ## Molecule scenarios on systemd hosts
+system: testbed-build ## Molecule scenarios on systemd hosts
 	@$(STEP) system-reset -- molecule destroy  # what a run that was broken off has left
 	@$(STEP) system -- molecule test --all
 
 .PHONY: e2e
-e2e: bench-build ## site.yml on a real cluster, pods that allocate and launch
+e2e: testbed-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e-build -- $(PYTHON) -m tests.testbed build --policy-scheduler
-	@$(STEP) admission -- pytest -v -p no:randomly -m bench tests/admission
-	@$(STEP) scheduling -- pytest -v -p no:randomly -m bench tests/scheduling
-	@$(STEP) faults -- pytest -v -p no:randomly -m bench tests/faults
-	@$(STEP) e2e -- pytest -v -p no:randomly -m bench tests/e2e
+	@$(STEP) admission -- pytest -v -p no:randomly -m testbed tests/admission
+	@$(STEP) scheduling -- pytest -v -p no:randomly -m testbed tests/scheduling
+	@$(STEP) faults -- pytest -v -p no:randomly -m testbed tests/faults
+	@$(STEP) e2e -- pytest -v -p no:randomly -m testbed tests/e2e
 
 .PHONY: test
 test: lint unit long system e2e ## Everything, with its own set-up
 
 .PHONY: bench
-bench: native bench-build ## Figures into docs/benchmarks.md
+bench: native testbed-build ## Figures into docs/benchmarks.md
 	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
 
 .PHONY: gpu-bundle
@@ -128,7 +128,7 @@ gpu: gpu-bundle ## Checks that need a real card; says so where none answers
 ## ---- demo -----------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: bench-build ## A cluster of simulated hosts and cards, rolled out by site.yml
+demo: testbed-build ## A cluster of simulated hosts and cards, rolled out by site.yml
 	@$(STEP) demo -- $(PYTHON) -m tests.demo up
 
 .PHONY: demo-shell

@@ -1,1 +1,1 @@
-"""Everything that proves the product: the bench, the simulated driver, fakes and tests."""
+"""Everything that proves the product: the testbed, the simulated driver, fakes and tests."""

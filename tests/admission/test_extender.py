@@ -5,7 +5,7 @@ import pytest
 from tests.admission.site import PLAIN, PODS, Site, bind, notes, pod, refusal
 from tests.control_plane.fleet import KEYS
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 
 def test_the_extender_annotates_pods_and_nothing_else(site: Site) -> None:

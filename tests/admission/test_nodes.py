@@ -5,7 +5,7 @@ import pytest
 from tests.admission.site import POOL, Site, node, pool_label, refusal
 from tests.control_plane.fleet import KEYS
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 
 @pytest.mark.parametrize("pool", ["inference", "", None], ids=["other", "empty", "none"])

@@ -7,7 +7,7 @@ from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import container
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 
 def test_a_pod_of_endless_annotations_goes_on_with_its_life(

@@ -14,7 +14,7 @@ from tests.cluster.kubectl import wait_for
 from tests.control_plane import identity, plane
 from tests.control_plane.fleet import KEYS
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 _POLICY: Final = (
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/gpustack-extender"

@@ -11,7 +11,7 @@ from tests.admission.site import ENDLESS, PLAIN, USER_KEYS, Json, Site, bind, no
 from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 
 TEXTS: Final = (

@@ -1,1 +1,1 @@
-"""Driving a bench cluster from outside, as an operator and a user would."""
+"""Driving a testbed cluster from outside, as an operator and a user would."""

@@ -1,4 +1,4 @@
-"""Bring a bench up, roll the product out on it, and find it again."""
+"""Bring a testbed up, roll the product out on it, and find it again."""
 
 import subprocess
 import sys
@@ -7,22 +7,22 @@ from tests.cluster import rollout
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.site import Site
 from tests.testbed import kubernetes, paths
-from tests.testbed.progress import BenchError
+from tests.testbed.progress import TestbedError
 
 
-def bench(*arguments: str) -> None:
-    """Run one of the bench's commands with its output on the screen.
+def testbed(*arguments: str) -> None:
+    """Run one of the testbed's commands with its output on the screen.
 
     Raises:
-        BenchError: it failed; it has said why.
+        TestbedError: it failed; it has said why.
     """
     command = [sys.executable, "-m", "tests.testbed", *arguments]
     if subprocess.run(command, cwd=rollout.ROOT, check=False).returncode:
-        raise BenchError(f"tests.testbed {' '.join(arguments)} failed; it says why above")
+        raise TestbedError(f"tests.testbed {' '.join(arguments)} failed; it says why above")
 
 
 def find_site(name: str) -> Site:
-    """Return the bench of this name."""
+    """Return the testbed of this name."""
     state = paths.state_root() / name
     return Site(
         name=name,
@@ -35,13 +35,13 @@ def find_site(name: str) -> Site:
 
 def open_site(name: str, *, gpu_hosts: int) -> Site:
     """Start the hosts and their cluster; whatever ran under the name before is removed."""
-    bench("up", "--name", name, "--gpu-hosts", str(gpu_hosts))
+    testbed("up", "--name", name, "--gpu-hosts", str(gpu_hosts))
     return find_site(name)
 
 
 def close_site(name: str) -> None:
     """Stop the hosts; nothing is left."""
-    bench("down", "--name", name)
+    testbed("down", "--name", name)
 
 
 def roll_out(site: Site, *, twice: bool = False, check: bool = False) -> None:

@@ -45,10 +45,10 @@ def parse_recap(output: str) -> dict[str, Recap]:
     }
 
 
-def run_playbook(bench: str, playbook: str, *extra: str) -> dict[str, Recap]:
-    """Run a playbook of the repository on a bench; return the recap by host.
+def run_playbook(testbed: str, playbook: str, *extra: str) -> dict[str, Recap]:
+    """Run a playbook of the repository on a testbed; return the recap by host.
 
-    The inventory is the demo's, told which bench it speaks of. The environment is made from
+    The inventory is the demo's, told which testbed it speaks of. The environment is made from
     nothing, because nsenter hands the controller's on to the host.
 
     Raises:
@@ -58,11 +58,11 @@ def run_playbook(bench: str, playbook: str, *extra: str) -> dict[str, Recap]:
         "PATH": os.environ["PATH"],
         "HOME": str(pathlib.Path.home()),
         "LANG": "C.UTF-8",
-        "GPUSTACK_BENCH_STATE": str(paths.state_root()),
-        "GPUSTACK_BENCH_NAME": bench,
+        "GPUSTACK_TESTBED_STATE": str(paths.state_root()),
+        "GPUSTACK_TESTBED_NAME": testbed,
     }
     name = pathlib.Path(playbook).stem
-    log = step.log_directory() / f"{bench}-{name}.log"
+    log = step.log_directory() / f"{testbed}-{name}.log"
     with log.open("w") as sink:
         done = subprocess.run(
             ["ansible-playbook", "-i", INVENTORY, playbook, *extra],

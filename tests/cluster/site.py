@@ -1,4 +1,4 @@
-"""A bench with the product rolled out on it: what demo and e2e start from."""
+"""A testbed with the product rolled out on it: what demo and e2e start from."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ PRODUCT_PATHS = (
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Site:
-    """One bench, by its name, and what the playbooks said of it."""
+    """One testbed, by its name, and what the playbooks said of it."""
 
     name: str
     state: pathlib.Path

@@ -18,22 +18,22 @@ BROKEN = "/root/broken-certificates"
 FILES = pathlib.Path(__file__).with_name("static_pod_files")
 
 
-def start(bench: description.Bench) -> str:
+def start(testbed: description.Testbed) -> str:
     """Let a static pod schedule in the place of the unit; return its manifest.
 
     Raises:
-        BenchError: something did not start.
+        TestbedError: something did not start.
     """
-    host = bench.control_plane
+    host = testbed.control_plane
     manifest = (FILES / "kube-scheduler.yaml").read_text()
-    hosts.copy(bench, host, [
+    hosts.copy(testbed, host, [
         files.template("containerd.toml", "/etc/containerd/config.toml", pause_image=images.PAUSE),
         files.File("/var/lib/kubelet/config.yaml", _kubelet_config()),
         files.File(f"/etc/systemd/system/{KUBELET}", (FILES / KUBELET).read_bytes()),
         files.File("/root/pause.tar", (images.folder() / "pause.tar").read_bytes()),
         files.File("/root/kube-scheduler.tar", _image()),
         files.Folder("/etc/kubernetes/manifests"),
-        # every container of a bench's host mounts it
+        # every container of a testbed's host mounts it
         files.Folder("/var/lib/simgpu"),
         files.Folder(STORE),
     ])  # fmt: skip
@@ -47,30 +47,30 @@ def start(bench: description.Bench) -> str:
         ["systemctl", "daemon-reload"],
         ["systemctl", "start", KUBELET],
     ):
-        hosts.output(bench, host, command)
-    cluster.stop_scheduler(bench, cluster.CURRENT_UNIT)
-    hosts.copy(bench, host, [files.File(MANIFEST, manifest.encode(), mode=0o600)])
-    cluster.wait_leader(bench, KUBELET)
+        hosts.output(testbed, host, command)
+    cluster.stop_scheduler(testbed, cluster.CURRENT_UNIT)
+    hosts.copy(testbed, host, [files.File(MANIFEST, manifest.encode(), mode=0o600)])
+    cluster.wait_leader(testbed, KUBELET)
     return manifest
 
 
-def stop(bench: description.Bench) -> None:
+def stop(testbed: description.Testbed) -> None:
     """Let the unit schedule again; nothing of the kubelet is left."""
-    host = bench.control_plane
-    hosts.output(bench, host, ["rm", "-f", MANIFEST])
-    hosts.run(bench, host, ["systemctl", "stop", KUBELET, "containerd.service"])
+    host = testbed.control_plane
+    hosts.output(testbed, host, ["rm", "-f", MANIFEST])
+    hosts.run(testbed, host, ["systemctl", "stop", KUBELET, "containerd.service"])
     # containers outlive both
-    hosts.run(bench, host, ["pkill", "--full", "containerd-shim-runc-v2"])
-    hosts.run(bench, host, ["pkill", "--exact", "kube-scheduler"])
-    hosts.run(bench, host, ["umount", "--recursive", "--lazy", STORE])
-    cluster.use_scheduler(bench, kubernetes.CURRENT.minor)
+    hosts.run(testbed, host, ["pkill", "--full", "containerd-shim-runc-v2"])
+    hosts.run(testbed, host, ["pkill", "--exact", "kube-scheduler"])
+    hosts.run(testbed, host, ["umount", "--recursive", "--lazy", STORE])
+    cluster.use_scheduler(testbed, kubernetes.CURRENT.minor)
 
 
-def lay_broken_certificates(bench: description.Bench) -> None:
+def lay_broken_certificates(testbed: description.Testbed) -> None:
     """Lay certificates that no scheduler can load, and that stop it when it starts."""
     names = ("ca.crt", "client.crt", "client.key")
     broken = [files.File(f"{BROKEN}/{name}", b"no certificate\n") for name in names]
-    hosts.copy(bench, bench.control_plane, [*broken])
+    hosts.copy(testbed, testbed.control_plane, [*broken])
 
 
 def _kubelet_config() -> bytes:

@@ -7,7 +7,7 @@ import sys
 
 from tests.cluster import kubectl, opening, rollout
 from tests.demo import dashboard, show
-from tests.testbed.progress import BenchError
+from tests.testbed.progress import TestbedError
 
 NAME = "demo"
 
@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("command", choices=sorted(commands))
     try:
         return commands[parser.parse_args().command]()
-    except (BenchError, rollout.PlaybookError, kubectl.KubectlError, kubectl.WaitError) as error:
+    except (TestbedError, rollout.PlaybookError, kubectl.KubectlError, kubectl.WaitError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
 

@@ -1,4 +1,4 @@
-"""One bench for the whole run: two GPU hosts of two cards, the product rolled out twice."""
+"""One testbed for the whole run: two GPU hosts of two cards, the product rolled out twice."""
 
 import collections.abc
 
@@ -11,16 +11,16 @@ from tests.testbed import description, fixtures
 NAME = "e2e"
 
 
-bench = fixtures.session_bench(NAME)
+testbed = fixtures.session_testbed(NAME)
 
 
 @pytest.fixture(scope="session")
-def site(bench: description.Bench) -> Site:
-    """Give the bench, rolled out twice; one that was kept is used as it is.
+def site(testbed: description.Testbed) -> Site:
+    """Give the testbed, rolled out twice; one that was kept is used as it is.
 
-    The tests of the rollout itself have nothing to look at on a bench that was kept, and fail.
+    The tests of the rollout itself have nothing to look at on a testbed that was kept, and fail.
     """
-    site = opening.find_site(bench.name)
+    site = opening.find_site(testbed.name)
     if not site.traces():
         opening.roll_out(site, check=True, twice=True)
     return site

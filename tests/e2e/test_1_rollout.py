@@ -4,7 +4,7 @@ import pytest
 
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 
 def test_check_mode_passes_on_fresh_hosts_and_changes_nothing(site: Site) -> None:

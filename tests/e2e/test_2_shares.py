@@ -8,7 +8,7 @@ from tests.cluster import workloads
 from tests.cluster.kubectl import annotations, is_running, scheduling_message, wait_for
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 FITS = 8  # two hosts x two cards x two halves
 ASSIGNED = "tencent.com/gpu-assigned"

@@ -9,9 +9,9 @@ from tests.cluster import workloads
 from tests.cluster.kubectl import is_running, wait_for
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
-CARD_BYTES = 85_899_345_920  # the bench's A100-SXM4-80GB
+CARD_BYTES = 85_899_345_920  # the testbed's A100-SXM4-80GB
 
 
 def test_two_hundred_cores_are_two_cards_without_a_hook(site: Site) -> None:

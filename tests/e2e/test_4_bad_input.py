@@ -9,7 +9,7 @@ from tests.cluster import workloads
 from tests.cluster.kubectl import KubectlError
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.cluster import rollout, workloads
 from tests.cluster.kubectl import annotations, is_running, wait_for
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 SELECTOR = "--selector=k8s-app=vcuda-test"
 # binpack fills gpu1 first: two replicas run there, and the next ones are admitted beside them

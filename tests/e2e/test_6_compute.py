@@ -11,7 +11,7 @@ from tests.cluster import workloads
 from tests.cluster.kubectl import KubectlError, annotations, is_running, wait_for
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 SECONDS = 60
 KERNEL_US = 10_000

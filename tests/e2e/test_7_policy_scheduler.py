@@ -10,7 +10,7 @@ from tests.cluster import opening, workloads
 from tests.cluster.kubectl import is_running, scheduling_message, wait_for
 from tests.cluster.site import Site
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 FITS = 8
 SEED_POLICY = pathlib.Path(__file__).parent / "data" / "seed-policy.json"
@@ -24,9 +24,9 @@ def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
         "--extra-vars=kube_scheduler_form=policy",
         "--extra-vars=kube_scheduler_unit=kube-scheduler-1.22.service",
     )
-    opening.bench("scheduler", "--name", site.name, "1.22")
+    opening.testbed("scheduler", "--name", site.name, "1.22")
     yield
-    opening.bench("scheduler", "--name", site.name, "1.34")
+    opening.testbed("scheduler", "--name", site.name, "1.34")
 
 
 def test_the_installed_policy_is_the_seeds(site: Site) -> None:

@@ -9,7 +9,7 @@ from tests.cluster import rollout, static_pod, workloads
 from tests.cluster.site import Site
 from tests.testbed import description
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 STATIC = "--extra-vars=kube_scheduler_manager=static_pod"
 ON_CP1 = ("--limit=cp1", STATIC)
@@ -19,10 +19,10 @@ THE_ROLE = (*ON_CP1, "--tags=kube_scheduler")
 @pytest.fixture(scope="module", autouse=True)
 def found(site: Site) -> collections.abc.Iterator[str]:
     """Let a static pod schedule while this module runs; give its manifest as it was found."""
-    bench = description.load(site.name)
-    manifest = static_pod.start(bench)
+    testbed = description.load(site.name)
+    manifest = static_pod.start(testbed)
     yield manifest
-    static_pod.stop(bench)
+    static_pod.stop(testbed)
 
 
 def schedulers(site: Site) -> list[str]:

@@ -6,35 +6,37 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.extender.mini_cluster import Bench, pod
+from tests.extender.mini_cluster import MiniCluster, pod
 
 
-def post(bench: Bench, verb: str, body: object, status: int = 200) -> Any:
+def post(mini: MiniCluster, verb: str, body: object, status: int = 200) -> Any:
     """Call a verb; returns the decoded result."""
-    answer = bench.call("POST", f"/scheduler/{verb}", json.dumps(body).encode())
+    answer = mini.call("POST", f"/scheduler/{verb}", json.dumps(body).encode())
     assert answer.status == status, answer.raw
     return answer.body
 
 
-def filter_nodes(bench: Bench, asked: dict[str, Any], nodes: Sequence[str] | None = None) -> Any:
+def filter_nodes(
+    mini: MiniCluster, asked: dict[str, Any], nodes: Sequence[str] | None = None
+) -> Any:
     """Call filter; of all nodes unless some are named."""
-    return post(bench, "filter", args(bench, asked, nodes))
+    return post(mini, "filter", args(mini, asked, nodes))
 
 
 def scores(
-    bench: Bench, asked: dict[str, Any], nodes: Sequence[str] | None = None
+    mini: MiniCluster, asked: dict[str, Any], nodes: Sequence[str] | None = None
 ) -> dict[str, int]:
     """Call prioritize; returns the score of each node."""
-    result = post(bench, "prioritize", args(bench, asked, nodes))
+    result = post(mini, "prioritize", args(mini, asked, nodes))
     return {entry["Host"]: entry["Score"] for entry in result}
 
 
-def args(bench: Bench, asked: dict[str, Any], nodes: Sequence[str] | None) -> dict[str, Any]:
-    names = sorted(bench.service.view.node_names) if nodes is None else list(nodes)
+def args(mini: MiniCluster, asked: dict[str, Any], nodes: Sequence[str] | None) -> dict[str, Any]:
+    names = sorted(mini.service.view.node_names) if nodes is None else list(nodes)
     return {"Pod": asked, "Nodes": None, "NodeNames": names}
 
 
-def bind(bench: Bench, asked: dict[str, Any], node: str) -> str:
+def bind(mini: MiniCluster, asked: dict[str, Any], node: str) -> str:
     """Call bind; returns the error, empty when the pod is bound."""
     metadata = asked["metadata"]
     body = {
@@ -43,55 +45,60 @@ def bind(bench: Bench, asked: dict[str, Any], node: str) -> str:
         "PodUID": metadata["uid"],
         "Node": node,
     }
-    result = post(bench, "bind", body)
+    result = post(mini, "bind", body)
     assert list(result) == ["Error"]
     error: str = result["Error"]
     return error
 
 
-def bindings(bench: Bench, name: str = "p") -> list[dict[str, Any]]:
+def bindings(mini: MiniCluster, name: str = "p") -> list[dict[str, Any]]:
     """The bodies of all Bindings of a pod that were sent to the API server."""
-    return [request.body for request in bench.api.asked("POST", f"/pods/{name}/binding$")]
+    return [request.body for request in mini.api.asked("POST", f"/pods/{name}/binding$")]
 
 
-def bound(bench: Bench, name: str, node: str, *asks: object, **options: Any) -> dict[str, Any]:
+def bound(mini: MiniCluster, name: str, node: str, *asks: object, **options: Any) -> dict[str, Any]:
     """Create a pod, and have it bound, with cards where it asks for any; returns it."""
-    assert bind(bench, bench.create(pod(name, *asks, **options)), node) == ""
-    return bench.api.get("pods", name)
+    assert bind(mini, mini.create(pod(name, *asks, **options)), node) == ""
+    return mini.api.get("pods", name)
 
 
-def recreated(bench: Bench) -> tuple[dict[str, Any], dict[str, Any]]:
+def recreated(mini: MiniCluster) -> tuple[dict[str, Any], dict[str, Any]]:
     """A pod that is gone, and another of its name; the extender's watch shows the first still."""
-    first = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.hold_watches()
-    bench.api.delete("pods", "p")
-    return first, bench.create(pod("p", 50, 32))
+    first = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.hold_watches()
+    mini.api.delete("pods", "p")
+    return first, mini.create(pod("p", 50, 32))
 
 
 def preempt(
-    bench: Bench, asked: dict[str, Any], victims: Mapping[str, Sequence[str]], violations: int = 0
+    mini: MiniCluster,
+    asked: dict[str, Any],
+    victims: Mapping[str, Sequence[str]],
+    violations: int = 0,
 ) -> dict[str, list[str]]:
     """Call preempt with the names of the victims by node; returns theirs."""
-    found = preempt_result(bench, asked, victims, violations)
+    found = preempt_result(mini, asked, victims, violations)
     uids = {
-        each["metadata"]["uid"]: each["metadata"]["name"]
-        for each in bench.api.store.list("pods")[1]
+        each["metadata"]["uid"]: each["metadata"]["name"] for each in mini.api.store.list("pods")[1]
     }
     return {node: [uids[each["UID"]] for each in entry["Pods"]] for node, entry in found.items()}
 
 
 def preempt_result(
-    bench: Bench, asked: dict[str, Any], victims: Mapping[str, Sequence[str]], violations: int = 0
+    mini: MiniCluster,
+    asked: dict[str, Any],
+    victims: Mapping[str, Sequence[str]],
+    violations: int = 0,
 ) -> Any:
     proposed = {
         node: {
-            "Pods": [{"UID": bench.api.get("pods", name)["metadata"]["uid"]} for name in names],
+            "Pods": [{"UID": mini.api.get("pods", name)["metadata"]["uid"]} for name in names],
             "NumPDBViolations": violations,
         }
         for node, names in victims.items()
     }
     body = {"Pod": asked, "NodeNameToVictims": None, "NodeNameToMetaVictims": proposed}
-    return post(bench, "preempt", body)["NodeNameToMetaVictims"]
+    return post(mini, "preempt", body)["NodeNameToMetaVictims"]
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.extender import rights
-from tests.extender.mini_cluster import Bench, node, serving
+from tests.extender.mini_cluster import MiniCluster, node, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -17,7 +17,7 @@ def api() -> Iterator[FakeKubeApi]:
 
 
 @pytest.fixture
-def bench(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     """A ready extender; gpu1 and gpu2 have two cards of 80 GiB each, cpu1 has none."""
     for name, cards in (("gpu1", 2), ("gpu2", 2), ("cpu1", 0)):
         api.create("nodes", node(name, cards))
@@ -26,7 +26,7 @@ def bench(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def hurried(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+def hurried(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     """A ready extender of gpu1 alone that gives every decision up after a moment."""
     api.create("nodes", node("gpu1"))
     with serving(api, tmp_path, decision_seconds=0.3) as running:

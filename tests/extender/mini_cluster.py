@@ -91,7 +91,7 @@ def unschedulable(message: str, seconds_from_now: float = 0) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class Bench:
+class MiniCluster:
     """What a test holds."""
 
     api: FakeKubeApi
@@ -173,7 +173,7 @@ def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> ExtenderSettings
 @contextlib.contextmanager
 def serving(
     api: FakeKubeApi, folder: Path, *, wait: bool = True, **changes: Any
-) -> Iterator[Bench]:
+) -> Iterator[MiniCluster]:
     """Run an extender against ``api`` on a free port, with the settings changed as given."""
     chosen = settings(api, folder, **changes)
     service = Extender(chosen)
@@ -183,7 +183,7 @@ def serving(
         try:
             if wait:
                 eventually(lambda: not service.unready)
-            yield Bench(api=api, service=service, port=port)
+            yield MiniCluster(api=api, service=service, port=port)
         finally:
             service.stop()
 

@@ -13,7 +13,7 @@ from extender.api.app import create_app
 from extender.settings import load
 from gpustack.wire.host_header import AllowedHosts
 from tests.extender.client import Answer
-from tests.extender.mini_cluster import PREDICATES, Bench, node
+from tests.extender.mini_cluster import PREDICATES, MiniCluster, node
 from tests.extender.process import Process, of_snapshot, process
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -32,8 +32,8 @@ def routes(app: flask.Flask) -> list[tuple[str, str]]:
     )
 
 
-def test_every_route_refuses_a_foreign_host(bench: Bench) -> None:
-    app = create_app(bench.service, request_limit_bytes=1 << 20)
+def test_every_route_refuses_a_foreign_host(mini: MiniCluster) -> None:
+    app = create_app(mini.service, request_limit_bytes=1 << 20)
     found = routes(app)
     assert ("GET", "/v1/cluster") in found
     client = app.test_client()
@@ -48,16 +48,16 @@ def test_every_route_refuses_a_foreign_host(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("host", ["gpu-plane.example:4000", "[FD00::5]", "127.0.0.1:9999"])
-def test_hosts_that_the_settings_name_are_ours(bench: Bench, host: str) -> None:
+def test_hosts_that_the_settings_name_are_ours(mini: MiniCluster, host: str) -> None:
     hosts = AllowedHosts(["fd00::5", "GPU-plane.example"])
-    client = create_app(bench.service, request_limit_bytes=1 << 20, hosts=hosts).test_client()
+    client = create_app(mini.service, request_limit_bytes=1 << 20, hosts=hosts).test_client()
     assert client.get("/v1/cluster", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_verb_takes_nothing_but_json(bench: Bench, verb: str, kind: str) -> None:
-    client = create_app(bench.service, request_limit_bytes=1 << 20).test_client()
+def test_a_verb_takes_nothing_but_json(mini: MiniCluster, verb: str, kind: str) -> None:
+    client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     answer = client.post(f"/scheduler/{verb}", data=b"{}", headers={"Content-Type": kind})
     assert answer.status_code == 415
     assert answer.json is not None
@@ -65,16 +65,16 @@ def test_a_verb_takes_nothing_but_json(bench: Bench, verb: str, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
-def test_json_is_json_with_parameters_and_in_any_case(bench: Bench, kind: str) -> None:
-    client = create_app(bench.service, request_limit_bytes=1 << 20).test_client()
+def test_json_is_json_with_parameters_and_in_any_case(mini: MiniCluster, kind: str) -> None:
+    client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     answer = client.post(PREDICATES, data=b"{}", headers={"Content-Type": kind})
     assert answer.status_code == 400
-    assert answer.json == {"Error": bench.call("POST", PREDICATES, b"{}").body["Error"]}
+    assert answer.json == {"Error": mini.call("POST", PREDICATES, b"{}").body["Error"]}
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:3456"])
-def test_a_verb_answers_no_web_page(bench: Bench, origin: str) -> None:
-    client = create_app(bench.service, request_limit_bytes=1 << 20).test_client()
+def test_a_verb_answers_no_web_page(mini: MiniCluster, origin: str) -> None:
+    client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     for verb in VERBS:
         headers = {"Origin": origin, **JSON}
         answer = client.post(f"/scheduler/{verb}", data=b"{}", headers=headers)

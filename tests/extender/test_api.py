@@ -13,108 +13,108 @@ from gpustack.wire import schemas
 from tests.cli import snapshots
 from tests.extender.calls import bind, bound, filter_nodes, preempt
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import Bench, node, pod, serving
+from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 
-def get(bench: Bench, path: str, schema: str) -> Any:
-    answer = bench.call("GET", f"/v1/{path}")
+def get(mini: MiniCluster, path: str, schema: str) -> Any:
+    answer = mini.call("GET", f"/v1/{path}")
     assert answer.status == 200, answer.raw
     assert schemas.problems(schemas.load(schema), answer.body) == []
     return answer.body
 
 
-def cluster(bench: Bench) -> Any:
-    return get(bench, "cluster", "v1-cluster")
+def cluster(mini: MiniCluster) -> Any:
+    return get(mini, "cluster", "v1-cluster")
 
 
-def decisions(bench: Bench) -> Any:
-    return get(bench, "decisions", "v1-decisions")["decisions"]
+def decisions(mini: MiniCluster) -> Any:
+    return get(mini, "decisions", "v1-decisions")["decisions"]
 
 
-def explained(bench: Bench, name: str) -> Any:
-    return get(bench, f"explain/default/{name}", "explain")
+def explained(mini: MiniCluster, name: str) -> Any:
+    return get(mini, f"explain/default/{name}", "explain")
 
 
 def machine(value: Any, name: str) -> Any:
     return next(each for each in value["nodes"] if each["name"] == name)
 
 
-def test_the_cluster_shows_each_card_and_who_holds_how_much_of_it(bench: Bench) -> None:
-    bound(bench, "a", "gpu1", 40, 32)
-    bench.place("b", 100)
-    found = machine(cluster(bench), "gpu1")
+def test_the_cluster_shows_each_card_and_who_holds_how_much_of_it(mini: MiniCluster) -> None:
+    bound(mini, "a", "gpu1", 40, 32)
+    mini.place("b", 100)
+    found = machine(cluster(mini), "gpu1")
     assert [card["cores_used"] for card in found["cards"]] == [40, 100]
     assert found["cards"][0]["memory_units_used"] == 32
     assert found["links"] == [["X", "NV12"], ["NV12", "X"]]
     held = {each["name"]: (each["bound"], each["cards"]) for each in found["pods"]}
     assert held["a"] == (True, [{"minor": 0, "cores": 40, "memory_units": 32}])
     assert held["b"][0] is False
-    assert machine(cluster(bench), "cpu1")["cards"] == []
+    assert machine(cluster(mini), "cpu1")["cards"] == []
 
 
-def test_the_cluster_follows_every_change(bench: Bench) -> None:
-    bound(bench, "a", "gpu1", 40, 32)
-    assert machine(cluster(bench), "gpu1")["pods"]
-    bench.end("a")
-    eventually(lambda: machine(cluster(bench), "gpu1")["pods"][0]["leaving"])
-    bench.api.delete("pods", "a")
-    eventually(lambda: machine(cluster(bench), "gpu1")["pods"] == [])
-    bench.api.edit("nodes", "gpu1", {"spec": {"unschedulable": True}})
-    eventually(lambda: machine(cluster(bench), "gpu1")["cordoned"])
+def test_the_cluster_follows_every_change(mini: MiniCluster) -> None:
+    bound(mini, "a", "gpu1", 40, 32)
+    assert machine(cluster(mini), "gpu1")["pods"]
+    mini.end("a")
+    eventually(lambda: machine(cluster(mini), "gpu1")["pods"][0]["leaving"])
+    mini.api.delete("pods", "a")
+    eventually(lambda: machine(cluster(mini), "gpu1")["pods"] == [])
+    mini.api.edit("nodes", "gpu1", {"spec": {"unschedulable": True}})
+    eventually(lambda: machine(cluster(mini), "gpu1")["cordoned"])
 
 
-def test_a_waiting_pod_stands_with_its_last_refusal(bench: Bench) -> None:
-    asked = bench.create(pod("big", 400))
-    eventually(lambda: len(cluster(bench)["waiting"]) == 1)
-    assert cluster(bench)["waiting"][0]["refusal"] is None
-    filter_nodes(bench, asked)
-    (waiting,) = cluster(bench)["waiting"]
+def test_a_waiting_pod_stands_with_its_last_refusal(mini: MiniCluster) -> None:
+    asked = mini.create(pod("big", 400))
+    eventually(lambda: len(cluster(mini)["waiting"]) == 1)
+    assert cluster(mini)["waiting"][0]["refusal"] is None
+    filter_nodes(mini, asked)
+    (waiting,) = cluster(mini)["waiting"]
     assert waiting["request"]["containers"][0]["cores"] == 400
     assert waiting["refusal"]["code"] == "NoWholeCard"
     assert waiting["refusal"]["reasons"] == {"NoWholeCard": 2, "NoCards": 1}
     assert waiting["refusal"]["nodes"] == 3
 
 
-def test_a_bad_request_says_what_is_wrong_with_it(bench: Bench) -> None:
-    bench.place("bad", 150)
-    (waiting,) = cluster(bench)["waiting"]
+def test_a_bad_request_says_what_is_wrong_with_it(mini: MiniCluster) -> None:
+    mini.place("bad", 150)
+    (waiting,) = cluster(mini)["waiting"]
     assert "150" in waiting["problem"]
     assert waiting["refusal"]["code"] == "BadRequest"
-    found = explained(bench, "bad")
+    found = explained(mini, "bad")
     assert found["fits"] is False
     assert {each["code"] for each in found["nodes"].values()} == {"BadRequest"}
     assert "spec.containers[0]" in found["notes"][0]
 
 
-def test_a_byte_quantity_is_told_before_the_scheduler_asks(bench: Bench) -> None:
-    bench.create(pod("bytes", 50, "8Gi"))
-    eventually(lambda: len(cluster(bench)["waiting"]) == 1)
+def test_a_byte_quantity_is_told_before_the_scheduler_asks(mini: MiniCluster) -> None:
+    mini.create(pod("bytes", 50, "8Gi"))
+    eventually(lambda: len(cluster(mini)["waiting"]) == 1)
     told = "asks 8589934592 units of 256 MiB (2 EiB); for 8 GiB write 32"
-    assert told in cluster(bench)["waiting"][0]["problem"]
-    assert told in explained(bench, "bytes")["notes"][0]
+    assert told in cluster(mini)["waiting"][0]["problem"]
+    assert told in explained(mini, "bytes")["notes"][0]
 
 
 def test_quotas_stand_with_what_is_used(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     text = json.dumps({"default": {"quota": {"A100": 1.5}}})
     api.create("configmaps", snapshots.quota(text))
-    with serving(api, tmp_path) as bench:
-        bound(bench, "a", "gpu1", 40, 32)
-        (found,) = cluster(bench)["quotas"]
+    with serving(api, tmp_path) as mini:
+        bound(mini, "a", "gpu1", 40, 32)
+        (found,) = cluster(mini)["quotas"]
         assert found["models"][0]["cards"] == 1.5
         assert found["models"][0]["used"] == 0.4
         assert found["models"][0]["pods"] == [{"name": "a", "cards": 0.4}]
         api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": "{"}}, namespace="kube-system")
-        eventually(lambda: "is not JSON" in cluster(bench)["quota_problem"])
+        eventually(lambda: "is not JSON" in cluster(mini)["quota_problem"])
 
 
-def test_decisions_tell_what_was_asked_considered_and_chosen(bench: Bench) -> None:
-    asked = bench.create(pod("p", 100))
-    filter_nodes(bench, asked)
-    assert bind(bench, asked, "gpu2") == ""
-    filter_nodes(bench, bench.create(pod("big", 400)))
-    refused, done, fits = decisions(bench)[:3]
+def test_decisions_tell_what_was_asked_considered_and_chosen(mini: MiniCluster) -> None:
+    asked = mini.create(pod("p", 100))
+    filter_nodes(mini, asked)
+    assert bind(mini, asked, "gpu2") == ""
+    filter_nodes(mini, mini.create(pod("big", 400)))
+    refused, done, fits = decisions(mini)[:3]
     assert (fits["verb"], fits["outcome"], fits["nodes"]) == ("filter", "Fits", 3)
     assert fits["reasons"] == {"NoCards": 1}
     assert (done["verb"], done["outcome"]) == ("bind", "Bound")
@@ -126,118 +126,120 @@ def test_decisions_tell_what_was_asked_considered_and_chosen(bench: Bench) -> No
     assert 0 < refused["seconds"] < 5
 
 
-def test_errors_are_decisions_too_and_name_the_pod(bench: Bench) -> None:
-    bound(bench, "a", "gpu1", 200)
-    asked = bench.create(pod("p", 100))
-    assert "does not fit on node gpu1" in bind(bench, asked, "gpu1")
-    last = decisions(bench)[0]
+def test_errors_are_decisions_too_and_name_the_pod(mini: MiniCluster) -> None:
+    bound(mini, "a", "gpu1", 200)
+    asked = mini.create(pod("p", 100))
+    assert "does not fit on node gpu1" in bind(mini, asked, "gpu1")
+    last = decisions(mini)[0]
     assert (last["outcome"], last["name"], last["chosen"]) == ("Overtaken", "p", None)
     assert "gpu1" in last["message"]
 
 
-def test_preemption_is_a_decision(bench: Bench) -> None:
+def test_preemption_is_a_decision(mini: MiniCluster) -> None:
     for name, where in (("a", "gpu1"), ("b", "gpu2")):
-        bound(bench, name, where, 200)
-    asked = bench.create(pod("high", 200, priority=1000))
-    preempt(bench, asked, {"gpu1": ["a"]})
-    assert decisions(bench)[0]["outcome"] == "Preempting"
-    assert decisions(bench)[0]["message"] == "victims are named on 1 of 1 nodes"
+        bound(mini, name, where, 200)
+    asked = mini.create(pod("high", 200, priority=1000))
+    preempt(mini, asked, {"gpu1": ["a"]})
+    assert decisions(mini)[0]["outcome"] == "Preempting"
+    assert decisions(mini)[0]["message"] == "victims are named on 1 of 1 nodes"
 
 
-def test_the_record_is_bounded_and_keeps_the_newest(bench: Bench) -> None:
-    asked = bench.create(pod("p", 40, 32))
+def test_the_record_is_bounded_and_keeps_the_newest(mini: MiniCluster) -> None:
+    asked = mini.create(pod("p", 40, 32))
     for _ in range(510):
-        filter_nodes(bench, asked, ["gpu1"])
-    numbers = [each["number"] for each in decisions(bench)]
+        filter_nodes(mini, asked, ["gpu1"])
+    numbers = [each["number"] for each in decisions(mini)]
     assert numbers == list(range(510, 10, -1))
 
 
-def test_pods_without_gpu_leave_no_record(bench: Bench) -> None:
-    filter_nodes(bench, bench.create(pod("p")))
-    assert decisions(bench) == []
+def test_pods_without_gpu_leave_no_record(mini: MiniCluster) -> None:
+    filter_nodes(mini, mini.create(pod("p")))
+    assert decisions(mini) == []
 
 
 @pytest.mark.parametrize("name", ["waiting", "held", "reserved", "fitting", "tainted"])
 def test_the_extender_explains_a_pod_as_the_command_line_does(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    mini: MiniCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    bench.api.edit("nodes", "gpu2", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
+    mini.api.edit("nodes", "gpu2", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
     tolerant = [{"operator": "Exists"}]
-    bound(bench, "held", "gpu1", 40, 32)
-    bench.ask(bench.create(pod("reserved", 100)), ["gpu2"])
-    bench.create(pod("waiting", 400))
-    bench.create(pod("fitting", 30, 16, tolerations=tolerant))
-    bench.create(pod("tainted", 100, nodeSelector={"disk": "fast"}))
-    eventually(lambda: len(cluster(bench)["waiting"]) == 3)
-    eventually(lambda: machine(cluster(bench), "gpu2")["taints"] == ["k:NoSchedule"])
+    bound(mini, "held", "gpu1", 40, 32)
+    mini.ask(mini.create(pod("reserved", 100)), ["gpu2"])
+    mini.create(pod("waiting", 400))
+    mini.create(pod("fitting", 30, 16, tolerations=tolerant))
+    mini.create(pod("tainted", 100, nodeSelector={"disk": "fast"}))
+    eventually(lambda: len(cluster(mini)["waiting"]) == 3)
+    eventually(lambda: machine(cluster(mini), "gpu2")["taints"] == ["k:NoSchedule"])
     items = [
         {"kind": kind, **each}
         for kind, plural in (("Node", "nodes"), ("Pod", "pods"))
-        for each in bench.api.store.list(plural)[1]
+        for each in mini.api.store.list(plural)[1]
     ]
     path = tmp_path / "snapshot.json"
     path.write_text(json.dumps({"kind": "List", "items": items}))
     cli.main(["explain", name, "--snapshot", str(path), "-o", "json"])
-    assert explained(bench, name) == json.loads(capsys.readouterr().out)
+    assert explained(mini, name) == json.loads(capsys.readouterr().out)
 
 
-def test_a_pod_that_waits_for_another_ones_turn_is_not_told_to_go_there(bench: Bench) -> None:
+def test_a_pod_that_waits_for_another_ones_turn_is_not_told_to_go_there(mini: MiniCluster) -> None:
     """The room that a nominated pod waits for is no room for others."""
-    bench.create(pod("first", 200, priority=10))
-    bench.api.edit("pods", "first", {"status": {"nominatedNodeName": "gpu1"}})
-    bound(bench, "a", "gpu2", 200)
-    bench.create(pod("second", 100))
-    eventually(lambda: len(cluster(bench)["waiting"]) == 2)
-    eventually(lambda: explained(bench, "second")["fits"] is False)
-    assert explained(bench, "second")["nodes"]["gpu1"]["code"] == "NoWholeCard"
+    mini.create(pod("first", 200, priority=10))
+    mini.api.edit("pods", "first", {"status": {"nominatedNodeName": "gpu1"}})
+    bound(mini, "a", "gpu2", 200)
+    mini.create(pod("second", 100))
+    eventually(lambda: len(cluster(mini)["waiting"]) == 2)
+    eventually(lambda: explained(mini, "second")["fits"] is False)
+    assert explained(mini, "second")["nodes"]["gpu1"]["code"] == "NoWholeCard"
 
 
 @pytest.mark.parametrize(
     "path", ["default/nobody", "nowhere/held", "default/plain", "default/done", "a%2Fb/%00"]
 )
-def test_a_pod_that_is_not_known_is_404_with_its_name(bench: Bench, path: str) -> None:
-    bench.create(pod("plain"))
-    bench.create(pod("done", 40, 32))
-    bench.api.edit("pods", "done", {"status": {"phase": "Succeeded"}})
-    eventually(lambda: bench.call("GET", "/v1/explain/default/done").status == 404)
-    answer = bench.call("GET", f"/v1/explain/{path}")
+def test_a_pod_that_is_not_known_is_404_with_its_name(mini: MiniCluster, path: str) -> None:
+    mini.create(pod("plain"))
+    mini.create(pod("done", 40, 32))
+    mini.api.edit("pods", "done", {"status": {"phase": "Succeeded"}})
+    eventually(lambda: mini.call("GET", "/v1/explain/default/done").status == 404)
+    answer = mini.call("GET", f"/v1/explain/{path}")
     assert answer.status == 404
     assert answer.body["Error"]
 
 
-def test_the_same_answer_is_not_sent_twice(bench: Bench) -> None:
-    client = create_app(bench.service, request_limit_bytes=1 << 20).test_client()
+def test_the_same_answer_is_not_sent_twice(mini: MiniCluster) -> None:
+    client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     first = client.get("/v1/cluster")
     again = client.get("/v1/cluster", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.data) == (304, b"")
-    bound(bench, "a", "gpu1", 40, 32)
+    bound(mini, "a", "gpu1", 40, 32)
     changed = client.get("/v1/cluster", headers={"If-None-Match": first.headers["ETag"]})
     assert changed.status_code == 200
 
 
-def test_a_search_never_takes_all_threads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_never_takes_all_threads(
+    mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One at a time; whoever else asks for one is told to come again."""
-    bench.create(pod("big", 400))
-    eventually(lambda: len(cluster(bench)["waiting"]) == 1)
-    take, inside, go = bench.service.camera.take, threading.Event(), threading.Event()
+    mini.create(pod("big", 400))
+    eventually(lambda: len(cluster(mini)["waiting"]) == 1)
+    take, inside, go = mini.service.camera.take, threading.Event(), threading.Event()
 
     def slow(*args: Any) -> Any:
         inside.set()
         assert go.wait(10)
         return take(*args)
 
-    monkeypatch.setattr(bench.service.camera, "take", slow)
+    monkeypatch.setattr(mini.service.camera, "take", slow)
     statuses: list[int] = []
 
     def ask() -> None:
-        statuses.append(bench.call("GET", "/v1/explain/default/big").status)
+        statuses.append(mini.call("GET", "/v1/explain/default/big").status)
 
     thread = threading.Thread(target=ask)
     thread.start()
     assert inside.wait(10)
-    answer = bench.call("GET", "/v1/explain/default/big")
+    answer = mini.call("GET", "/v1/explain/default/big")
     assert (answer.status, "ask again" in answer.body["Error"]) == (503, True)
     go.set()
     thread.join()
     assert statuses == [200]
-    assert bench.call("GET", "/v1/explain/default/big").status == 200
+    assert mini.call("GET", "/v1/explain/default/big").status == 200

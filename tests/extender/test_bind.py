@@ -7,14 +7,14 @@ import pytest
 
 from tests.extender.calls import at_once, bind, bindings, bound, filter_nodes, post, recreated
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import KEYS, LEAVING, Bench, limits, original_node, pod
+from tests.extender.mini_cluster import KEYS, LEAVING, MiniCluster, limits, original_node, pod
 
 
-def test_one_call_binds_the_pod_with_its_cards(bench: Bench) -> None:
-    created = bench.create(pod("p", 50, 32, annotations={"mine": "1"}))
-    assert bind(bench, created, "gpu2") == ""
-    assert bench.api.get("pods", "p")["spec"]["nodeName"] == "gpu2"
-    written = bench.annotations("p")
+def test_one_call_binds_the_pod_with_its_cards(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 50, 32, annotations={"mine": "1"}))
+    assert bind(mini, created, "gpu2") == ""
+    assert mini.api.get("pods", "p")["spec"]["nodeName"] == "gpu2"
+    written = mini.annotations("p")
     assert written.pop(KEYS.predicate_time).isdigit()
     assert written == {
         "mine": "1",
@@ -23,80 +23,80 @@ def test_one_call_binds_the_pod_with_its_cards(bench: Bench) -> None:
         "tencent.com/predicate-gpu-idx-0": "0",
         "tencent.com/predicate-gpu-uuid-0": "GPU-gpu2-0",
     }
-    assert bench.api.asked("PATCH", "") == []
+    assert mini.api.asked("PATCH", "") == []
 
 
-def test_the_binding_names_the_very_pod_that_was_looked_at(bench: Bench) -> None:
-    created = bench.create(pod("p", 50, 32))
-    assert bind(bench, created, "gpu1") == ""
-    (body,) = bindings(bench)
+def test_the_binding_names_the_very_pod_that_was_looked_at(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 50, 32))
+    assert bind(mini, created, "gpu1") == ""
+    (body,) = bindings(mini)
     metadata = created["metadata"]
     assert body["metadata"]["uid"] == metadata["uid"]
     assert body["metadata"]["resourceVersion"] == metadata["resourceVersion"]
     assert body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "gpu1"}
 
 
-def test_it_counts_at_once_and_an_event_tells_the_cards(bench: Bench) -> None:
-    bench.api.hold_watches()
-    created = bench.create(pod("p", 100))
-    assert bind(bench, created, "gpu1") == ""
-    assert bench.free_cores("gpu1") == 100
-    eventually(lambda: bool(bench.api.events()))
-    (event,) = bench.api.events()
+def test_it_counts_at_once_and_an_event_tells_the_cards(mini: MiniCluster) -> None:
+    mini.api.hold_watches()
+    created = mini.create(pod("p", 100))
+    assert bind(mini, created, "gpu1") == ""
+    assert mini.free_cores("gpu1") == 100
+    eventually(lambda: bool(mini.api.events()))
+    (event,) = mini.api.events()
     assert (event["type"], event["reason"]) == ("Normal", "GPUBound")
     assert event["message"] == "bound to gpu1: container main: GPU 0"
 
 
-def test_a_pod_that_we_bound_there_already_is_bound(bench: Bench) -> None:
-    created = bound(bench, "p", "gpu1", 50, 32)
-    assert bind(bench, created, "gpu1") == ""
-    assert len(bindings(bench)) == 1
-    assert bench.api.get("pods", "p") == created
+def test_a_pod_that_we_bound_there_already_is_bound(mini: MiniCluster) -> None:
+    created = bound(mini, "p", "gpu1", 50, 32)
+    assert bind(mini, created, "gpu1") == ""
+    assert len(bindings(mini)) == 1
+    assert mini.api.get("pods", "p") == created
 
 
-def test_so_is_one_whose_binding_no_watch_has_shown(bench: Bench) -> None:
-    bench.api.hold_watches()
-    created = bench.create(pod("p", 50, 32))
-    assert [bind(bench, created, "gpu1") for _ in range(2)] == ["", ""]
-    assert len(bindings(bench)) == 1
-    assert bench.free_cores("gpu1") == 150
+def test_so_is_one_whose_binding_no_watch_has_shown(mini: MiniCluster) -> None:
+    mini.api.hold_watches()
+    created = mini.create(pod("p", 50, 32))
+    assert [bind(mini, created, "gpu1") for _ in range(2)] == ["", ""]
+    assert len(bindings(mini)) == 1
+    assert mini.free_cores("gpu1") == 150
 
 
-def test_a_pod_that_runs_elsewhere_is_an_error_and_keeps_its_cards(bench: Bench) -> None:
-    created = bound(bench, "p", "gpu1", 50, 32)
-    assert "runs on node gpu1 already" in bind(bench, created, "gpu2")
-    assert (bench.free_cores("gpu1"), bench.free_cores("gpu2")) == (150, 200)
+def test_a_pod_that_runs_elsewhere_is_an_error_and_keeps_its_cards(mini: MiniCluster) -> None:
+    created = bound(mini, "p", "gpu1", 50, 32)
+    assert "runs on node gpu1 already" in bind(mini, created, "gpu2")
+    assert (mini.free_cores("gpu1"), mini.free_cores("gpu2")) == (150, 200)
 
 
-def test_a_pod_that_somebody_else_bound_without_cards_is_an_error(bench: Bench) -> None:
-    created = bench.create(pod("p", 50, 32))
-    bench.bind("p", "gpu1")
-    assert "by somebody else, without cards" in bind(bench, created, "gpu1")
-    assert bench.free_cores("gpu1") == 200
+def test_a_pod_that_somebody_else_bound_without_cards_is_an_error(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 50, 32))
+    mini.bind("p", "gpu1")
+    assert "by somebody else, without cards" in bind(mini, created, "gpu1")
+    assert mini.free_cores("gpu1") == 200
 
 
-def test_another_pod_of_the_name_is_not_bound(bench: Bench) -> None:
-    first = bench.create(pod("p", 50, 32))
-    bench.api.delete("pods", "p")
-    second = bench.create(pod("p", 50, 32))
+def test_another_pod_of_the_name_is_not_bound(mini: MiniCluster) -> None:
+    first = mini.create(pod("p", 50, 32))
+    mini.api.delete("pods", "p")
+    second = mini.create(pod("p", 50, 32))
     uid = first["metadata"]["uid"]
-    assert f"pod default/p with UID {uid} is gone" in bind(bench, first, "gpu1")
-    assert bench.api.get("pods", "p") == second
+    assert f"pod default/p with UID {uid} is gone" in bind(mini, first, "gpu1")
+    assert mini.api.get("pods", "p") == second
 
 
-def test_nor_where_the_watch_has_not_shown_it_yet(bench: Bench) -> None:
-    first, second = recreated(bench)
-    assert "is gone" in bind(bench, first, "gpu1")
-    assert bench.api.get("pods", "p") == second
-    assert bench.free_cores("gpu1") == 200
+def test_nor_where_the_watch_has_not_shown_it_yet(mini: MiniCluster) -> None:
+    first, second = recreated(mini)
+    assert "is gone" in bind(mini, first, "gpu1")
+    assert mini.api.get("pods", "p") == second
+    assert mini.free_cores("gpu1") == 200
 
 
-def test_a_pod_that_is_gone_is_an_error_and_leaves_nothing(bench: Bench) -> None:
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.hold_watches()
-    bench.api.delete("pods", "p")
-    assert "is gone" in bind(bench, created, "gpu1")
-    assert bench.free_cores("gpu1") == 200
+def test_a_pod_that_is_gone_is_an_error_and_leaves_nothing(mini: MiniCluster) -> None:
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.hold_watches()
+    mini.api.delete("pods", "p")
+    assert "is gone" in bind(mini, created, "gpu1")
+    assert mini.free_cores("gpu1") == 200
 
 
 @pytest.mark.parametrize(
@@ -109,128 +109,130 @@ def test_a_pod_that_is_gone_is_an_error_and_leaves_nothing(bench: Bench) -> None
 )
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_pod_that_may_not_be_placed_is_an_error_and_leaves_nothing(
-    bench: Bench, change: dict[str, Any], words: str, seen: bool
+    mini: MiniCluster, change: dict[str, Any], words: str, seen: bool
 ) -> None:
-    created = bench.sees(bench.create(pod("p", 50, 32)))
+    created = mini.sees(mini.create(pod("p", 50, 32)))
     if not seen:
-        bench.api.hold_watches()
-    changed = bench.api.edit("pods", "p", change)
+        mini.api.hold_watches()
+    changed = mini.api.edit("pods", "p", change)
     if seen:
-        bench.sees(changed)
-    assert words in bind(bench, created, "gpu1")
-    assert "nodeName" not in bench.api.get("pods", "p")["spec"]
-    assert bench.free_cores("gpu1") == 200
+        mini.sees(changed)
+    assert words in bind(mini, created, "gpu1")
+    assert "nodeName" not in mini.api.get("pods", "p")["spec"]
+    assert mini.free_cores("gpu1") == 200
 
 
-def test_a_pod_that_asks_badly_is_an_error(bench: Bench) -> None:
-    created = bench.create(pod("p", 150, 32))
-    assert "spec.containers[0].resources.limits" in bind(bench, created, "gpu1")
-    assert bindings(bench) == []
+def test_a_pod_that_asks_badly_is_an_error(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 150, 32))
+    assert "spec.containers[0].resources.limits" in bind(mini, created, "gpu1")
+    assert bindings(mini) == []
 
 
 @pytest.mark.parametrize("core", [None, 0])
-def test_a_pod_without_gpu_is_simply_bound(bench: Bench, core: object) -> None:
-    created = bench.create(pod("p", core))
-    bench.api.edit("pods", "p", {"metadata": {"labels": {"changed": "since"}}})
-    assert bind(bench, created, "cpu1") == ""
-    assert bench.api.get("pods", "p")["spec"]["nodeName"] == "cpu1"
-    assert bench.annotations("p") == {}
-    assert "resourceVersion" not in bindings(bench)[0]["metadata"]
+def test_a_pod_without_gpu_is_simply_bound(mini: MiniCluster, core: object) -> None:
+    created = mini.create(pod("p", core))
+    mini.api.edit("pods", "p", {"metadata": {"labels": {"changed": "since"}}})
+    assert bind(mini, created, "cpu1") == ""
+    assert mini.api.get("pods", "p")["spec"]["nodeName"] == "cpu1"
+    assert mini.annotations("p") == {}
+    assert "resourceVersion" not in bindings(mini)[0]["metadata"]
 
 
-def test_a_pod_without_gpu_that_has_ended_is_not_bound(bench: Bench) -> None:
-    created = bench.create({**pod("p"), "status": {"phase": "Failed"}})
-    assert "has finished" in bind(bench, created, "cpu1")
-    assert bindings(bench) == []
+def test_a_pod_without_gpu_that_has_ended_is_not_bound(mini: MiniCluster) -> None:
+    created = mini.create({**pod("p"), "status": {"phase": "Failed"}})
+    assert "has finished" in bind(mini, created, "cpu1")
+    assert bindings(mini) == []
 
 
 def test_a_card_that_another_pod_took_since_the_filter_is_told_with_the_numbers(
-    bench: Bench,
+    mini: MiniCluster,
 ) -> None:
-    first, second = bench.create(pod("a", 200)), bench.create(pod("p", 60, 32))
-    assert "gpu1" in filter_nodes(bench, second)["NodeNames"]
-    assert bind(bench, first, "gpu1") == ""
-    error = bind(bench, second, "gpu1")
+    first, second = mini.create(pod("a", 200)), mini.create(pod("p", 60, 32))
+    assert "gpu1" in filter_nodes(mini, second)["NodeNames"]
+    assert bind(mini, first, "gpu1") == ""
+    error = bind(mini, second, "gpu1")
     assert error.startswith(
         "gpustack: pod default/p does not fit on node gpu1 any more: "
         "InsufficientCore: no GPU has enough free vcuda-core (container 'main' on node gpu1: "
     )
     assert error.endswith("; the scheduler will ask again")
-    assert bindings(bench) == []
-    assert bench.free_cores("gpu1") == 0
-    assert bind(bench, second, "gpu2") == ""
-    text = bench.call("GET", "/metrics").raw.decode()
+    assert bindings(mini) == []
+    assert mini.free_cores("gpu1") == 0
+    assert bind(mini, second, "gpu2") == ""
+    text = mini.call("GET", "/metrics").raw.decode()
     assert 'gpustack_extender_decisions_total{outcome="Overtaken"} 1.0' in text
     assert 'gpustack_extender_decisions_total{outcome="Bound"} 2.0' in text
 
 
 @pytest.mark.parametrize("name", ["gpu9", "../../secrets", "gpu1,spec.nodeName!=x", "?watch=1"])
-def test_a_node_that_is_not_known_is_told_and_leads_to_no_path(bench: Bench, name: str) -> None:
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    before = len(bench.api.requests)
-    assert "NodeUnknown" in bind(bench, created, name)
-    assert [r.path for r in bench.api.requests[before:] if not r.path.endswith("/events")] == []
+def test_a_node_that_is_not_known_is_told_and_leads_to_no_path(
+    mini: MiniCluster, name: str
+) -> None:
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    before = len(mini.api.requests)
+    assert "NodeUnknown" in bind(mini, created, name)
+    assert [r.path for r in mini.api.requests[before:] if not r.path.endswith("/events")] == []
 
 
-def test_sidecars_that_an_old_body_lacks_get_their_cards(bench: Bench) -> None:
+def test_sidecars_that_an_old_body_lacks_get_their_cards(mini: MiniCluster) -> None:
     value = pod("p", 100)
     value["spec"]["initContainers"] = [
         {"name": "s", "restartPolicy": "Always", "resources": {"limits": limits(100)}}
     ]
-    assert bind(bench, bench.create(value), "gpu1") == ""
-    assert "tencent.com/predicate-gpu-idx-init-0" in bench.annotations("p")
-    eventually(lambda: bench.free_cores("gpu1") == 0)
+    assert bind(mini, mini.create(value), "gpu1") == ""
+    assert "tencent.com/predicate-gpu-idx-init-0" in mini.annotations("p")
+    eventually(lambda: mini.free_cores("gpu1") == 0)
 
 
-def test_a_pod_that_no_watch_has_shown_is_read_once(bench: Bench) -> None:
-    bench.api.hold_watches()
-    assert bind(bench, bench.create(pod("p", 50, 32)), "gpu1") == ""
-    assert len(bench.api.asked("GET", "/pods/p$")) == 1
+def test_a_pod_that_no_watch_has_shown_is_read_once(mini: MiniCluster) -> None:
+    mini.api.hold_watches()
+    assert bind(mini, mini.create(pod("p", 50, 32)), "gpu1") == ""
+    assert len(mini.api.asked("GET", "/pods/p$")) == 1
 
 
-def test_what_a_user_wrote_about_cards_is_removed_first(bench: Bench) -> None:
+def test_what_a_user_wrote_about_cards_is_removed_first(mini: MiniCluster) -> None:
     forged = {"tencent.com/predicate-gpu-idx-7": "0", "tencent.com/predicate-gpu-uuid-7": "GPU-x"}
-    created = bench.create(pod("p", 50, 32, annotations={**forged, "app": "kept"}))
-    assert bind(bench, created, "gpu1") == ""
-    written = bench.annotations("p")
+    created = mini.create(pod("p", 50, 32, annotations={**forged, "app": "kept"}))
+    assert bind(mini, created, "gpu1") == ""
+    written = mini.annotations("p")
     assert not forged.keys() & written.keys()
     assert written["app"] == "kept"
     assert written["tencent.com/predicate-gpu-idx-0"] == "0"
-    eventually(lambda: bench.free_cores("gpu1") == 150)
+    eventually(lambda: mini.free_cores("gpu1") == 150)
 
 
-def test_a_second_request_for_the_pod_waits_for_the_first(bench: Bench) -> None:
-    created = bench.create(pod("p", 50, 32))
-    errors = at_once([functools.partial(bind, bench, created, "gpu1")] * 8)
+def test_a_second_request_for_the_pod_waits_for_the_first(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 50, 32))
+    errors = at_once([functools.partial(bind, mini, created, "gpu1")] * 8)
     assert errors == [""] * 8
-    assert len(bindings(bench)) == 1
+    assert len(bindings(mini)) == 1
 
 
-def test_of_fifty_pods_that_want_the_last_card_one_gets_it(bench: Bench) -> None:
-    bound(bench, "first", "gpu1", 100)
-    wanting = [bench.create(pod(f"p{i}", 100)) for i in range(50)]
-    errors = at_once([functools.partial(bind, bench, value, "gpu1") for value in wanting])
+def test_of_fifty_pods_that_want_the_last_card_one_gets_it(mini: MiniCluster) -> None:
+    bound(mini, "first", "gpu1", 100)
+    wanting = [mini.create(pod(f"p{i}", 100)) for i in range(50)]
+    errors = at_once([functools.partial(bind, mini, value, "gpu1") for value in wanting])
     assert errors.count("") == 1
     assert all("NoWholeCard" in error for error in errors if error)
     held = [
         each["metadata"]["annotations"]["tencent.com/predicate-gpu-uuid-0"]
-        for each in bench.api.store.list("pods")[1]
+        for each in mini.api.store.list("pods")[1]
         if each["spec"].get("nodeName") == "gpu1"
     ]
     assert sorted(held) == ["GPU-gpu1-0", "GPU-gpu1-1"]
 
 
-def test_a_node_without_published_uuids_gets_minors_only(bench: Bench) -> None:
-    bench.api.create("nodes", original_node("old"))
-    eventually(lambda: bench.service.view.node("old") is not None)
+def test_a_node_without_published_uuids_gets_minors_only(mini: MiniCluster) -> None:
+    mini.api.create("nodes", original_node("old"))
+    eventually(lambda: mini.service.view.node("old") is not None)
     stale = {"tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-0"}
-    created = bench.create(pod("p", 50, 16, annotations=stale))
-    assert bind(bench, created, "old") == ""
-    written = bench.annotations("p")
+    created = mini.create(pod("p", 50, 16, annotations=stale))
+    assert bind(mini, created, "old") == ""
+    written = mini.annotations("p")
     assert written["tencent.com/predicate-gpu-idx-0"] == "0"
     assert "tencent.com/predicate-gpu-uuid-0" not in written
 
 
-def test_a_body_without_a_field_is_400_and_names_it(bench: Bench) -> None:
+def test_a_body_without_a_field_is_400_and_names_it(mini: MiniCluster) -> None:
     body = {"PodName": "p", "PodNamespace": "default", "PodUID": "1"}
-    assert post(bench, "bind", body, status=400) == {"Error": "Node: is missing"}
+    assert post(mini, "bind", body, status=400) == {"Error": "Node: is missing"}

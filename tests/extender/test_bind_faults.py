@@ -4,59 +4,61 @@ import pytest
 
 from tests.extender.calls import bind, bindings, bound
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import KEYS, Bench, pod
+from tests.extender.mini_cluster import KEYS, MiniCluster, pod
 
 BINDING = r"/pods/p/binding$"
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 422, 429])
-def test_a_binding_that_is_refused_leaves_nothing(bench: Bench, status: int) -> None:
-    bench.api.faults.fail("POST", BINDING, status=status, reason="No")
-    created = bench.create(pod("p", 50, 32))
-    error = bind(bench, created, "gpu1")
+def test_a_binding_that_is_refused_leaves_nothing(mini: MiniCluster, status: int) -> None:
+    mini.api.faults.fail("POST", BINDING, status=status, reason="No")
+    created = mini.create(pod("p", 50, 32))
+    error = bind(mini, created, "gpu1")
     assert ("is gone" if status == 404 else str(status)) in error
-    assert bench.free_cores("gpu1") == 200
-    assert len(bindings(bench)) == 1
+    assert mini.free_cores("gpu1") == 200
+    assert len(bindings(mini)) == 1
 
 
 @pytest.mark.parametrize("status", [409, 500, 503, 504])
-def test_a_binding_that_failed_once_is_tried_again(bench: Bench, status: int) -> None:
-    bench.api.faults.fail("POST", BINDING, status=status)
-    assert bind(bench, bench.create(pod("p", 50, 32)), "gpu1") == ""
-    eventually(lambda: bench.free_cores("gpu1") == 150)
+def test_a_binding_that_failed_once_is_tried_again(mini: MiniCluster, status: int) -> None:
+    mini.api.faults.fail("POST", BINDING, status=status)
+    assert bind(mini, mini.create(pod("p", 50, 32)), "gpu1") == ""
+    eventually(lambda: mini.free_cores("gpu1") == 150)
 
 
 @pytest.mark.parametrize("status", [409, 500])
-def test_one_that_fails_each_time_is_an_error_and_leaves_nothing(bench: Bench, status: int) -> None:
-    bench.api.faults.fail("POST", BINDING, status=status, times=100)
-    created = bench.create(pod("p", 50, 32))
-    error = bind(bench, created, "gpu1")
+def test_one_that_fails_each_time_is_an_error_and_leaves_nothing(
+    mini: MiniCluster, status: int
+) -> None:
+    mini.api.faults.fail("POST", BINDING, status=status, times=100)
+    created = mini.create(pod("p", 50, 32))
+    error = bind(mini, created, "gpu1")
     assert f"was not bound in 5 tries: API server answered {status}" in error
-    assert bench.free_cores("gpu1") == 200
-    assert len(bindings(bench)) <= 5
+    assert mini.free_cores("gpu1") == 200
+    assert len(bindings(mini)) <= 5
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_binding_whose_answer_is_lost_is_found_out(bench: Bench, when: str) -> None:
-    bench.api.faults.drop("POST", BINDING, when=when)
-    assert bind(bench, bench.create(pod("p", 50, 32)), "gpu1") == ""
-    assert bench.api.get("pods", "p")["spec"]["nodeName"] == "gpu1"
-    eventually(lambda: bench.free_cores("gpu1") == 150)
-    assert len(bindings(bench)) == (1 if when == "after" else 2)
+def test_a_binding_whose_answer_is_lost_is_found_out(mini: MiniCluster, when: str) -> None:
+    mini.api.faults.drop("POST", BINDING, when=when)
+    assert bind(mini, mini.create(pod("p", 50, 32)), "gpu1") == ""
+    assert mini.api.get("pods", "p")["spec"]["nodeName"] == "gpu1"
+    eventually(lambda: mini.free_cores("gpu1") == 150)
+    assert len(bindings(mini)) == (1 if when == "after" else 2)
 
 
-def test_a_pod_that_changed_since_is_looked_at_again(bench: Bench) -> None:
-    bound(bench, "first", "gpu1", 50, 32)  # an instance that just wrote relies on its watch
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.hold_watches()
+def test_a_pod_that_changed_since_is_looked_at_again(mini: MiniCluster) -> None:
+    bound(mini, "first", "gpu1", 50, 32)  # an instance that just wrote relies on its watch
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.hold_watches()
     wanted = {"metadata": {"annotations": {KEYS.gpu_uuid: "GPU-gpu1-1"}}}
-    bench.api.edit("pods", "p", wanted)
-    assert bind(bench, created, "gpu1") == ""
-    assert bench.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
-    assert len(bindings(bench)) == 2
+    mini.api.edit("pods", "p", wanted)
+    assert bind(mini, created, "gpu1") == ""
+    assert mini.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert len(bindings(mini)) == 2
 
 
-def test_a_server_that_falls_silent_keeps_the_cards_reserved(hurried: Bench) -> None:
+def test_a_server_that_falls_silent_keeps_the_cards_reserved(hurried: MiniCluster) -> None:
     created = hurried.sees(hurried.create(pod("p", 50, 32)))
     faults = hurried.api.faults
     held = faults.hold("POST", BINDING)
@@ -71,7 +73,7 @@ def test_a_server_that_falls_silent_keeps_the_cards_reserved(hurried: Bench) -> 
     assert bind(hurried, created, "gpu1") == ""
 
 
-def test_a_late_binding_can_not_happen_once_its_cards_are_free(hurried: Bench) -> None:
+def test_a_late_binding_can_not_happen_once_its_cards_are_free(hurried: MiniCluster) -> None:
     created = hurried.sees(hurried.create(pod("p", 50, 32)))
     held = [hurried.api.faults.hold("POST", BINDING) for _ in range(5)]
     assert bind(hurried, created, "gpu1") != ""

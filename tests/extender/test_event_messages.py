@@ -15,7 +15,7 @@ from gpustack.model.request import ContainerRequest, PodRequest, Selector
 from tests.extender import states
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import Bench, pod
+from tests.extender.mini_cluster import MiniCluster, pod
 from tests.model.machines import card
 
 
@@ -55,14 +55,14 @@ class Cluster:
         return self.words(pod_state, reasons, min(self.view.node_names))()
 
 
-def test_a_share_hears_of_the_card_that_has_most_of_it(bench: Bench) -> None:
-    bound(bench, "a", "gpu1", 80, 32)
-    bound(bench, "b", "gpu1", 70, 32)
-    bound(bench, "c", "gpu2", 100)
-    bound(bench, "d", "gpu2", 90, 32)
-    filter_nodes(bench, bench.create(pod("p", 60, 32)))
-    eventually(lambda: any(each["reason"] == "InsufficientCore" for each in bench.api.events()))
-    message = next(e["message"] for e in bench.api.events() if e["reason"] == "InsufficientCore")
+def test_a_share_hears_of_the_card_that_has_most_of_it(mini: MiniCluster) -> None:
+    bound(mini, "a", "gpu1", 80, 32)
+    bound(mini, "b", "gpu1", 70, 32)
+    bound(mini, "c", "gpu2", 100)
+    bound(mini, "d", "gpu2", 90, 32)
+    filter_nodes(mini, mini.create(pod("p", 60, 32)))
+    eventually(lambda: any(each["reason"] == "InsufficientCore" for each in mini.api.events()))
+    message = next(e["message"] for e in mini.api.events() if e["reason"] == "InsufficientCore")
     assert message.startswith("no node of 3 fits: 2 InsufficientCore, 1 NoCards. ")
     assert "Closest is GPU 1 of gpu1: container 'main' on node gpu1: 60 cores" in message
     assert "the most that any acceptable card has free is 30 cores" in message
@@ -131,11 +131,11 @@ def test_what_the_quota_said_is_told_whatever_has_changed_since() -> None:
     assert "n1: namespace 'default' holds 0 of its 1 T4 cards; the pod needs 2 more" in words()
 
 
-def test_a_pod_is_told_once_a_minute_whatever_the_reason(bench: Bench) -> None:
-    created = bench.create(pod("p", 400))
-    filter_nodes(bench, created, ["gpu1"])
-    filter_nodes(bench, created, ["cpu1"])
-    filter_nodes(bench, bench.create(pod("q", 400)), ["cpu1"])
-    eventually(lambda: len(bench.api.events()) == 2)
-    told = [each["involvedObject"]["name"] for each in bench.api.events()]
+def test_a_pod_is_told_once_a_minute_whatever_the_reason(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 400))
+    filter_nodes(mini, created, ["gpu1"])
+    filter_nodes(mini, created, ["cpu1"])
+    filter_nodes(mini, mini.create(pod("q", 400)), ["cpu1"])
+    eventually(lambda: len(mini.api.events()) == 2)
+    told = [each["involvedObject"]["name"] for each in mini.api.events()]
     assert told == ["p", "q"]

@@ -13,7 +13,7 @@ from extender.verbs.prioritize import scores as score
 from gpustack.model.refusal import Reason
 from tests.extender.calls import args, bound, filter_nodes, post, scores
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import KEYS, LEAVING, Bench, limits, node, pod, serving
+from tests.extender.mini_cluster import KEYS, LEAVING, MiniCluster, limits, node, pod, serving
 from tests.extender.test_recorded import defaulted, full_nodes
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -25,9 +25,11 @@ WORDS = {
 }
 
 
-def test_every_node_that_fits_remains_and_the_others_say_why_in_fixed_words(bench: Bench) -> None:
-    bound(bench, "full", "gpu1", 200)
-    result = filter_nodes(bench, bench.create(pod("p", 60, 32)), ["cpu1", "gpu1", "gpu2", "gpu9"])
+def test_every_node_that_fits_remains_and_the_others_say_why_in_fixed_words(
+    mini: MiniCluster,
+) -> None:
+    bound(mini, "full", "gpu1", 200)
+    result = filter_nodes(mini, mini.create(pod("p", 60, 32)), ["cpu1", "gpu1", "gpu2", "gpu9"])
     assert result["NodeNames"] == ["gpu2"]
     assert result["FailedNodes"] == {}
     assert result["FailedAndUnresolvableNodes"] == {
@@ -39,54 +41,58 @@ def test_every_node_that_fits_remains_and_the_others_say_why_in_fixed_words(benc
     assert result["Nodes"] is None
 
 
-def test_asking_changes_nothing(bench: Bench) -> None:
-    created = bench.create(pod("p", 100))
-    first = filter_nodes(bench, created)
+def test_asking_changes_nothing(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 100))
+    first = filter_nodes(mini, created)
     for _ in range(3):
-        assert filter_nodes(bench, created) == first
-        scores(bench, created)
+        assert filter_nodes(mini, created) == first
+        scores(mini, created)
     assert first["NodeNames"] == ["gpu1", "gpu2"]
-    assert bench.free_cores("gpu1") == bench.free_cores("gpu2") == 200
-    assert bench.service.view.reservations == 0
-    assert bench.api.get("pods", "p") == created
-    assert [r for r in bench.api.requests if r.method != "GET"] == []
+    assert mini.free_cores("gpu1") == mini.free_cores("gpu2") == 200
+    assert mini.service.view.reservations == 0
+    assert mini.api.get("pods", "p") == created
+    assert [r for r in mini.api.requests if r.method != "GET"] == []
 
 
-def test_a_pod_that_fits_nowhere_hears_the_numbers_in_an_event_and_is_woken(bench: Bench) -> None:
-    bound(bench, "a", "gpu1", 200)
-    bound(bench, "b", "gpu2", 200)
-    result = filter_nodes(bench, bench.create(pod("p", 60, 32)))
+def test_a_pod_that_fits_nowhere_hears_the_numbers_in_an_event_and_is_woken(
+    mini: MiniCluster,
+) -> None:
+    bound(mini, "a", "gpu1", 200)
+    bound(mini, "b", "gpu2", 200)
+    result = filter_nodes(mini, mini.create(pod("p", 60, 32)))
     assert result["NodeNames"] == []
     assert result["FailedAndUnresolvableNodes"]["gpu1"] == WORDS["core"]
-    eventually(lambda: any(e["reason"] == "InsufficientCore" for e in bench.api.events()))
-    assert KEYS.gpu_retry not in bench.annotations("p")
-    bench.api.delete("pods", "a")
-    eventually(lambda: KEYS.gpu_retry in bench.annotations("p"))
+    eventually(lambda: any(e["reason"] == "InsufficientCore" for e in mini.api.events()))
+    assert KEYS.gpu_retry not in mini.annotations("p")
+    mini.api.delete("pods", "a")
+    eventually(lambda: KEYS.gpu_retry in mini.annotations("p"))
 
 
 @pytest.mark.parametrize("form", ["Nodes", "NodeNames"])
-def test_a_pod_without_gpu_gets_its_nodes_back_untouched(bench: Bench, form: str) -> None:
+def test_a_pod_without_gpu_gets_its_nodes_back_untouched(mini: MiniCluster, form: str) -> None:
     given: dict[str, Any] = {"Nodes": full_nodes(), "NodeNames": ["cpu1", "elsewhere"]}
-    body = {"Pod": bench.create(pod("p")), form: given[form]}
-    result = post(bench, "filter", body)
+    body = {"Pod": mini.create(pod("p")), form: given[form]}
+    result = post(mini, "filter", body)
     assert result[form] == given[form]
     assert not result["FailedAndUnresolvableNodes"]
 
 
-def test_full_lists_are_answered_by_full_nodes(bench: Bench) -> None:
+def test_full_lists_are_answered_by_full_nodes(mini: MiniCluster) -> None:
     nodes = full_nodes()
-    body = {"Pod": bench.create(defaulted(50, 32)), "Nodes": nodes, "NodeNames": None}
-    result = post(bench, "filter", body)
+    body = {"Pod": mini.create(defaulted(50, 32)), "Nodes": nodes, "NodeNames": None}
+    result = post(mini, "filter", body)
     assert result["Nodes"]["items"] == nodes["items"][:2]
     assert result["NodeNames"] is None
 
 
-def test_a_bad_request_is_refused_everywhere_and_an_event_names_the_field(bench: Bench) -> None:
-    result = filter_nodes(bench, bench.create(pod("p", 150, 32)))
+def test_a_bad_request_is_refused_everywhere_and_an_event_names_the_field(
+    mini: MiniCluster,
+) -> None:
+    result = filter_nodes(mini, mini.create(pod("p", 150, 32)))
     expected = dict.fromkeys(["cpu1", "gpu1", "gpu2"], WORDS["bad"])
     assert result["FailedAndUnresolvableNodes"] == expected
-    eventually(lambda: bool(bench.api.events()))
-    assert "spec.containers[0]" in bench.api.events()[0]["message"]
+    eventually(lambda: bool(mini.api.events()))
+    assert "spec.containers[0]" in mini.api.events()[0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -99,109 +105,109 @@ def test_a_bad_request_is_refused_everywhere_and_an_event_names_the_field(bench:
     ],
 )
 def test_a_pod_that_may_not_be_placed_is_an_error(
-    bench: Bench, change: dict[str, Any], words: str
+    mini: MiniCluster, change: dict[str, Any], words: str
 ) -> None:
-    bench.api.hold_watches()
-    bench.create(pod("p", 50, 32))
-    result = filter_nodes(bench, bench.api.edit("pods", "p", change))
+    mini.api.hold_watches()
+    mini.create(pod("p", 50, 32))
+    result = filter_nodes(mini, mini.api.edit("pods", "p", change))
     assert words in result["Error"]
     assert result["NodeNames"] is None
 
 
-def test_our_own_watch_decides_where_an_old_body_lacks_a_sidecar(bench: Bench) -> None:
+def test_our_own_watch_decides_where_an_old_body_lacks_a_sidecar(mini: MiniCluster) -> None:
     value = pod("p", 100)
     value["spec"]["initContainers"] = [
         {"name": "s", "restartPolicy": "Always", "resources": {"limits": limits(200)}}
     ]
-    created = bench.create(value)
+    created = mini.create(value)
     seen = json.loads(json.dumps(created))
     del seen["spec"]["initContainers"]
-    assert filter_nodes(bench, seen)["NodeNames"] == []
+    assert filter_nodes(mini, seen)["NodeNames"] == []
 
 
-def test_what_a_pod_has_reserved_itself_is_free_to_it(bench: Bench) -> None:
-    created = bench.create(pod("p", 200))
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
-    assert filter_nodes(bench, created)["NodeNames"] == ["gpu1", "gpu2"]
+def test_what_a_pod_has_reserved_itself_is_free_to_it(mini: MiniCluster) -> None:
+    created = mini.create(pod("p", 200))
+    assert mini.ask(created)["NodeNames"] == ["gpu1"]
+    assert filter_nodes(mini, created)["NodeNames"] == ["gpu1", "gpu2"]
 
 
-def test_a_nominated_pod_keeps_its_node_from_lower_ones(bench: Bench) -> None:
+def test_a_nominated_pod_keeps_its_node_from_lower_ones(mini: MiniCluster) -> None:
     first = {**pod("first", 200, priority=100), "status": {"nominatedNodeName": "gpu1"}}
-    bench.sees(bench.create(first))
-    low = bench.create(pod("low", 50, 32, priority=0))
-    high = bench.create(pod("high", 50, 32, priority=200))
-    assert filter_nodes(bench, low)["NodeNames"] == ["gpu2"]
-    assert filter_nodes(bench, high)["NodeNames"] == ["gpu1", "gpu2"]
+    mini.sees(mini.create(first))
+    low = mini.create(pod("low", 50, 32, priority=0))
+    high = mini.create(pod("high", 50, 32, priority=200))
+    assert filter_nodes(mini, low)["NodeNames"] == ["gpu2"]
+    assert filter_nodes(mini, high)["NodeNames"] == ["gpu1", "gpu2"]
 
 
-def test_a_node_without_a_name_is_as_unknown_as_any(bench: Bench) -> None:
-    result = filter_nodes(bench, bench.create(pod("p", 50, 32)), ["", "nowhere"])
+def test_a_node_without_a_name_is_as_unknown_as_any(mini: MiniCluster) -> None:
+    result = filter_nodes(mini, mini.create(pod("p", 50, 32)), ["", "nowhere"])
     assert result["FailedNodes"] == {}
     assert list(result["FailedAndUnresolvableNodes"]) == ["", "nowhere"]
 
 
-def test_a_node_whose_victims_are_still_ending_is_waited_for(bench: Bench) -> None:
-    bound(bench, "victim", "gpu1", 200)
-    bound(bench, "other", "gpu2", 200)
+def test_a_node_whose_victims_are_still_ending_is_waited_for(mini: MiniCluster) -> None:
+    bound(mini, "victim", "gpu1", 200)
+    bound(mini, "other", "gpu2", 200)
     value = {**pod("p", 100, priority=100), "status": {"nominatedNodeName": "gpu1"}}
-    created = bench.create(value)
-    before = filter_nodes(bench, created)
+    created = mini.create(value)
+    before = filter_nodes(mini, created)
     assert set(before["FailedAndUnresolvableNodes"]) == {"cpu1", "gpu1", "gpu2"}
-    bench.sees(bench.end("victim"))
-    result = filter_nodes(bench, created)
+    mini.sees(mini.end("victim"))
+    result = filter_nodes(mini, created)
     assert set(result["FailedNodes"]) == {"gpu1"}
     assert set(result["FailedAndUnresolvableNodes"]) == {"cpu1", "gpu2"}
 
 
-def test_the_fuller_node_scores_ten_and_who_does_not_fit_none(bench: Bench) -> None:
-    bound(bench, "a", "gpu2", 50, 32)
-    created = bench.create(pod("p", 50, 32))
-    assert scores(bench, created) == {"cpu1": 0, "gpu1": 1, "gpu2": 10}
+def test_the_fuller_node_scores_ten_and_who_does_not_fit_none(mini: MiniCluster) -> None:
+    bound(mini, "a", "gpu2", 50, 32)
+    created = mini.create(pod("p", 50, 32))
+    assert scores(mini, created) == {"cpu1": 0, "gpu1": 1, "gpu2": 10}
 
 
 @pytest.mark.parametrize("text", ["spread", "node=spread,card=binpack"])
-def test_a_pod_that_wants_to_spread_prefers_the_emptier_node(bench: Bench, text: str) -> None:
-    bound(bench, "a", "gpu2", 50, 32)
-    created = bench.create(pod("p", 50, 32, annotations={KEYS.gpu_placement: text}))
-    assert scores(bench, created) == {"cpu1": 0, "gpu1": 10, "gpu2": 1}
+def test_a_pod_that_wants_to_spread_prefers_the_emptier_node(mini: MiniCluster, text: str) -> None:
+    bound(mini, "a", "gpu2", 50, 32)
+    created = mini.create(pod("p", 50, 32, annotations={KEYS.gpu_placement: text}))
+    assert scores(mini, created) == {"cpu1": 0, "gpu1": 10, "gpu2": 1}
 
 
 def test_the_configured_policy_decides(api: FakeKubeApi, tmp_path: Path) -> None:
     for name in ("gpu1", "gpu2"):
         api.create("nodes", node(name))
-    with serving(api, tmp_path, policy="spread") as bench:
-        bound(bench, "a", "gpu2", 50, 32)
-        assert scores(bench, bench.create(pod("p", 50, 32))) == {"gpu1": 10, "gpu2": 1}
+    with serving(api, tmp_path, policy="spread") as mini:
+        bound(mini, "a", "gpu2", 50, 32)
+        assert scores(mini, mini.create(pod("p", 50, 32))) == {"gpu1": 10, "gpu2": 1}
 
 
-def test_nodes_that_are_alike_score_the_same(bench: Bench) -> None:
-    assert scores(bench, bench.create(pod("p", 50, 32))) == {"cpu1": 0, "gpu1": 10, "gpu2": 10}
+def test_nodes_that_are_alike_score_the_same(mini: MiniCluster) -> None:
+    assert scores(mini, mini.create(pod("p", 50, 32))) == {"cpu1": 0, "gpu1": 10, "gpu2": 10}
 
 
 @pytest.mark.parametrize("path", ["prioritize", "priorities"])
-def test_a_pod_without_gpu_is_steered_away_from_gpu_nodes(bench: Bench, path: str) -> None:
-    body = args(bench, bench.create(pod("p")), ["cpu1", "gpu1", "new"])
-    assert post(bench, path, body) == [
+def test_a_pod_without_gpu_is_steered_away_from_gpu_nodes(mini: MiniCluster, path: str) -> None:
+    body = args(mini, mini.create(pod("p")), ["cpu1", "gpu1", "new"])
+    assert post(mini, path, body) == [
         {"Host": "cpu1", "Score": 10},
         {"Host": "gpu1", "Score": 0},
         {"Host": "new", "Score": 10},
     ]
 
 
-def test_scores_of_full_lists_name_the_hosts(bench: Bench) -> None:
-    body = {"Pod": bench.create(pod("p", 50, 32)), "Nodes": full_nodes()}
-    hosts = [entry["Host"] for entry in post(bench, "prioritize", body)]
+def test_scores_of_full_lists_name_the_hosts(mini: MiniCluster) -> None:
+    body = {"Pod": mini.create(pod("p", 50, 32)), "Nodes": full_nodes()}
+    hosts = [entry["Host"] for entry in post(mini, "prioritize", body)]
     assert hosts == ["gpu1", "gpu2", "cpu1"]
 
 
-def test_a_bad_request_scores_nothing(bench: Bench) -> None:
-    assert set(scores(bench, bench.create(pod("p", 150, 32))).values()) == {0}
+def test_a_bad_request_scores_nothing(mini: MiniCluster) -> None:
+    assert set(scores(mini, mini.create(pod("p", 150, 32))).values()) == {0}
 
 
-def test_scores_of_a_pod_that_is_gone_are_unavailable(bench: Bench) -> None:
+def test_scores_of_a_pod_that_is_gone_are_unavailable(mini: MiniCluster) -> None:
     gone = pod("p", 50, 32)
     gone["metadata"]["uid"] = "0"
-    result = post(bench, "prioritize", args(bench, gone, ["gpu1"]), status=503)
+    result = post(mini, "prioritize", args(mini, gone, ["gpu1"]), status=503)
     assert "is gone" in result["Error"]
 
 

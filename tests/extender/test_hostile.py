@@ -12,7 +12,7 @@ from extender.cache.decode import Decoder
 from tests.control_plane import fleet
 from tests.extender import hostile
 from tests.extender.calls import bind, filter_nodes, scores
-from tests.extender.mini_cluster import Bench, serving
+from tests.extender.mini_cluster import MiniCluster, serving
 from tests.extender.states import view
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -22,7 +22,7 @@ EIGHT_CARDS = 800
 
 
 @pytest.fixture
-def cluster(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+def cluster(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     """Honest nodes with a pod on each, and a node for each trick."""
     for number in range(HONEST):
         api.create("nodes", fleet.node(number))
@@ -33,19 +33,19 @@ def cluster(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
         yield running
 
 
-def honest(bench: Bench, name: str, cores: int, units: int = 0) -> set[str]:
+def honest(mini: MiniCluster, name: str, cores: int, units: int = 0) -> set[str]:
     """Ask for a pod as the scheduler does; returns where it fits of the honest nodes."""
-    value = bench.create(fleet.waiting_pod(name, cores, units))
-    found = filter_nodes(bench, value)
+    value = mini.create(fleet.waiting_pod(name, cores, units))
+    found = filter_nodes(mini, value)
     assert not found["Error"]
-    marks = scores(bench, value)
+    marks = scores(mini, value)
     fitting = {name for name in found["NodeNames"] if name.startswith("gpu-")}
     assert all(marks[name] > 0 for name in fitting)
-    bench.api.delete("pods", name)
+    mini.api.delete("pods", name)
     return fitting
 
 
-def test_nobody_is_refused_for_what_others_write(cluster: Bench) -> None:
+def test_nobody_is_refused_for_what_others_write(cluster: MiniCluster) -> None:
     names = {fleet.name_of(number) for number in range(HONEST)}
     numbers = itertools.count(1)
     for turn in range(TURNS):
@@ -70,7 +70,7 @@ def test_nobody_is_refused_for_what_others_write(cluster: Bench) -> None:
 
 
 def test_a_node_that_says_too_much_is_left_out_by_name(
-    cluster: Bench, caplog: pytest.LogCaptureFixture
+    cluster: MiniCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = [each.getMessage() for each in caplog.get_records("setup")]
     for trick, words in ((0, "256 at most"), (2, "262144 at most"), (3, "describes no machine")):

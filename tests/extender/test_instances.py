@@ -13,24 +13,24 @@ from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.wire.extender_v1 import PodName
 from tests.extender.calls import at_once, bind
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import KEYS, Bench, node, pod, serving
+from tests.extender.mini_cluster import KEYS, MiniCluster, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 IDX = "tencent.com/predicate-gpu-idx-0"
 
 
 @pytest.fixture
-def pair(api: FakeKubeApi, tmp_path: Path) -> Iterator[tuple[Bench, Bench]]:
+def pair(api: FakeKubeApi, tmp_path: Path) -> Iterator[tuple[MiniCluster, MiniCluster]]:
     """Two instances, and watches that show neither what the other does."""
     for name in ("gpu1", "gpu2"):
         api.create("nodes", node(name))
     with contextlib.ExitStack() as stack:
-        benches = []
+        minis = []
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
-            benches.append(stack.enter_context(serving(api, tmp_path / name)))
+            minis.append(stack.enter_context(serving(api, tmp_path / name)))
         api.hold_watches()
-        yield benches[0], benches[1]
+        yield minis[0], minis[1]
         api.release_watches()
 
 
@@ -52,7 +52,7 @@ def cards(api: FakeKubeApi) -> Counter[tuple[str, str]]:
 
 
 def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
-    pair: tuple[Bench, Bench],
+    pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
     first.place("one", 100)
@@ -64,7 +64,7 @@ def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
 
 
 def test_the_second_sees_what_the_first_has_bound_before_its_watch_does(
-    pair: tuple[Bench, Bench],
+    pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
     assert bind(first, first.create(pod("one", 100)), "gpu1") == ""
@@ -75,7 +75,7 @@ def test_the_second_sees_what_the_first_has_bound_before_its_watch_does(
 
 
 def test_a_pod_that_the_first_decided_gets_the_same_cards_from_the_second(
-    pair: tuple[Bench, Bench],
+    pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
     created = first.create(pod("one", 50, 32))
@@ -85,7 +85,9 @@ def test_a_pod_that_the_first_decided_gets_the_same_cards_from_the_second(
     assert second.annotations("one")[IDX] == before[IDX]
 
 
-def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(pair: tuple[Bench, Bench]) -> None:
+def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
+    pair: tuple[MiniCluster, MiniCluster],
+) -> None:
     first, second = pair
     first.place("other", 100)  # it has just read all pods, and won't do so again
     second.place("one", 100)
@@ -101,7 +103,7 @@ def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(pair: tuple[Bench
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_the_first_was_writing_when_it_died_is_not_given_twice(
-    pair: tuple[Bench, Bench], when: str
+    pair: tuple[MiniCluster, MiniCluster], when: str
 ) -> None:
     first, second = pair
     first.api.faults.drop("PATCH", "/pods/one/status$", when=when, times=2)
@@ -114,7 +116,9 @@ def test_what_the_first_was_writing_when_it_died_is_not_given_twice(
     assert all(cores <= 100 for cores in cards(first.api).values())
 
 
-def test_a_quota_that_the_first_has_used_up_is_not_given_again(pair: tuple[Bench, Bench]) -> None:
+def test_a_quota_that_the_first_has_used_up_is_not_given_again(
+    pair: tuple[MiniCluster, MiniCluster],
+) -> None:
     first, second = pair
     quota = Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})})
     for instance in pair:
@@ -124,54 +128,54 @@ def test_a_quota_that_the_first_has_used_up_is_not_given_again(pair: tuple[Bench
     assert second.place("three", 100)["FailedNodes"]["gpu2"].startswith("QuotaExceeded")
 
 
-def test_a_busy_instance_whose_watch_has_caught_up_reads_nothing(bench: Bench) -> None:
-    bench.place("one", 50, 32)
-    assert lists(bench.api) == ["spec.nodeName=", "spec.nodeName=gpu1"]
-    bench.api.send_bookmarks()
-    version = int(bench.api.get("pods", "one")["metadata"]["resourceVersion"])
-    eventually(lambda: int(bench.service._pods.version) >= version)
-    bench.place("two", 50, 32)
-    bench.place("three", 200)
-    assert len(lists(bench.api)) == 2
+def test_a_busy_instance_whose_watch_has_caught_up_reads_nothing(mini: MiniCluster) -> None:
+    mini.place("one", 50, 32)
+    assert lists(mini.api) == ["spec.nodeName=", "spec.nodeName=gpu1"]
+    mini.api.send_bookmarks()
+    version = int(mini.api.get("pods", "one")["metadata"]["resourceVersion"])
+    eventually(lambda: int(mini.service._pods.version) >= version)
+    mini.place("two", 50, 32)
+    mini.place("three", 200)
+    assert len(lists(mini.api)) == 2
 
 
 def test_an_instance_that_was_idle_reads_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.place("one", 50, 32)
-    monkeypatch.setattr(bench.service._refresh, "_clock", lambda: time.monotonic() + 11)
-    bench.place("two", 50, 32)
-    assert lists(bench.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
+    mini.place("one", 50, 32)
+    monkeypatch.setattr(mini.service._refresh, "_clock", lambda: time.monotonic() + 11)
+    mini.place("two", 50, 32)
+    assert lists(mini.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
 
 
-def test_requests_that_arrive_together_share_the_first_ones_read(bench: Bench) -> None:
+def test_requests_that_arrive_together_share_the_first_ones_read(mini: MiniCluster) -> None:
     for number in range(12):
-        bench.api.create("nodes", node(f"more{number}"))
-    asked = [bench.sees(bench.create(pod(f"p{number}", 50, 32))) for number in range(12)]
-    eventually(lambda: len(bench.service.view.node_names) == 15)
+        mini.api.create("nodes", node(f"more{number}"))
+    asked = [mini.sees(mini.create(pod(f"p{number}", 50, 32))) for number in range(12)]
+    eventually(lambda: len(mini.service.view.node_names) == 15)
     calls = [
-        functools.partial(bind, bench, each, f"more{number}") for number, each in enumerate(asked)
+        functools.partial(bind, mini, each, f"more{number}") for number, each in enumerate(asked)
     ]
     assert at_once(calls) == [""] * 12
-    assert lists(bench.api).count("spec.nodeName=") == 1
+    assert lists(mini.api).count("spec.nodeName=") == 1
 
 
 @pytest.mark.parametrize("path", ["/api/v1/pods$", "/nodes/gpu1$"])
-def test_a_read_that_fails_leaves_nothing_reserved(bench: Bench, path: str) -> None:
+def test_a_read_that_fails_leaves_nothing_reserved(mini: MiniCluster, path: str) -> None:
     # By the watch: it is open, so the fault hits our read and not its own.
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.faults.fail("GET", path, status=500)
-    assert "500" in bench.ask(created)["Error"]
-    assert bench.free_cores("gpu1") == 200
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.faults.fail("GET", path, status=500)
+    assert "500" in mini.ask(created)["Error"]
+    assert mini.free_cores("gpu1") == 200
+    assert mini.ask(created)["NodeNames"] == ["gpu1"]
 
 
-def test_a_node_that_is_gone_by_then_is_not_chosen(bench: Bench) -> None:
-    bench.api.hold_watches()
-    bench.api.delete("nodes", "gpu1")
-    assert bench.place("p", 50, 32)["NodeNames"] == ["gpu2"]
+def test_a_node_that_is_gone_by_then_is_not_chosen(mini: MiniCluster) -> None:
+    mini.api.hold_watches()
+    mini.api.delete("nodes", "gpu1")
+    assert mini.place("p", 50, 32)["NodeNames"] == ["gpu2"]
 
 
-def test_a_refusal_reads_nothing(bench: Bench) -> None:
-    assert bench.place("p", 300)["NodeNames"] == []
-    assert lists(bench.api) == []
+def test_a_refusal_reads_nothing(mini: MiniCluster) -> None:
+    assert mini.place("p", 300)["NodeNames"] == []
+    assert lists(mini.api) == []

@@ -8,63 +8,67 @@ import pytest
 
 from gpustack.adapters.kube import KubeClient, KubeError
 from tests.extender.calls import at_once
-from tests.extender.mini_cluster import KEYS, Bench, pod
+from tests.extender.mini_cluster import KEYS, MiniCluster, pod
 
 
-def test_a_write_that_is_refused_leaves_nothing_reserved(bench: Bench) -> None:
-    bench.api.faults.fail("PATCH", "/pods/p/status$", status=403, reason="Forbidden")
-    created = bench.create(pod("p", 50, 32))
-    assert "403" in bench.ask(created)["Error"]
-    assert bench.free_cores("gpu1") == 200
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
+def test_a_write_that_is_refused_leaves_nothing_reserved(mini: MiniCluster) -> None:
+    mini.api.faults.fail("PATCH", "/pods/p/status$", status=403, reason="Forbidden")
+    created = mini.create(pod("p", 50, 32))
+    assert "403" in mini.ask(created)["Error"]
+    assert mini.free_cores("gpu1") == 200
+    assert mini.ask(created)["NodeNames"] == ["gpu1"]
 
 
-def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(bench: Bench) -> None:
-    bench.api.hold_watches()
-    bench.api.faults.drop("PATCH", "/pods/p/status$", when="after", times=2)
-    created = bench.create(pod("p", 50, 32))
-    assert "PATCH" in bench.ask(created)["Error"]
-    assert bench.free_cores("gpu1") == 150
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
-    assert bench.free_cores("gpu1") == 150
+def test_a_write_without_an_answer_keeps_its_cards_and_is_repeated(mini: MiniCluster) -> None:
+    mini.api.hold_watches()
+    mini.api.faults.drop("PATCH", "/pods/p/status$", when="after", times=2)
+    created = mini.create(pod("p", 50, 32))
+    assert "PATCH" in mini.ask(created)["Error"]
+    assert mini.free_cores("gpu1") == 150
+    assert mini.ask(created)["NodeNames"] == ["gpu1"]
+    assert mini.free_cores("gpu1") == 150
 
 
-def test_a_write_whose_first_try_came_through_is_found_and_not_made_again(bench: Bench) -> None:
-    bench.api.hold_watches()
-    bench.api.faults.drop("PATCH", "/pods/p/status$", when="after")
-    assert bench.place("p", 50, 32)["NodeNames"] == ["gpu1"]
-    assert len(bench.api.asked("PATCH", "/pods/p/status$")) == 2  # the second one was a conflict
-    assert bench.free_cores("gpu1") == 150
+def test_a_write_whose_first_try_came_through_is_found_and_not_made_again(
+    mini: MiniCluster,
+) -> None:
+    mini.api.hold_watches()
+    mini.api.faults.drop("PATCH", "/pods/p/status$", when="after")
+    assert mini.place("p", 50, 32)["NodeNames"] == ["gpu1"]
+    assert len(mini.api.asked("PATCH", "/pods/p/status$")) == 2  # the second one was a conflict
+    assert mini.free_cores("gpu1") == 150
 
 
 def test_requests_for_one_pod_take_turns_and_each_knows_what_the_one_before_it_wrote(
-    bench: Bench,
+    mini: MiniCluster,
 ) -> None:
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.hold_watches()
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.hold_watches()
     nodes = ["gpu1", "gpu2"] * 4
-    answers = at_once([functools.partial(bench.ask, created, [name]) for name in nodes])
+    answers = at_once([functools.partial(mini.ask, created, [name]) for name in nodes])
     assert [answer["NodeNames"] for answer in answers] == [[name] for name in nodes]
-    assert len(bench.api.asked("PATCH", "/pods/p/status$")) == len(nodes)
-    assert bench.free_cores("gpu1") + bench.free_cores("gpu2") == 350
+    assert len(mini.api.asked("PATCH", "/pods/p/status$")) == len(nodes)
+    assert mini.free_cores("gpu1") + mini.free_cores("gpu2") == 350
 
 
-def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(bench: Bench) -> None:
-    bench.place("early", 30, 16)  # an instance that has just written rests on its watch
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.hold_watches()
-    bench.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})
-    assert bench.ask(created)["NodeNames"] == ["gpu1"]
-    assert bench.annotations("p")[KEYS.predicate_node] == "gpu1"
-    assert len(bench.api.asked("PATCH", "/pods/p/status$")) == 2
-    assert bench.free_cores("gpu1") == 120
+def test_a_pod_that_changed_unseen_is_looked_at_again_before_it_is_written(
+    mini: MiniCluster,
+) -> None:
+    mini.place("early", 30, 16)  # an instance that has just written rests on its watch
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.hold_watches()
+    mini.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})
+    assert mini.ask(created)["NodeNames"] == ["gpu1"]
+    assert mini.annotations("p")[KEYS.predicate_node] == "gpu1"
+    assert len(mini.api.asked("PATCH", "/pods/p/status$")) == 2
+    assert mini.free_cores("gpu1") == 120
 
 
-def test_what_another_instance_wrote_meanwhile_is_kept_to(bench: Bench) -> None:
-    created = bench.sees(bench.create(pod("p", 50, 32)))
-    bench.api.faults.fail("PATCH", "/pods/p/status$", status=403, reason="Forbidden")
-    assert "403" in bench.ask(created)["Error"]
-    bench.api.hold_watches()
+def test_what_another_instance_wrote_meanwhile_is_kept_to(mini: MiniCluster) -> None:
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.faults.fail("PATCH", "/pods/p/status$", status=403, reason="Forbidden")
+    assert "403" in mini.ask(created)["Error"]
+    mini.api.hold_watches()
     written = {
         KEYS.predicate_time: str(time.time_ns()),
         KEYS.predicate_node: "gpu2",
@@ -72,28 +76,28 @@ def test_what_another_instance_wrote_meanwhile_is_kept_to(bench: Bench) -> None:
         "tencent.com/predicate-gpu-idx-0": "1",
         "tencent.com/predicate-gpu-uuid-0": "GPU-gpu2-1",
     }
-    bench.api.edit("pods", "p", {"metadata": {"annotations": written}})
-    assert bench.ask(created)["NodeNames"] == ["gpu2"]
-    assert bench.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
-    assert bench.free_cores("gpu1") == 200
+    mini.api.edit("pods", "p", {"metadata": {"annotations": written}})
+    assert mini.ask(created)["NodeNames"] == ["gpu2"]
+    assert mini.annotations("p")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert mini.free_cores("gpu1") == 200
 
 
 def test_a_write_that_comes_late_does_not_replace_a_newer_decision(
-    bench: Bench, tmp_path: Path
+    mini: MiniCluster, tmp_path: Path
 ) -> None:
-    created = bench.create(pod("p", 50, 32))
-    bench.api.faults.drop("PATCH", "/pods/p/status$", times=2)
-    assert "PATCH" in bench.ask(created, ["gpu1"])["Error"]
-    assert bench.ask(created, ["gpu2"])["NodeNames"] == ["gpu2"]
-    late = bench.api.asked("PATCH", "/pods/p/status$")[0].body
-    client = KubeClient.from_kubeconfig(bench.api.write_kubeconfig(tmp_path / "late"))
+    created = mini.create(pod("p", 50, 32))
+    mini.api.faults.drop("PATCH", "/pods/p/status$", times=2)
+    assert "PATCH" in mini.ask(created, ["gpu1"])["Error"]
+    assert mini.ask(created, ["gpu2"])["NodeNames"] == ["gpu2"]
+    late = mini.api.asked("PATCH", "/pods/p/status$")[0].body
+    client = KubeClient.from_kubeconfig(mini.api.write_kubeconfig(tmp_path / "late"))
     with pytest.raises(KubeError, match="409"):
         client.patch("/api/v1/namespaces/default/pods/p/status", late)
-    assert bench.annotations("p")[KEYS.predicate_node] == "gpu2"
+    assert mini.annotations("p")[KEYS.predicate_node] == "gpu2"
 
 
 def test_a_write_that_takes_too_long_is_an_error_and_the_next_request_gets_its_cards(
-    hurried: Bench,
+    hurried: MiniCluster,
 ) -> None:
     held = hurried.api.faults.hold("PATCH", "/pods/slow/status$")
     created = hurried.create(pod("slow", 50, 32))

@@ -26,7 +26,7 @@ from gpustack.model.refusal import Reason
 from tests.extender.calls import bind, filter_nodes, preempt, scores
 from tests.extender.client import eventually
 from tests.extender.metered import MeteredLock, counting
-from tests.extender.mini_cluster import Bench, listening, node, pod, settings
+from tests.extender.mini_cluster import MiniCluster, listening, node, pod, settings
 from tests.extender.states import bound, known, view, waiting
 from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card
@@ -49,7 +49,7 @@ def lock() -> Iterator[MeteredLock]:
 
 
 @pytest.fixture
-def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[Bench]:
+def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[MiniCluster]:
     """An extender of more nodes than a portion has, whose lock is metered."""
     for number in range(NODES):
         api.create("nodes", node(f"n{number:03d}", 1 + number % 3))
@@ -62,12 +62,12 @@ def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[Ben
         service.start()
         try:
             eventually(lambda: not service.unready)
-            yield Bench(api=api, service=service, port=port)
+            yield MiniCluster(api=api, service=service, port=port)
         finally:
             service.stop()
 
 
-def test_no_question_holds_the_lock_for_a_search(metered: Bench) -> None:
+def test_no_question_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
     large = metered.create(pod("large", 300))
     assert bind(metered, large, "n002") == ""
     assert bind(metered, metered.create(pod("small", 30, 16)), "n000") == ""
@@ -84,7 +84,7 @@ def test_no_question_holds_the_lock_for_a_search(metered: Bench) -> None:
         assert metered.call("GET", path).status == 200
 
 
-def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: Bench) -> None:
+def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: MiniCluster) -> None:
     """For pods that are nominated their cards are searched before anybody else's."""
     metered.api.edit(
         "pods",

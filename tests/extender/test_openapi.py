@@ -17,7 +17,7 @@ from schemathesis.checks import (
 
 from extender.api import openapi
 from extender.api.app import create_app
-from tests.extender.mini_cluster import Bench, node, pod, serving
+from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long
@@ -26,22 +26,22 @@ PART = 10  # of the profile's examples: 20 a path and mode in CI, 2 000 in the n
 CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
 
 
-def app(bench: Bench) -> flask.Flask:
-    return create_app(bench.service, request_limit_bytes=1 << 20)
+def app(mini: MiniCluster) -> flask.Flask:
+    return create_app(mini.service, request_limit_bytes=1 << 20)
 
 
-def test_the_description_names_every_route_and_no_other(bench: Bench) -> None:
+def test_the_description_names_every_route_and_no_other(mini: MiniCluster) -> None:
     routes = {
         (re.sub(r"<(\w+)>", r"{\1}", rule.rule), method.lower())
-        for rule in app(bench).url_map.iter_rules()
+        for rule in app(mini).url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
     paths = openapi.description()["paths"]
     assert {(path, method) for path, methods in paths.items() for method in methods} == routes
 
 
-def test_the_description_is_served(bench: Bench) -> None:
-    assert bench.call("GET", "/v1/openapi.json").body == openapi.description()
+def test_the_description_is_served(mini: MiniCluster) -> None:
+    assert mini.call("GET", "/v1/openapi.json").body == openapi.description()
 
 
 def test_every_reference_of_the_description_leads_somewhere() -> None:
@@ -69,10 +69,10 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with FakeKubeApi() as api:
         for name in ("gpu1", "gpu2"):
             api.create("nodes", node(name))
-        with serving(api, tmp_path_factory.mktemp("openapi")) as bench:
-            bench.place("a", 40, 32)
-            bench.create(pod("big", 400))
-            yield schemathesis.openapi.from_wsgi("/v1/openapi.json", app(bench))
+        with serving(api, tmp_path_factory.mktemp("openapi")) as mini:
+            mini.place("a", 40, 32)
+            mini.create(pod("big", 400))
+            yield schemathesis.openapi.from_wsgi("/v1/openapi.json", app(mini))
 
 
 def check(case: Any) -> None:

@@ -28,7 +28,7 @@ from tests.cli import snapshots
 from tests.extender.browser import Browser, chromium
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import Bench, listening, pod, serving
+from tests.extender.mini_cluster import MiniCluster, listening, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long
@@ -69,12 +69,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, bench: Bench) -> Browser:
+def page(browser: Browser, mini: MiniCluster) -> Browser:
     """The page of a cluster where two pods hold cards and one waits."""
-    bound(bench, "a", "gpu1", 40, 32)
-    bench.ask(bench.create(pod("b", 100)), ["gpu2"])
-    filter_nodes(bench, bench.create(pod("big", 400)))
-    browser.open(f"http://127.0.0.1:{bench.port}/")
+    bound(mini, "a", "gpu1", 40, 32)
+    mini.ask(mini.create(pod("b", 100)), ["gpu2"])
+    filter_nodes(mini, mini.create(pod("big", 400)))
+    browser.open(f"http://127.0.0.1:{mini.port}/")
     browser.waits(lambda: browser.count(".machines > li") == 2)
     return browser
 
@@ -128,13 +128,13 @@ def test_what_would_help_is_told_on_demand_and_by_keyboard(page: Browser) -> Non
 
 
 def test_a_refresh_shows_what_is_new_and_leaves_focus_and_what_is_open(
-    page: Browser, bench: Bench
+    page: Browser, mini: MiniCluster
 ) -> None:
     page.find(".links > summary").send_keys(Press.ENTER)
     find = page.find("#find")
     find.send_keys("gpu1")
     page.waits(lambda: page.count(".machines > li") == 1)
-    bound(bench, "later", "gpu1", 20, 16)
+    bound(mini, "later", "gpu1", 20, 16)
     page.look_again()
     page.waits(lambda: "default/later: 20 %" in page.text(".tenants"))
     assert page.driver.switch_to.active_element == find
@@ -142,20 +142,20 @@ def test_a_refresh_shows_what_is_new_and_leaves_focus_and_what_is_open(
     assert page.count(".links[open]") == 1
     page.find("#waiting button").send_keys(Press.ENTER)
     page.waits(lambda: "It would fit if" in page.text(".answer"))
-    bench.api.delete("pods", "later")
-    eventually(lambda: bench.free_cores("gpu1") == 160)
+    mini.api.delete("pods", "later")
+    eventually(lambda: mini.free_cores("gpu1") == 160)
     page.look_again()
     page.waits(lambda: "later" not in page.text(".tenants"))
     assert "It would fit if" in page.text(".answer")
     assert page.driver.switch_to.active_element == page.find("#waiting button")
 
 
-def test_it_can_be_paused(page: Browser, bench: Bench) -> None:
+def test_it_can_be_paused(page: Browser, mini: MiniCluster) -> None:
     page.find("#pause").click()
     assert page.find("#pause").get_attribute("aria-pressed") == "true"
     assert "paused" in page.text("#status")
-    bench.create(pod("another", 400))
-    eventually(lambda: len(bench.service.camera.take().waiting) == 2)
+    mini.create(pod("another", 400))
+    eventually(lambda: len(mini.service.camera.take().waiting) == 2)
     page.look_again()
     assert page.text("#waiting .count") == "1"
     page.find("#pause").click()
@@ -202,11 +202,11 @@ def test_an_extender_that_is_gone_is_told_and_its_figures_are_faint(
 def test_figures_of_an_extender_that_has_lost_the_cluster_are_faint(
     browser: Browser, api: FakeKubeApi, tmp_path: Path
 ) -> None:
-    with serving(api, tmp_path, watch_idle_seconds=0.2, stale_seconds=0.5) as bench:
-        browser.open(f"http://127.0.0.1:{bench.port}/")
+    with serving(api, tmp_path, watch_idle_seconds=0.2, stale_seconds=0.5) as mini:
+        browser.open(f"http://127.0.0.1:{mini.port}/")
         browser.waits(lambda: "updated" in browser.text("#status"))
         api.stop()
-        eventually(lambda: bool(bench.service.unready))
+        eventually(lambda: bool(mini.service.unready))
         browser.look_again()
         browser.waits(lambda: all(faint(browser)))
         assert "No decision can be made: the API server has said nothing" in browser.text("#alarm")
@@ -294,9 +294,9 @@ def test_the_browser_is_told_to_run_and_load_nothing_else(browser: Browser, page
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_it_can_be_read_by_day_by_night_and_on_a_phone(
-    browser: Browser, page: Browser, bench: Bench, dark: bool, width: int
+    browser: Browser, page: Browser, mini: MiniCluster, dark: bool, width: int
 ) -> None:
-    browser.open(f"http://127.0.0.1:{bench.port}/", width=width, dark=dark)
+    browser.open(f"http://127.0.0.1:{mini.port}/", width=width, dark=dark)
     browser.waits(lambda: browser.count(".card") == 4)
     browser.find("#waiting button").send_keys(Press.ENTER)
     browser.waits(lambda: "It would fit if" in browser.text(".answer"))
@@ -350,9 +350,9 @@ def test_a_thousand_nodes_stay_usable(browser: Browser, tmp_path: Path) -> None:
         assert slow < 500, "milliseconds to draw a thousand nodes"
 
 
-def test_the_address_of_the_page_needs_no_root(bench: Bench) -> None:
+def test_the_address_of_the_page_needs_no_root(mini: MiniCluster) -> None:
     """Behind a proxy's prefix everything is found: no address in it begins with a slash."""
-    html = bench.call("GET", "/").raw.decode()
+    html = mini.call("GET", "/").raw.decode()
     assert 'href="/' not in html
     assert 'src="/' not in html
     assert json.dumps("http") not in html

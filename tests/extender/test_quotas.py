@@ -11,24 +11,24 @@ from gpustack.model.quota.quota import NamespaceQuota, Quota
 from tests.cli import snapshots
 from tests.extender.calls import at_once, bind
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import Bench, node, pod, serving
+from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 THREADS = 100
 
 
 @pytest.fixture
-def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[Bench]:
+def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     """Eight cards, of which the namespace may have two and a half."""
     api.create("nodes", node("gpu1", 8))
-    with serving(api, tmp_path, threads=THREADS) as bench:
+    with serving(api, tmp_path, threads=THREADS) as mini:
         limit = NamespaceQuota(cards={"A100": 250})
-        bench.service.view.set_quota(Quota(namespaces={"default": limit}))
-        yield bench
+        mini.service.view.set_quota(Quota(namespaces={"default": limit}))
+        yield mini
 
 
 @pytest.mark.parametrize("verb", ["predicates", "bind"])
-def test_a_hundred_pods_at_once_get_no_more_than_the_quota(roomy: Bench, verb: str) -> None:
+def test_a_hundred_pods_at_once_get_no_more_than_the_quota(roomy: MiniCluster, verb: str) -> None:
     asked = [roomy.create(pod(f"p{i}", 50, 32)) for i in range(THREADS)]
 
     def ask(value: dict[str, Any]) -> str:
@@ -43,7 +43,7 @@ def test_a_hundred_pods_at_once_get_no_more_than_the_quota(roomy: Bench, verb: s
     assert all("QuotaExceeded" in error for error in errors if error)
 
 
-def test_a_reserved_pod_counts_and_a_finished_one_does_not(roomy: Bench) -> None:
+def test_a_reserved_pod_counts_and_a_finished_one_does_not(roomy: MiniCluster) -> None:
     roomy.place("one", 200)
     assert roomy.place("two", 100)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
     roomy.api.edit("pods", "one", {"status": {"phase": "Succeeded"}})
@@ -51,13 +51,13 @@ def test_a_reserved_pod_counts_and_a_finished_one_does_not(roomy: Bench) -> None
     assert roomy.place("three", 100)["NodeNames"] == ["gpu1"]
 
 
-def test_a_pod_asked_again_does_not_count_twice(roomy: Bench) -> None:
+def test_a_pod_asked_again_does_not_count_twice(roomy: MiniCluster) -> None:
     created = roomy.create(pod("one", 200))
     for _ in range(3):
         assert roomy.ask(created)["NodeNames"] == ["gpu1"]
 
 
-def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: Bench) -> None:
+def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: MiniCluster) -> None:
     created = roomy.create(pod("one", 200))
     assert roomy.ask(created)["NodeNames"] == ["gpu1"]
     roomy.service.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})}))
@@ -66,7 +66,7 @@ def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: Bench) -> None:
     assert answer["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
 
 
-def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: Bench) -> None:
+def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: MiniCluster) -> None:
     roomy.place("one", 200)
     roomy.place("two", 100)
 
@@ -78,14 +78,14 @@ def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: Bench) -> None:
     assert "holds 2 of its 2.5 A100 cards (one 2)" in told()[0]
 
 
-def test_no_config_map_is_no_quota_and_a_new_one_holds_at_once(roomy: Bench) -> None:
+def test_no_config_map_is_no_quota_and_a_new_one_holds_at_once(roomy: MiniCluster) -> None:
     roomy.service.quotas.take(None)
     assert roomy.place("one", 700)["NodeNames"] == ["gpu1"]
     roomy.service.quotas.take(snapshots.quota('{"default": {"quota": {"A100": 1}}}'))
     assert roomy.place("two", 50, 32)["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
 
 
-def test_a_broken_config_map_keeps_the_last_good_one(roomy: Bench) -> None:
+def test_a_broken_config_map_keeps_the_last_good_one(roomy: MiniCluster) -> None:
     roomy.service.quotas.take(snapshots.quota('{"default": {"quota": {"A100": 1}}}'))
     roomy.service.quotas.take(snapshots.quota("{"))
     assert "is not JSON" in roomy.service.quotas.problem
@@ -98,9 +98,9 @@ def test_a_config_map_that_is_broken_from_the_beginning_lifts_no_limit(
 ) -> None:
     api.create("nodes", node("gpu1"))
     api.create("configmaps", snapshots.quota('{"default": {"pools": []}}'))
-    with serving(api, tmp_path) as bench:
+    with serving(api, tmp_path) as mini:
         place = "ConfigMap kube-system/gpuquota: data.gpu_quota: default: pools is not known"
-        assert place in bench.place("one", 100)["Error"]
+        assert place in mini.place("one", 100)["Error"]
         api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": "{}"}}, "kube-system")
-        eventually(lambda: not bench.service.quotas.problem)
-        assert bench.place("two", 100)["NodeNames"] == ["gpu1"]
+        eventually(lambda: not mini.service.quotas.problem)
+        assert mini.place("two", 100)["NodeNames"] == ["gpu1"]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.extender.mini_cluster import PREDICATES, Bench, limits, node, pod
+from tests.extender.mini_cluster import PREDICATES, MiniCluster, limits, node, pod
 
 # What both versions send beside what we read: the API server's defaults and bookkeeping.
 MANAGED = [
@@ -63,47 +63,47 @@ def full_nodes() -> dict[str, Any]:
     return {"metadata": {}, "items": items}
 
 
-def answer(bench: Bench, body: dict[str, Any]) -> dict[str, Any]:
-    answered = bench.call("POST", PREDICATES, json.dumps(body).encode())
+def answer(mini: MiniCluster, body: dict[str, Any]) -> dict[str, Any]:
+    answered = mini.call("POST", PREDICATES, json.dumps(body).encode())
     assert answered.status == 200
     result: dict[str, Any] = answered.body
     return result
 
 
-def test_scheduler_1_22_with_a_policy_and_full_lists(bench: Bench) -> None:
-    created = bench.create(defaulted(50, 32))
+def test_scheduler_1_22_with_a_policy_and_full_lists(mini: MiniCluster) -> None:
+    created = mini.create(defaulted(50, 32))
     nodes = full_nodes()
-    result = answer(bench, {"Pod": created, "Nodes": nodes, "NodeNames": None})
+    result = answer(mini, {"Pod": created, "Nodes": nodes, "NodeNames": None})
     assert result["Nodes"]["items"] == [nodes["items"][0]]
     assert result["NodeNames"] is None
     assert result["FailedNodes"] == {"cpu1": "NoCards: the node has no GPU"}
 
 
-def test_scheduler_1_34_with_full_lists(bench: Bench) -> None:
+def test_scheduler_1_34_with_full_lists(mini: MiniCluster) -> None:
     value = defaulted(200, 0)
     value["spec"]["containers"][0]["resizePolicy"] = [
         {"resourceName": "cpu", "restartPolicy": "NotRequired"}
     ]
     value["status"]["observedGeneration"] = 1
-    created = bench.create(value)
+    created = mini.create(value)
     nodes = full_nodes()
     for item in nodes["items"]:
         item["status"]["runtimeHandlers"] = [{"name": "runc", "features": {}}]
-    result = answer(bench, {"Pod": created, "Nodes": nodes, "NodeNames": None})
+    result = answer(mini, {"Pod": created, "Nodes": nodes, "NodeNames": None})
     assert [item["metadata"]["name"] for item in result["Nodes"]["items"]] == ["gpu1"]
 
 
-def test_scheduler_1_34_with_names(bench: Bench) -> None:
-    created = bench.create(defaulted(50, 32))
+def test_scheduler_1_34_with_names(mini: MiniCluster) -> None:
+    created = mini.create(defaulted(50, 32))
     body = {"Pod": created, "Nodes": None, "NodeNames": ["cpu1", "gpu1", "gpu2"]}
-    result = answer(bench, body)
+    result = answer(mini, body)
     assert result["NodeNames"] == ["gpu1"]
     assert result["Nodes"] is None
 
 
-def test_an_answer_that_no_node_fits_keeps_the_form(bench: Bench) -> None:
-    created = bench.create(defaulted(300, 0))
-    full = answer(bench, {"Pod": created, "Nodes": full_nodes(), "NodeNames": None})
+def test_an_answer_that_no_node_fits_keeps_the_form(mini: MiniCluster) -> None:
+    created = mini.create(defaulted(300, 0))
+    full = answer(mini, {"Pod": created, "Nodes": full_nodes(), "NodeNames": None})
     assert full["Nodes"]["items"] == []
     assert set(full["FailedAndUnresolvableNodes"]) == {"gpu1", "gpu2", "cpu1"}
     assert full["FailedNodes"]["gpu1"] == "NoWholeCard: not enough wholly free GPUs"

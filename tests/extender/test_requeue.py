@@ -17,9 +17,9 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
-from tests.extender import mini_cluster as benches
+from tests.extender import mini_cluster
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import KEYS, Bench, serving, unschedulable
+from tests.extender.mini_cluster import KEYS, MiniCluster, serving, unschedulable
 from tests.extender.states import bound, known, view, waiting
 from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card, pod
@@ -277,36 +277,36 @@ def test_ten_thousand_waiting_pods_cost_little_and_are_woken_in_rounds() -> None
 # On a cluster.
 
 
-def annotated(bench: Bench, name: str) -> Callable[[], bool]:
-    return lambda: KEYS.gpu_retry in bench.annotations(name)
+def annotated(mini: MiniCluster, name: str) -> Callable[[], bool]:
+    return lambda: KEYS.gpu_retry in mini.annotations(name)
 
 
-def test_a_deletion_that_the_scheduler_sees_before_we_do_wakes_the_pod(bench: Bench) -> None:
-    bench.place("one", 200)
-    bench.place("two", 200)
-    bench.api.hold_watches()
-    bench.api.delete("pods", "one")
-    assert bench.place("waiting", 100)["NodeNames"] == []  # the scheduler asks; we don't know yet
-    bench.api.release_watches()
-    eventually(annotated(bench, "waiting"))
-    assert bench.ask(bench.api.get("pods", "waiting"))["NodeNames"] == ["gpu1"]
+def test_a_deletion_that_the_scheduler_sees_before_we_do_wakes_the_pod(mini: MiniCluster) -> None:
+    mini.place("one", 200)
+    mini.place("two", 200)
+    mini.api.hold_watches()
+    mini.api.delete("pods", "one")
+    assert mini.place("waiting", 100)["NodeNames"] == []  # the scheduler asks; we don't know yet
+    mini.api.release_watches()
+    eventually(annotated(mini, "waiting"))
+    assert mini.ask(mini.api.get("pods", "waiting"))["NodeNames"] == ["gpu1"]
 
 
 @pytest.mark.parametrize("cause", ["reservation", "node", "health"])
 def test_room_of_any_cause_wakes_the_pod(api: FakeKubeApi, tmp_path: Path, cause: str) -> None:
-    api.create("nodes", benches.node("gpu1", 1))
+    api.create("nodes", mini_cluster.node("gpu1", 1))
     with serving(api, tmp_path, reservation_seconds=0.5 if cause == "reservation" else 900) as one:
         one.place("first", 100)
         one.place("waiting", 100)
         if cause == "node":
-            api.create("nodes", benches.node("gpu2", 1))
+            api.create("nodes", mini_cluster.node("gpu2", 1))
         elif cause == "health":
-            api.edit("nodes", "gpu1", benches.node("gpu1", 2))
+            api.edit("nodes", "gpu1", mini_cluster.node("gpu1", 2))
         eventually(annotated(one, "waiting"))
 
 
 def test_who_waits_since_before_a_restart_is_woken_too(api: FakeKubeApi, tmp_path: Path) -> None:
-    api.create("nodes", benches.node("gpu1", 1))
+    api.create("nodes", mini_cluster.node("gpu1", 1))
     with serving(api, tmp_path) as before:
         before.place("first", 100)
         before.place("waiting", 100)

@@ -11,7 +11,7 @@ from tests.extender.calls import at_once
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import (
     KEYS,
-    Bench,
+    MiniCluster,
     node,
     original_node,
     pod,
@@ -30,43 +30,43 @@ def decision(name: str, minor: int, time_ns: int) -> dict[str, str]:
     }
 
 
-def test_a_decision_counts_before_the_watch_shows_it(bench: Bench) -> None:
-    bench.api.hold_watches()
-    bench.place("one", 100)
-    assert bench.place("two", 100)["NodeNames"] == ["gpu1"]
-    assert bench.annotations("two")["tencent.com/predicate-gpu-idx-0"] == "1"
-    assert bench.place("three", 100)["NodeNames"] == ["gpu2"]
+def test_a_decision_counts_before_the_watch_shows_it(mini: MiniCluster) -> None:
+    mini.api.hold_watches()
+    mini.place("one", 100)
+    assert mini.place("two", 100)["NodeNames"] == ["gpu1"]
+    assert mini.annotations("two")["tencent.com/predicate-gpu-idx-0"] == "1"
+    assert mini.place("three", 100)["NodeNames"] == ["gpu2"]
 
 
-def test_a_deleted_pod_frees_its_cards(bench: Bench) -> None:
-    bench.place("one", 200)
-    bench.place("two", 200)
-    assert bench.place("three", 200)["NodeNames"] == []
-    bench.api.delete("pods", "one")
-    eventually(lambda: bench.free_cores("gpu1") == 200)
-    assert bench.place("four", 200)["NodeNames"] == ["gpu1"]
+def test_a_deleted_pod_frees_its_cards(mini: MiniCluster) -> None:
+    mini.place("one", 200)
+    mini.place("two", 200)
+    assert mini.place("three", 200)["NodeNames"] == []
+    mini.api.delete("pods", "one")
+    eventually(lambda: mini.free_cores("gpu1") == 200)
+    assert mini.place("four", 200)["NodeNames"] == ["gpu1"]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_finished_pod_frees_its_cards(bench: Bench, phase: str) -> None:
-    bench.place("one", 200)
-    bench.bind("one", "gpu1")
-    bench.api.edit("pods", "one", {"status": {"phase": phase}})
-    eventually(lambda: bench.free_cores("gpu1") == 200)
+def test_a_finished_pod_frees_its_cards(mini: MiniCluster, phase: str) -> None:
+    mini.place("one", 200)
+    mini.bind("one", "gpu1")
+    mini.api.edit("pods", "one", {"status": {"phase": phase}})
+    eventually(lambda: mini.free_cores("gpu1") == 200)
 
 
-def test_a_terminating_pod_keeps_its_cards(bench: Bench) -> None:
-    bench.place("one", 200)
-    bench.bind("one", "gpu1")
-    bench.sees(bench.end("one"))
-    assert bench.free_cores("gpu1") == 0
+def test_a_terminating_pod_keeps_its_cards(mini: MiniCluster) -> None:
+    mini.place("one", 200)
+    mini.bind("one", "gpu1")
+    mini.sees(mini.end("one"))
+    assert mini.free_cores("gpu1") == 0
 
 
-def test_a_pod_bound_elsewhere_frees_what_was_reserved(bench: Bench) -> None:
-    bench.place("one", 200)
-    bench.bind("one", "gpu2")
-    eventually(lambda: bench.free_cores("gpu1") == 200)
-    assert bench.free_cores("gpu2") == 200  # the agent places it, or refuses it
+def test_a_pod_bound_elsewhere_frees_what_was_reserved(mini: MiniCluster) -> None:
+    mini.place("one", 200)
+    mini.bind("one", "gpu2")
+    eventually(lambda: mini.free_cores("gpu1") == 200)
+    assert mini.free_cores("gpu2") == 200  # the agent places it, or refuses it
 
 
 @pytest.mark.parametrize(("seconds", "free"), [(20, 100), (40, 200)])
@@ -77,42 +77,42 @@ def test_a_pod_that_the_scheduler_gave_up_on_before_we_came_holds_no_cards(
     given_up = {**pod("one", 100), **unschedulable("0/3 nodes", seconds_from_now=seconds)}
     given_up["metadata"]["annotations"] = decision("gpu1", 0, time.time_ns())
     api.create("pods", given_up)
-    with serving(api, tmp_path) as bench:
-        assert bench.free_cores("gpu1") == free
+    with serving(api, tmp_path) as mini:
+        assert mini.free_cores("gpu1") == free
 
 
-def test_a_refusal_from_before_the_decision_does_not_end_it(bench: Bench) -> None:
-    created = bench.create({**pod("one", 200), **unschedulable("0/3 nodes")})
-    bench.ask(created)
-    bench.api.edit("pods", "one", {"metadata": {"labels": {"seen": "yes"}}})
-    bench.place("two", 200)
-    assert (bench.free_cores("gpu1"), bench.free_cores("gpu2")) == (0, 0)
+def test_a_refusal_from_before_the_decision_does_not_end_it(mini: MiniCluster) -> None:
+    created = mini.create({**pod("one", 200), **unschedulable("0/3 nodes")})
+    mini.ask(created)
+    mini.api.edit("pods", "one", {"metadata": {"labels": {"seen": "yes"}}})
+    mini.place("two", 200)
+    assert (mini.free_cores("gpu1"), mini.free_cores("gpu2")) == (0, 0)
 
 
 def test_a_reservation_ends_by_age_and_a_bound_pod_does_not(
     api: FakeKubeApi, tmp_path: Path
 ) -> None:
     api.create("nodes", node("gpu1"))
-    with serving(api, tmp_path, reservation_seconds=0.5) as bench:
-        bench.place("bound", 100)
-        bench.bind("bound", "gpu1")
-        bench.place("reserved", 100)
-        assert bench.free_cores("gpu1") == 0
-        eventually(lambda: bench.free_cores("gpu1") == 100)
-        assert bench.service.view.reservations == 0
+    with serving(api, tmp_path, reservation_seconds=0.5) as mini:
+        mini.place("bound", 100)
+        mini.bind("bound", "gpu1")
+        mini.place("reserved", 100)
+        assert mini.free_cores("gpu1") == 0
+        eventually(lambda: mini.free_cores("gpu1") == 100)
+        assert mini.service.view.reservations == 0
 
 
 def test_a_restart_rebuilds_from_annotations(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
-    with serving(api, tmp_path) as bench:
-        bench.place("bound", 100)
-        bench.bind("bound", "gpu1")
-        bench.place("reserved", 50, 32)
-    with serving(api, tmp_path) as bench:
-        assert bench.free_cores("gpu1") == 50
-        assert bench.service.view.reservations == 1
-        assert bench.place("third", 60, 32)["NodeNames"] == []
-        assert bench.place("fourth", 50, 32)["NodeNames"] == ["gpu1"]
+    with serving(api, tmp_path) as mini:
+        mini.place("bound", 100)
+        mini.bind("bound", "gpu1")
+        mini.place("reserved", 50, 32)
+    with serving(api, tmp_path) as mini:
+        assert mini.free_cores("gpu1") == 50
+        assert mini.service.view.reservations == 1
+        assert mini.place("third", 60, 32)["NodeNames"] == []
+        assert mini.place("fourth", 50, 32)["NodeNames"] == ["gpu1"]
 
 
 @pytest.mark.parametrize(
@@ -127,86 +127,86 @@ def test_a_restart_rebuilds_from_annotations(api: FakeKubeApi, tmp_path: Path) -
     ],
 )
 def test_a_decision_that_the_pod_does_not_justify_holds_nothing(
-    bench: Bench, core: object, memory: object, changes: dict[str, str]
+    mini: MiniCluster, core: object, memory: object, changes: dict[str, str]
 ) -> None:
     written = {**decision("gpu1", 0, time.time_ns()), **changes}
-    bench.sees(bench.create(pod("forged", core, memory, annotations=written)))
-    assert bench.free_cores("gpu1") == 200
+    mini.sees(mini.create(pod("forged", core, memory, annotations=written)))
+    assert mini.free_cores("gpu1") == 200
 
 
-def test_a_valid_decision_of_another_instance_is_respected(bench: Bench) -> None:
+def test_a_valid_decision_of_another_instance_is_respected(mini: MiniCluster) -> None:
     written = decision("gpu1", 1, time.time_ns())
-    bench.sees(bench.create(pod("theirs", 100, annotations=written)))
-    bench.place("ours", 100)
-    assert bench.annotations("ours")["tencent.com/predicate-gpu-idx-0"] == "0"
+    mini.sees(mini.create(pod("theirs", 100, annotations=written)))
+    mini.place("ours", 100)
+    assert mini.annotations("ours")["tencent.com/predicate-gpu-idx-0"] == "0"
 
 
-def test_the_agents_correction_moves_the_cards(bench: Bench) -> None:
-    bench.place("one", 50, 32)
-    bench.bind("one", "gpu1")
+def test_the_agents_correction_moves_the_cards(mini: MiniCluster) -> None:
+    mini.place("one", 50, 32)
+    mini.bind("one", "gpu1")
     corrected = {
         "tencent.com/predicate-gpu-idx-0": "1",
         "tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-1",
     }
-    bench.api.edit("pods", "one", {"metadata": {"annotations": corrected}})
-    eventually(lambda: bench.service.view.node("gpu1").free_cores(1) == 50)  # type: ignore[union-attr]
-    assert bench.free_cores("gpu1") == 150
+    mini.api.edit("pods", "one", {"metadata": {"annotations": corrected}})
+    eventually(lambda: mini.service.view.node("gpu1").free_cores(1) == 50)  # type: ignore[union-attr]
+    assert mini.free_cores("gpu1") == 150
 
 
-def test_pods_of_a_node_that_returns_still_hold_their_cards(bench: Bench) -> None:
-    bench.place("one", 100)
-    bench.api.delete("nodes", "gpu1")
-    eventually(lambda: bench.service.view.node("gpu1") is None)
-    bench.api.create("nodes", node("gpu1"))
-    eventually(lambda: bench.service.view.node("gpu1") is not None)
-    assert bench.free_cores("gpu1") == 100
+def test_pods_of_a_node_that_returns_still_hold_their_cards(mini: MiniCluster) -> None:
+    mini.place("one", 100)
+    mini.api.delete("nodes", "gpu1")
+    eventually(lambda: mini.service.view.node("gpu1") is None)
+    mini.api.create("nodes", node("gpu1"))
+    eventually(lambda: mini.service.view.node("gpu1") is not None)
+    assert mini.free_cores("gpu1") == 100
 
 
-def test_a_broken_node_annotation_is_a_node_without_cards(bench: Bench) -> None:
-    bench.api.edit("nodes", "gpu1", {"metadata": {"annotations": {KEYS.gpu_devices: "{"}}})
-    eventually(lambda: not bench.service.view.node("gpu1").cards)  # type: ignore[union-attr]
-    result = bench.place("p", 50, 32)
+def test_a_broken_node_annotation_is_a_node_without_cards(mini: MiniCluster) -> None:
+    mini.api.edit("nodes", "gpu1", {"metadata": {"annotations": {KEYS.gpu_devices: "{"}}})
+    eventually(lambda: not mini.service.view.node("gpu1").cards)  # type: ignore[union-attr]
+    result = mini.place("p", 50, 32)
     assert result["NodeNames"] == ["gpu2"]
     assert result["FailedNodes"]["gpu1"] == "NoCards: the node has no GPU"
 
 
-def test_a_node_of_the_original_manager_has_equal_cards(bench: Bench) -> None:
-    bench.api.create("nodes", original_node("old"))
-    eventually(lambda: bench.service.view.node("old") is not None)
-    created = bench.create(pod("p", 50, 32))
-    assert bench.ask(created, ["old"])["NodeNames"] == ["old"]
-    assert "tencent.com/predicate-gpu-uuid-0" not in bench.annotations("p")
+def test_a_node_of_the_original_manager_has_equal_cards(mini: MiniCluster) -> None:
+    mini.api.create("nodes", original_node("old"))
+    eventually(lambda: mini.service.view.node("old") is not None)
+    created = mini.create(pod("p", 50, 32))
+    assert mini.ask(created, ["old"])["NodeNames"] == ["old"]
+    assert "tencent.com/predicate-gpu-uuid-0" not in mini.annotations("p")
 
 
-def test_a_list_read_again_keeps_what_was_decided_since(bench: Bench) -> None:
-    bench.place("gone", 100)
-    bench.api.hold_watches()
-    created = bench.create(pod("new", 100))
-    held = bench.api.faults.hold("GET", "/pods$")
-    bench.api.delete("pods", "gone")
-    bench.api.store.compact()
-    bench.api.drop_connections()
-    bench.api.release_watches()
+def test_a_list_read_again_keeps_what_was_decided_since(mini: MiniCluster) -> None:
+    mini.place("gone", 100)
+    mini.api.hold_watches()
+    created = mini.create(pod("new", 100))
+    held = mini.api.faults.hold("GET", "/pods$")
+    mini.api.delete("pods", "gone")
+    mini.api.store.compact()
+    mini.api.drop_connections()
+    mini.api.release_watches()
     assert held.reached.wait(10)
-    assert bench.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
+    assert mini.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
     held.release()
-    eventually(lambda: bench.free_cores("gpu1") == 100)
-    assert bench.annotations("new")["tencent.com/predicate-gpu-idx-0"] == "1"
+    eventually(lambda: mini.free_cores("gpu1") == 100)
+    assert mini.annotations("new")["tencent.com/predicate-gpu-idx-0"] == "1"
 
 
-def test_a_refused_pod_is_woken_when_room_appears(bench: Bench) -> None:
-    bench.place("one", 200)
-    bench.place("two", 200)
-    bench.place("waiting", 100)
-    assert KEYS.gpu_retry not in bench.annotations("waiting")
-    bench.api.delete("pods", "one")
-    eventually(lambda: KEYS.gpu_retry in bench.annotations("waiting"))
-    assert bench.annotations("waiting")[KEYS.gpu_retry].isdigit()
+def test_a_refused_pod_is_woken_when_room_appears(mini: MiniCluster) -> None:
+    mini.place("one", 200)
+    mini.place("two", 200)
+    mini.place("waiting", 100)
+    assert KEYS.gpu_retry not in mini.annotations("waiting")
+    mini.api.delete("pods", "one")
+    eventually(lambda: KEYS.gpu_retry in mini.annotations("waiting"))
+    assert mini.annotations("waiting")[KEYS.gpu_retry].isdigit()
 
 
-def test_fifty_threads_never_give_a_card_twice(bench: Bench) -> None:
-    asked = [bench.create(pod(f"p{i}", 30, 100)) for i in range(50)]
-    answers = at_once([functools.partial(bench.ask, value) for value in asked])
+def test_fifty_threads_never_give_a_card_twice(mini: MiniCluster) -> None:
+    asked = [mini.create(pod(f"p{i}", 30, 100)) for i in range(50)]
+    answers = at_once([functools.partial(mini.ask, value) for value in asked])
     assert not any(answer["Error"] for answer in answers)
     placed = [
         value["metadata"]["name"]
@@ -216,6 +216,6 @@ def test_fifty_threads_never_give_a_card_twice(bench: Bench) -> None:
     assert len(placed) == 12  # three fit on each of four cards, by cores and by memory
     taken: dict[str, int] = {}
     for name in placed:
-        card = bench.annotations(name)["tencent.com/predicate-gpu-uuid-0"]
+        card = mini.annotations(name)["tencent.com/predicate-gpu-uuid-0"]
         taken[card] = taken.get(card, 0) + 30
     assert all(cores <= units.CORES_PER_CARD for cores in taken.values())

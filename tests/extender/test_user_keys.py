@@ -9,7 +9,7 @@ import pytest
 from gpustack.wire.user_keys import names_of
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import KEYS, Bench, node, pod, serving
+from tests.extender.mini_cluster import KEYS, MiniCluster, node, pod, serving
 from tests.extender.test_api import explained
 from tests.extender.test_quota_watch import in_force, set_quota
 from tests.fakes.kube_api import FakeKubeApi
@@ -18,41 +18,41 @@ LIMITED = {"default": {"quota": {"A100": 1}}}
 USER_KEYS = names_of(KEYS)
 
 
-def annotate(bench: Bench, name: str, key: str, text: str | None = ",") -> dict[str, Any]:
+def annotate(mini: MiniCluster, name: str, key: str, text: str | None = ",") -> dict[str, Any]:
     """Write a user key on a pod, and wait until the extender knows."""
-    changed = bench.api.edit("pods", name, {"metadata": {"annotations": {key: text}}})
-    return bench.sees(changed)
+    changed = mini.api.edit("pods", name, {"metadata": {"annotations": {key: text}}})
+    return mini.sees(changed)
 
 
-def events(bench: Bench, reason: str = "UserKeyIgnored") -> list[dict[str, Any]]:
-    return [each for each in bench.api.events() if each["reason"] == reason]
+def events(mini: MiniCluster, reason: str = "UserKeyIgnored") -> list[dict[str, Any]]:
+    return [each for each in mini.api.events() if each["reason"] == reason]
 
 
 @pytest.mark.parametrize("key", USER_KEYS)
-def test_a_bad_user_key_frees_no_card_of_a_bound_pod(bench: Bench, key: str) -> None:
-    bound(bench, "p", "gpu1", 200)
-    annotate(bench, "p", key)
-    assert bench.free_cores("gpu1") == 0
-    result = filter_nodes(bench, bench.create(pod("next", 100)), ["gpu1"])
+def test_a_bad_user_key_frees_no_card_of_a_bound_pod(mini: MiniCluster, key: str) -> None:
+    bound(mini, "p", "gpu1", 200)
+    annotate(mini, "p", key)
+    assert mini.free_cores("gpu1") == 0
+    result = filter_nodes(mini, mini.create(pod("next", 100)), ["gpu1"])
     assert result["NodeNames"] == []
 
 
 @pytest.mark.parametrize("key", USER_KEYS)
-def test_a_bad_user_key_frees_no_card_of_a_reserved_pod(bench: Bench, key: str) -> None:
-    assert bench.place("p", 200)["NodeNames"] == ["gpu1"]
-    annotate(bench, "p", key)
-    assert bench.free_cores("gpu1") == 0
-    bench.sees(bench.bind("p", "gpu1"))
-    assert bench.free_cores("gpu1") == 0
+def test_a_bad_user_key_frees_no_card_of_a_reserved_pod(mini: MiniCluster, key: str) -> None:
+    assert mini.place("p", 200)["NodeNames"] == ["gpu1"]
+    annotate(mini, "p", key)
+    assert mini.free_cores("gpu1") == 0
+    mini.sees(mini.bind("p", "gpu1"))
+    assert mini.free_cores("gpu1") == 0
 
 
 @pytest.mark.parametrize("key", USER_KEYS)
-def test_a_bad_user_key_frees_no_quota(bench: Bench, key: str) -> None:
-    set_quota(bench, LIMITED)
-    eventually(lambda: in_force(bench))
-    bound(bench, "p", "gpu1", 100)
-    annotate(bench, "p", key)
-    result = filter_nodes(bench, bench.create(pod("next", 50, 32)))
+def test_a_bad_user_key_frees_no_quota(mini: MiniCluster, key: str) -> None:
+    set_quota(mini, LIMITED)
+    eventually(lambda: in_force(mini))
+    bound(mini, "p", "gpu1", 100)
+    annotate(mini, "p", key)
+    result = filter_nodes(mini, mini.create(pod("next", 50, 32)))
     assert "QuotaExceeded" in json.dumps(result)
 
 
@@ -68,16 +68,16 @@ def test_an_extender_that_starts_later_counts_pods_with_bad_user_keys(
         eventually(lambda: len(events(second)) == 1)
 
 
-def test_a_bound_pod_hears_once_that_a_bad_user_key_is_ignored(bench: Bench) -> None:
-    bound(bench, "p", "gpu1", 100)
-    annotate(bench, "p", KEYS.gpu_topology, "x" * 4000)
-    eventually(lambda: len(events(bench)) == 1)
-    annotate(bench, "p", "example.org/other", "1")
-    annotate(bench, "p", KEYS.gpu_topology, "x" * 4000 + "y")
-    bound(bench, "q", "gpu2", 100)
-    annotate(bench, "q", KEYS.gpu_model, ",")
-    eventually(lambda: len(events(bench)) == 2)
-    first, second = events(bench)
+def test_a_bound_pod_hears_once_that_a_bad_user_key_is_ignored(mini: MiniCluster) -> None:
+    bound(mini, "p", "gpu1", 100)
+    annotate(mini, "p", KEYS.gpu_topology, "x" * 4000)
+    eventually(lambda: len(events(mini)) == 1)
+    annotate(mini, "p", "example.org/other", "1")
+    annotate(mini, "p", KEYS.gpu_topology, "x" * 4000 + "y")
+    bound(mini, "q", "gpu2", 100)
+    annotate(mini, "q", KEYS.gpu_model, ",")
+    eventually(lambda: len(events(mini)) == 2)
+    first, second = events(mini)
     assert first["involvedObject"]["name"] == "p"
     assert f"metadata.annotations[{KEYS.gpu_topology}]" in first["message"]
     assert "ignored, because the pod is bound to node gpu1" in first["message"]
@@ -85,30 +85,30 @@ def test_a_bound_pod_hears_once_that_a_bad_user_key_is_ignored(bench: Bench) -> 
     assert second["involvedObject"]["name"] == "q"
 
 
-def test_a_bound_pod_with_a_bad_user_key_is_explained_with_it(bench: Bench) -> None:
-    bound(bench, "p", "gpu1", 100)
-    annotate(bench, "p", KEYS.gpu_placement, "full")
-    (note,) = explained(bench, "p")["notes"]
+def test_a_bound_pod_with_a_bad_user_key_is_explained_with_it(mini: MiniCluster) -> None:
+    bound(mini, "p", "gpu1", 100)
+    annotate(mini, "p", KEYS.gpu_placement, "full")
+    (note,) = explained(mini, "p")["notes"]
     assert "gpu-placement]: 'full' is not" in note
     assert "ignored, because the pod is bound" in note
 
 
 @pytest.mark.parametrize("key", USER_KEYS)
-def test_a_waiting_pod_is_refused_for_a_bad_user_key_by_name(bench: Bench, key: str) -> None:
-    asked = bench.create(pod("p", 50, 32, annotations={key: "," + "x" * 250_000}))
-    result = filter_nodes(bench, asked)
+def test_a_waiting_pod_is_refused_for_a_bad_user_key_by_name(mini: MiniCluster, key: str) -> None:
+    asked = mini.create(pod("p", 50, 32, annotations={key: "," + "x" * 250_000}))
+    result = filter_nodes(mini, asked)
     assert "BadRequest" in result["FailedAndUnresolvableNodes"]["gpu1"]
-    eventually(lambda: len(events(bench, "BadRequest")) == 1)
-    (event,) = events(bench, "BadRequest")
+    eventually(lambda: len(events(mini, "BadRequest")) == 1)
+    (event,) = events(mini, "BadRequest")
     assert f"metadata.annotations[{key}]" in event["message"]
     assert len(event["message"]) < 400
-    annotate(bench, "p", key, None)
-    assert filter_nodes(bench, bench.api.get("pods", "p"))["NodeNames"]
+    annotate(mini, "p", key, None)
+    assert filter_nodes(mini, mini.api.get("pods", "p"))["NodeNames"]
 
 
-def test_a_waiting_pod_of_65_containers_is_refused_by_name(bench: Bench) -> None:
+def test_a_waiting_pod_of_65_containers_is_refused_by_name(mini: MiniCluster) -> None:
     value = pod("p", 50, 32)
     value["spec"]["containers"] += [{"name": f"c{index}"} for index in range(64)]
-    filter_nodes(bench, bench.create(value))
-    eventually(lambda: len(events(bench, "BadRequest")) == 1)
-    assert "65 containers" in events(bench, "BadRequest")[0]["message"]
+    filter_nodes(mini, mini.create(value))
+    eventually(lambda: len(events(mini, "BadRequest")) == 1)
+    assert "65 containers" in events(mini, "BadRequest")[0]["message"]

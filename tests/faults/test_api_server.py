@@ -16,7 +16,7 @@ from tests.control_plane import plane, processes
 from tests.faults import load
 from tests.faults.stage import Stage
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 # A minute in full; whether it lasts four seconds or sixty makes no difference to the extender: any
 # request has given up by then, and its watches have not (`watch_idle_seconds` is 90).

@@ -9,10 +9,10 @@ from tests.faults import load
 from tests.faults.stage import Stage
 from tests.faults.wall_clock import WallClock
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 HOUR = 3600.0
-# Certificates that were made in the clock's future are refused: the bench's are an hour old.
+# Certificates that were made in the clock's future are refused: the testbed's are an hour old.
 ALMOST_AN_HOUR = HOUR - 60.0
 ROUNDING_NS = 10_000_000
 

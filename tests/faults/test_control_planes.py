@@ -26,7 +26,7 @@ from tests.extender.stateful.pods import bound, finished
 from tests.faults import load
 from tests.faults.stage import Stage
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 ELECTION = {
     "leaderElect": True,

@@ -13,7 +13,7 @@ from tests.control_plane import extending
 from tests.faults import load
 from tests.faults.stage import Stage
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 KILLS = 100
 SEED = 20261121

@@ -14,7 +14,7 @@ from tests.faults import load
 from tests.faults.stage import Stage
 from tests.testbed import kubernetes
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 NAME, NAMESPACE = "gpuquota", "kube-system"
 TEAM = "limited"

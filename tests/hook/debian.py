@@ -42,11 +42,11 @@ def unpacked(package: Package) -> pathlib.Path:
                 # two packages of one release share apt's folder
                 with progress.exclusive(f"apt-{package.suite}-{package.component}"):
                     _fetch(package, folder)
-            except progress.BenchError as error:
+            except progress.TestbedError as error:
                 give_up(
                     f"{package.name} of Debian {package.suite} can't be fetched: {error}; needed:"
                     f" apt-get, {KEYRING} (Debian's debian-archive-keyring) and a mirror that this"
-                    " machine reaches, which GPUSTACK_BENCH_MIRROR may name"
+                    " machine reaches, which GPUSTACK_TESTBED_MIRROR may name"
                 )
     return folder
 
@@ -99,11 +99,11 @@ def _options(apt: pathlib.Path, package: Package, mirror: str) -> list[str]:
 
 def _mirror() -> str:
     """Return the archive that this machine uses, or the one that the environment names."""
-    named = os.environ.get("GPUSTACK_BENCH_MIRROR")
+    named = os.environ.get("GPUSTACK_TESTBED_MIRROR")
     if named:
         return named
     if shutil.which("apt-get") is None or not KEYRING.exists():
-        raise progress.BenchError("this isn't a Debian machine")
+        raise progress.TestbedError("this isn't a Debian machine")
     release = platform.freedesktop_os_release()
     command = ["apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -111,4 +111,4 @@ def _mirror() -> str:
         suite, component, uri = line.split(maxsplit=2)
         if [release["ID"], suite, component] == ["debian", release["VERSION_CODENAME"], "main"]:
             return uri
-    raise progress.BenchError("GPUSTACK_BENCH_MIRROR must name a Debian mirror on this machine")
+    raise progress.TestbedError("GPUSTACK_TESTBED_MIRROR must name a Debian mirror on this machine")

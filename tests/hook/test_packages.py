@@ -12,7 +12,7 @@ PACKAGE = Package(suite="bookworm", name="musl")
 @pytest.fixture(autouse=True)
 def _unreachable(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("GPUSTACK_CACHE", str(tmp_path))
-    monkeypatch.setenv("GPUSTACK_BENCH_MIRROR", f"file:{tmp_path}/nowhere")
+    monkeypatch.setenv("GPUSTACK_TESTBED_MIRROR", f"file:{tmp_path}/nowhere")
 
 
 def test_without_an_archive_the_test_is_skipped_with_a_reason(

@@ -11,7 +11,7 @@ from tests.control_plane import extending
 from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import Cluster, container
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 DATA = pathlib.Path(__file__).parent / "data"
 HALF = container("main", 50, 32)

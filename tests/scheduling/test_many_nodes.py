@@ -10,7 +10,7 @@ from tests.control_plane import extending, fleet, identity, plane
 from tests.scheduling.cluster import Cluster, container
 from tests.testbed import kubernetes
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 NODES = 120
 SHARE = container("main", 30, 32)

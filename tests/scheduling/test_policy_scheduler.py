@@ -12,7 +12,7 @@ from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import Cluster, container
 from tests.scheduling.conftest import assert_nothing_was_forbidden
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 SEED_POLICY = pathlib.Path(__file__).parents[1] / "e2e" / "data" / "seed-policy.json"
 

@@ -1,4 +1,4 @@
-"""The bench's command line: ``python -m tests.testbed COMMAND``."""
+"""The testbed's command line: ``python -m tests.testbed COMMAND``."""
 
 import argparse
 import os
@@ -19,25 +19,25 @@ def parser() -> argparse.ArgumentParser:
 
     def add_named(name: str, text: str) -> argparse.ArgumentParser:
         command = add(name, text)
-        command.add_argument("--name", default=description.DEFAULT_NAME, help="the bench's name")
+        command.add_argument("--name", default=description.DEFAULT_NAME, help="the testbed's name")
         return command
 
-    add("prepare", "install the Debian packages that the bench needs")
-    build = add("build", "build what the bench needs into the cache")
+    add("prepare", "install the Debian packages that the testbed needs")
+    build = add("build", "build what the testbed needs into the cache")
     build.add_argument("--policy-scheduler", action="store_true", help="also kube-scheduler 1.22")
     add("repository", "build the simulated driver's package again")
     up = add_named("up", "start a control-plane host and GPU hosts, with a cluster on them")
     up.add_argument("--gpu-hosts", type=int, default=2, metavar="N", help="default: 2")
     up.add_argument("--no-cluster", action="store_true", help="hosts only")
     up.add_argument("--cards", type=pathlib.Path, metavar="FILE", help="the hosts' cards")
-    add_named("down", "stop a bench; nothing of it is left")
-    add_named("status", "show a bench's hosts and nodes")
+    add_named("down", "stop a testbed; nothing of it is left")
+    add_named("status", "show a testbed's hosts and nodes")
     shell = add_named("shell", "a shell on a host")
     shell.add_argument("host")
     execute = add_named("exec", "run a program on a host: exec HOST -- PROGRAM ...")
     execute.add_argument("host")
     execute.add_argument("words", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...")
-    kube = add_named("kube", "run kubectl on a bench's cluster")
+    kube = add_named("kube", "run kubectl on a testbed's cluster")
     kube.add_argument("words", nargs=argparse.REMAINDER, metavar="ARGUMENT ...")
     scheduler = add_named("scheduler", "choose the kube-scheduler that schedules")
     scheduler.add_argument("minor", choices=[kubernetes.CURRENT.minor, kubernetes.POLICY.minor])
@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> int:
     chosen = parser().parse_args(arguments)
     try:
         return _run(chosen)
-    except progress.BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
+    except progress.TestbedError as error:
+        print(f"testbed: {error}", file=sys.stderr)
         return 1
 
 
@@ -66,7 +66,7 @@ def _run(chosen: argparse.Namespace) -> int:
             _up(chosen)
         case "down":
             testbed.down(chosen.name)
-            print(f"bench {chosen.name} is gone")
+            print(f"testbed {chosen.name} is gone")
         case "scheduler":
             cluster.use_scheduler(description.load(chosen.name), chosen.minor)
         case "status":
@@ -87,10 +87,10 @@ def _up(chosen: argparse.Namespace) -> None:
         with_cluster=not chosen.no_cluster,
         cards_file=chosen.cards,
     )
-    print(f"bench {started.name} is up; its files, with inventory.yml, are in {started.state}")
+    print(f"testbed {started.name} is up; its files, with inventory.yml, are in {started.state}")
 
 
-def _status(found: description.Bench) -> int:
+def _status(found: description.Testbed) -> int:
     down = 0
     for host in found.hosts:
         pid = hosts.pid(found, host)
@@ -106,7 +106,7 @@ def _execute(chosen: argparse.Namespace) -> int:
     container = found.container(found.host(chosen.host))
     words = ["bash", "-l"] if chosen.command == "shell" else after_dashes(chosen.words)
     if not words:
-        raise progress.BenchError("exec HOST -- PROGRAM: which program?")
+        raise progress.TestbedError("exec HOST -- PROGRAM: which program?")
     terminal = ["--tty"] if sys.stdin.isatty() else []
     command = ["podman", "exec", "--interactive", *terminal, container, *words]
     os.execvp("podman", command)  # noqa: S606 (a shell would read the words again)

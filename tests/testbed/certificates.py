@@ -27,7 +27,7 @@ class Validity:
 
 LASTING = Validity(
     begins=-datetime.timedelta(hours=1),  # for hosts whose clock is a little behind
-    ends=datetime.timedelta(days=365),  # longer than any bench lives
+    ends=datetime.timedelta(days=365),  # longer than any testbed lives
 )
 
 
@@ -122,7 +122,7 @@ def kubeconfig(server: str, authority_pem: bytes, user: str, pair: Pair) -> byte
         "kind": "Config",
         "clusters": [
             {
-                "name": "bench",
+                "name": "testbed",
                 "cluster": {"server": server, "certificate-authority-data": _data(authority_pem)},
             }
         ],
@@ -135,8 +135,8 @@ def kubeconfig(server: str, authority_pem: bytes, user: str, pair: Pair) -> byte
                 },
             }
         ],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": user}}],
-        "current-context": "bench",
+        "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": user}}],
+        "current-context": "testbed",
     }
     return (json.dumps(text, indent=2) + "\n").encode()
 

@@ -1,4 +1,4 @@
-"""The cluster on a bench's hosts: wait for it, talk to it, choose its scheduler."""
+"""The cluster on a testbed's hosts: wait for it, talk to it, choose its scheduler."""
 
 import os
 import subprocess
@@ -13,118 +13,118 @@ POLICY_UNIT = f"kube-scheduler-{kubernetes.POLICY.minor}.service"
 POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
 
 
-def kubectl(bench: description.Bench, *words: str) -> str:
+def kubectl(testbed: description.Testbed, *words: str) -> str:
     """Run kubectl on this machine as the cluster's administrator; return what it printed.
 
     Raises:
-        BenchError: It failed.
+        TestbedError: It failed.
     """
-    return progress.output(kubectl_command(bench, *words))
+    return progress.output(kubectl_command(testbed, *words))
 
 
-def kubectl_command(bench: description.Bench, *words: str) -> list[str]:
-    """Return the command line of kubectl for this bench."""
+def kubectl_command(testbed: description.Testbed, *words: str) -> list[str]:
+    """Return the command line of kubectl for this testbed."""
     program = kubernetes.CURRENT.bin / "kubectl"
-    return [str(program), f"--kubeconfig={bench.kubeconfig}", *words]
+    return [str(program), f"--kubeconfig={testbed.kubeconfig}", *words]
 
 
-def wait_ready(bench: description.Bench) -> None:
+def wait_ready(testbed: description.Testbed) -> None:
     """Wait until the API server serves, every GPU host is a Ready node, and pods can be made.
 
     Raises:
-        BenchError: That took too long; the text says what is missing and where to look.
+        TestbedError: That took too long; the text says what is missing and where to look.
     """
     deadline = time.monotonic() + READY_SECONDS
-    while missing := _missing(bench):
+    while missing := _missing(testbed):
         if time.monotonic() > deadline:
-            raise progress.BenchError(
+            raise progress.TestbedError(
                 f"the cluster is not ready after {READY_SECONDS} s: {missing}\n"
-                f"look at: python -m tests.testbed exec --name {bench.name} cp1 -- "
+                f"look at: python -m tests.testbed exec --name {testbed.name} cp1 -- "
                 "journalctl -n 50 -u kube-apiserver"
             )
         time.sleep(POLL_SECONDS)
 
 
-def _missing(bench: description.Bench) -> str:
+def _missing(testbed: description.Testbed) -> str:
     """Say what keeps the cluster from being ready; nothing when it is."""
     ready = (
         "{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Ready')].status} {end}"
     )
     try:
-        nodes = kubectl(bench, "get", "nodes", f"--output=jsonpath={ready}").split()
-        absent = [host.name for host in bench.gpu_hosts if f"{host.name}=True" not in nodes]
+        nodes = kubectl(testbed, "get", "nodes", f"--output=jsonpath={ready}").split()
+        absent = [host.name for host in testbed.gpu_hosts if f"{host.name}=True" not in nodes]
         if absent:
             return f"no Ready node: {', '.join(absent)}"
         # without it the API server refuses every pod
-        kubectl(bench, "get", "serviceaccount", "default", "--namespace=default")
-    except progress.BenchError as error:
+        kubectl(testbed, "get", "serviceaccount", "default", "--namespace=default")
+    except progress.TestbedError as error:
         return str(error)
     return ""
 
 
-def use_scheduler(bench: description.Bench, minor: str) -> None:
+def use_scheduler(testbed: description.Testbed, minor: str) -> None:
     """Stop one kube-scheduler and start the other, which takes over at once.
 
     Args:
-        bench: A bench with a cluster.
+        testbed: A testbed with a cluster.
         minor: ``1.34`` or ``1.22``.
 
     Raises:
-        BenchError: The other isn't built, has no Policy file, or doesn't start.
+        TestbedError: The other isn't built, has no Policy file, or doesn't start.
     """
     policy = minor == kubernetes.POLICY.minor
     if policy:
-        _check_policy(bench)
+        _check_policy(testbed)
     start, stop = (POLICY_UNIT, CURRENT_UNIT) if policy else (CURRENT_UNIT, POLICY_UNIT)
-    stop_scheduler(bench, stop)
-    hosts.output(bench, bench.control_plane, ["systemctl", "enable", "--now", "--quiet", start])
-    wait_leader(bench, start)
+    stop_scheduler(testbed, stop)
+    hosts.output(testbed, testbed.control_plane, ["systemctl", "enable", "--now", "--quiet", start])
+    wait_leader(testbed, start)
 
 
-def stop_scheduler(bench: description.Bench, unit: str) -> None:
+def stop_scheduler(testbed: description.Testbed, unit: str) -> None:
     """Stop a kube-scheduler, so that the next one leads at once."""
-    hosts.output(bench, bench.control_plane, ["systemctl", "disable", "--now", "--quiet", unit])
+    hosts.output(testbed, testbed.control_plane, ["systemctl", "disable", "--now", "--quiet", unit])
     # whoever held the lease is gone: the next one need not wait for it to expire
-    kubectl(bench, "delete", "lease", "kube-scheduler", "--namespace=kube-system",
+    kubectl(testbed, "delete", "lease", "kube-scheduler", "--namespace=kube-system",
             "--ignore-not-found")  # fmt: skip
 
 
-def _check_policy(bench: description.Bench) -> None:
+def _check_policy(testbed: description.Testbed) -> None:
     if kubernetes.POLICY.missing:
-        raise progress.BenchError(
+        raise progress.TestbedError(
             "kube-scheduler 1.22 is not built: python -m tests.testbed build --policy-scheduler"
         )
-    if hosts.run(bench, bench.control_plane, ["test", "-e", POLICY_FILE]).returncode:
-        raise progress.BenchError(f"cp1 has no {POLICY_FILE}: kube-scheduler 1.22 needs it")
+    if hosts.run(testbed, testbed.control_plane, ["test", "-e", POLICY_FILE]).returncode:
+        raise progress.TestbedError(f"cp1 has no {POLICY_FILE}: kube-scheduler 1.22 needs it")
 
 
-def wait_leader(bench: description.Bench, unit: str) -> None:
+def wait_leader(testbed: description.Testbed, unit: str) -> None:
     """Wait until the scheduler that the unit was to start leads, so that it schedules.
 
     Raises:
-        BenchError: It doesn't; the text says where to look.
+        TestbedError: It doesn't; the text says where to look.
     """
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         holder = subprocess.run(
-            kubectl_command(bench, "get", "lease", "kube-scheduler", "--namespace=kube-system",
+            kubectl_command(testbed, "get", "lease", "kube-scheduler", "--namespace=kube-system",
                             "--output=jsonpath={.spec.holderIdentity}"),
             capture_output=True, text=True, check=False,
         ).stdout  # fmt: skip
         if holder:
             return
         time.sleep(POLL_SECONDS)
-    raise progress.BenchError(
+    raise progress.TestbedError(
         f"the scheduler of {unit} did not become the leader in {READY_SECONDS} s; look at: "
-        f"python -m tests.testbed exec --name {bench.name} cp1 -- journalctl -n 50 -u {unit}"
+        f"python -m tests.testbed exec --name {testbed.name} cp1 -- journalctl -n 50 -u {unit}"
     )
 
 
-def environment(bench: description.Bench) -> dict[str, str]:
-    """Return this process's environment, in which kubectl talks to the bench's cluster."""
+def environment(testbed: description.Testbed) -> dict[str, str]:
+    """Return this process's environment, in which kubectl talks to the testbed's cluster."""
     path = os.environ.get("PATH", "/usr/bin:/bin")
     return {
         **os.environ,
-        "KUBECONFIG": str(bench.kubeconfig),
+        "KUBECONFIG": str(testbed.kubeconfig),
         "PATH": f"{kubernetes.CURRENT.bin}:{path}",
     }

@@ -1,4 +1,4 @@
-"""What a bench consists of: plain values, kept in its state folder as ``hosts.json``."""
+"""What a testbed consists of: plain values, kept in its state folder as ``hosts.json``."""
 
 import dataclasses
 import enum
@@ -11,9 +11,9 @@ import typing
 
 from tests.testbed import paths, progress
 
-DEFAULT_NAME = "bench"
-# podman label of everything that belongs to a bench; its value is the bench's name
-LABEL = "gpustack.bench"
+DEFAULT_NAME = "testbed"
+# podman label of everything that belongs to a testbed; its value is the testbed's name
+LABEL = "gpustack.testbed"
 # Debian's containers and the hosts' network devices allow no other characters
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]{0,9}")
 # fourth byte of the control plane's address; GPU hosts follow it, podman's gateway has 1
@@ -43,7 +43,7 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Testbed:
     """A set of hosts on a network of their own, with or without a cluster on them."""
 
     name: str
@@ -52,7 +52,7 @@ class Bench:
 
     @property
     def state(self) -> pathlib.Path:
-        """Return the folder of this bench's files."""
+        """Return the folder of this testbed's files."""
         return state(self.name)
 
     @property
@@ -86,92 +86,92 @@ class Bench:
         """Return a host by its name.
 
         Raises:
-            BenchError: This bench has no such host.
+            TestbedError: This testbed has no such host.
         """
         for host in self.hosts:
             if host.name == name:
                 return host
         known = ", ".join(host.name for host in self.hosts)
-        raise progress.BenchError(f"bench {self.name} has no host {name}; it has {known}")
+        raise progress.TestbedError(f"testbed {self.name} has no host {name}; it has {known}")
 
 
 def state(name: str) -> pathlib.Path:
-    """Return the state folder of the bench of this name."""
+    """Return the state folder of the testbed of this name."""
     return paths.state_root() / name
 
 
 def network(name: str) -> str:
-    """Return the name of a bench's podman network."""
+    """Return the name of a testbed's podman network."""
     return f"gpustack-{name}"
 
 
 def check_name(name: str) -> str:
-    """Return the name when it may name a bench.
+    """Return the name when it may name a testbed.
 
     Raises:
-        BenchError: It may not.
+        TestbedError: It may not.
     """
     if not NAME_PATTERN.fullmatch(name):
-        raise progress.BenchError(
-            f"a bench's name is a letter and up to nine letters or digits, not {name!r}"
+        raise progress.TestbedError(
+            f"a testbed's name is a letter and up to nine letters or digits, not {name!r}"
         )
     return name
 
 
-def plan(name: str, gpu_hosts: int, subnet: str, *, cluster: bool) -> Bench:
-    """Lay out a bench of one control plane and some GPU hosts in a network.
+def plan(name: str, gpu_hosts: int, subnet: str, *, cluster: bool) -> Testbed:
+    """Lay out a testbed of one control plane and some GPU hosts in a network.
 
     Args:
-        name: The bench's name.
+        name: The testbed's name.
         gpu_hosts: How many GPU hosts, at least 0.
         subnet: The podman network's addresses, as ``10.89.3.0/24``.
         cluster: Whether Kubernetes is to run on the hosts.
 
     Raises:
-        BenchError: The network has too few addresses.
+        TestbedError: The network has too few addresses.
     """
     addresses = ipaddress.IPv4Network(subnet)
     if FIRST_ADDRESS + gpu_hosts >= addresses.num_addresses - 1:
-        raise progress.BenchError(f"{subnet} has no room for {gpu_hosts} GPU hosts")
+        raise progress.TestbedError(f"{subnet} has no room for {gpu_hosts} GPU hosts")
     base = addresses.network_address + FIRST_ADDRESS
     hosts = [Host(name="cp1", role=Role.CONTROL_PLANE, number=0, address=str(base))]
     for number in range(1, gpu_hosts + 1):
         address = str(base + number)
         hosts.append(Host(name=f"gpu{number}", role=Role.GPU, number=number, address=address))
-    return Bench(name=check_name(name), cluster=cluster, hosts=tuple(hosts))
+    return Testbed(name=check_name(name), cluster=cluster, hosts=tuple(hosts))
 
 
-def save(bench: Bench) -> None:
+def save(testbed: Testbed) -> None:
     """Write ``hosts.json`` and, for each host, a file that holds its address."""
-    for host in bench.hosts:
-        (bench.state / f"{host.name}.address").write_text(host.address + "\n")
-    text = json.dumps(dataclasses.asdict(bench), indent=2)
-    (bench.state / "hosts.json").write_text(text + "\n")
+    for host in testbed.hosts:
+        (testbed.state / f"{host.name}.address").write_text(host.address + "\n")
+    text = json.dumps(dataclasses.asdict(testbed), indent=2)
+    (testbed.state / "hosts.json").write_text(text + "\n")
 
 
-def load(name: str) -> Bench:
-    """Read the bench of this name.
+def load(name: str) -> Testbed:
+    """Read the testbed of this name.
 
     Raises:
-        BenchError: There is none.
+        TestbedError: There is none.
     """
     file = state(check_name(name)) / "hosts.json"
     try:
         fields = json.loads(file.read_text())
     except FileNotFoundError:
-        raise progress.BenchError(
-            f"no bench is called {name}: start one with python -m tests.testbed up --name {name}"
+        raise progress.TestbedError(
+            f"no testbed is called {name}: start one with python -m tests.testbed up --name {name}"
         ) from None
     return _parse(fields)
 
 
-def _parse(fields: dict[str, typing.Any]) -> Bench:
+def _parse(fields: dict[str, typing.Any]) -> Testbed:
     hosts = tuple(Host(**{**host, "role": Role(host["role"])}) for host in fields["hosts"])
-    return Bench(name=fields["name"], cluster=fields["cluster"], hosts=hosts)
+    return Testbed(name=fields["name"], cluster=fields["cluster"], hosts=hosts)
 
 
 def forget(name: str) -> None:
-    """Remove the state folder of a bench, and the folder of all benches when it was the last."""
+    """Remove the state folder of a testbed, and the folder of all testbeds when it was the last."""
     folder = state(check_name(name))
     if folder.exists():
         shutil.rmtree(folder)

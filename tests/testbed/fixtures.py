@@ -1,8 +1,8 @@
-"""pytest fixtures that bring a bench up once for all tests of a session.
+"""pytest fixtures that bring a testbed up once for all tests of a session.
 
-A conftest.py takes one with ``bench = fixtures.session_bench("e2e")``. With GPUSTACK_BENCH_KEEP
-set in the environment a running bench of that name is used as it is and left running, so that one
-can work on a test without waiting for hosts.
+A conftest.py takes one with ``testbed = fixtures.session_testbed("e2e")``. With
+GPUSTACK_TESTBED_KEEP set in the environment a running testbed of that name is used as it is and
+left running, so that one can work on a test without waiting for hosts.
 """
 
 import collections.abc
@@ -13,22 +13,22 @@ import pytest
 
 from tests.testbed import description, hosts, progress, testbed
 
-KEEP = "GPUSTACK_BENCH_KEEP"
+KEEP = "GPUSTACK_TESTBED_KEEP"
 
 
-def session_bench(
+def session_testbed(
     name: str, *, gpu_hosts: int = 2, with_cluster: bool = True
 ) -> collections.abc.Callable[..., typing.Any]:
-    """Return a session-scoped fixture that yields a running ``description.Bench``.
+    """Return a session-scoped fixture that yields a running ``description.Testbed``.
 
     Args:
-        name: The bench's name; two sessions with the same name are in each other's way.
+        name: The testbed's name; two sessions with the same name are in each other's way.
         gpu_hosts: How many GPU hosts.
         with_cluster: Whether Kubernetes runs on them.
     """
 
     @pytest.fixture(scope="session")
-    def running() -> collections.abc.Iterator[description.Bench]:
+    def running() -> collections.abc.Iterator[description.Testbed]:
         keep = bool(os.environ.get(KEEP))
         found = _running(name) if keep else None
         try:
@@ -40,9 +40,9 @@ def session_bench(
     return running
 
 
-def _running(name: str) -> description.Bench | None:
+def _running(name: str) -> description.Testbed | None:
     try:
         found = description.load(name)
-    except progress.BenchError:
+    except progress.TestbedError:
         return None
     return found if all(hosts.pid(found, host) for host in found.hosts) else None

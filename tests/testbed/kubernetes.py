@@ -16,7 +16,7 @@ MODULES = paths.REPOSITORY / "tests" / "kubernetes"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One version of Kubernetes and the programs that the bench takes from it."""
+    """One version of Kubernetes and the programs that the testbed takes from it."""
 
     minor: str
     version: str
@@ -70,7 +70,7 @@ def build(release: Release) -> pathlib.Path:
     """Build what is missing of a release and return the folder of its programs.
 
     Raises:
-        BenchError: No Go tool chain, or a program did not build.
+        TestbedError: No Go tool chain, or a program did not build.
     """
     if not release.missing:
         return release.bin
@@ -96,7 +96,7 @@ def _build_program(go: pathlib.Path, release: Release, program: str) -> None:
     progress.call(
         [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
          "-ldflags", release.linker_flags, "-o", partial, f"k8s.io/kubernetes/cmd/{program}"],
-        log=f"bench-build-{program}-{release.minor}",
+        log=f"testbed-build-{program}-{release.minor}",
         directory=release.module,
         environment={"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""},
     )  # fmt: skip

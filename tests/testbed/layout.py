@@ -7,7 +7,7 @@ import uuid
 from tests.testbed import cards, description, files, images, kubernetes, pki
 
 SYSTEM_UNITS = "/etc/systemd/system"
-BENCH_FOLDER = "/etc/gpustack-bench"
+TESTBED_FOLDER = "/etc/gpustack-testbed"
 # where podman mounts folders of the cache, read-only
 CURRENT_PROGRAMS = "/opt/kubernetes/bin"
 POLICY_PROGRAMS = f"/opt/kubernetes/{kubernetes.POLICY.minor}"
@@ -17,34 +17,34 @@ SIMGPU_REPOSITORY = "/opt/simgpu-repository"
 NAMESPACE = uuid.UUID("6a1f3f5e-92f4-4d43-8a8e-1f1b8e2f7a55")
 
 
-def common(bench: description.Bench, host: description.Host) -> list[files.Entry]:
+def common(testbed: description.Testbed, host: description.Host) -> list[files.Entry]:
     """Return what every host has: its identity, its neighbours' names, the way to their pods."""
-    identity = uuid.uuid5(NAMESPACE, f"{bench.name}/{host.name}").hex
-    names = "\n".join(f"{other.address} {other.name}" for other in bench.hosts)
+    identity = uuid.uuid5(NAMESPACE, f"{testbed.name}/{host.name}").hex
+    names = "\n".join(f"{other.address} {other.name}" for other in testbed.hosts)
     return [
         files.File("/etc/machine-id", f"{identity}\n".encode(), mode=0o444),
         files.template("hosts", "/etc/hosts", lines=names),
-        files.template("system.conf", "/etc/systemd/system.conf.d/bench.conf"),
-        files.File(f"{BENCH_FOLDER}/routes.sh", routes(bench, host).encode()),
-        files.template("bench-network.service", f"{SYSTEM_UNITS}/bench-network.service"),
-        files.enable("bench-network.service"),
+        files.template("system.conf", "/etc/systemd/system.conf.d/testbed.conf"),
+        files.File(f"{TESTBED_FOLDER}/routes.sh", routes(testbed, host).encode()),
+        files.template("testbed-network.service", f"{SYSTEM_UNITS}/testbed-network.service"),
+        files.enable("testbed-network.service"),
     ]
 
 
-def routes(bench: description.Bench, host: description.Host) -> str:
+def routes(testbed: description.Testbed, host: description.Host) -> str:
     """Return the commands that lead to the pods of the other GPU hosts."""
     lines = ["sysctl --quiet --write net.ipv4.ip_forward=1"]
     lines += [
         f"ip route replace {other.pod_subnet} via {other.address}"
-        for other in bench.gpu_hosts
+        for other in testbed.gpu_hosts
         if other != host
     ]
     return "\n".join(lines) + "\n"
 
 
-def control_plane(bench: description.Bench, keys: pki.ClusterPki) -> list[files.Entry]:
+def control_plane(testbed: description.Testbed, keys: pki.ClusterPki) -> list[files.Entry]:
     """Return the control plane: etcd, API server, controller manager and both schedulers."""
-    host = bench.control_plane
+    host = testbed.control_plane
     started = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     units = (*started, "kube-scheduler-1.22")
     return [
@@ -78,14 +78,14 @@ def gpu_node(host: description.Host, keys: pki.ClusterPki) -> list[files.Entry]:
         files.template(
             "containerd.toml", "/etc/containerd/config.toml", pause_image=images.PAUSE
         ),
-        files.template("cni.conflist", "/etc/cni/net.d/10-bench.conflist",
+        files.template("cni.conflist", "/etc/cni/net.d/10-testbed.conflist",
                        pod_subnet=host.pod_subnet),
-        files.template("bench-images.service", f"{SYSTEM_UNITS}/bench-images.service"),
+        files.template("testbed-images.service", f"{SYSTEM_UNITS}/testbed-images.service"),
         files.link(
             f"{SYSTEM_UNITS}/multi-user.target.wants/containerd.service",
             "/lib/systemd/system/containerd.service",
         ),
-        files.enable("bench-images.service"),
+        files.enable("testbed-images.service"),
         files.enable("kubelet.service"),
         *_programs("kubelet", "kubectl"),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Where the bench keeps things. Nothing of it lies in the repository.
+"""Where the testbed keeps things. Nothing of it lies in the repository.
 
-The cache survives ``down`` (roots, Kubernetes' programs, images); a bench's state does not.
+The cache survives ``down`` (roots, Kubernetes' programs, images); a testbed's state does not.
 """
 
 import os
@@ -19,5 +19,5 @@ def cache(*parts: str) -> pathlib.Path:
 
 
 def state_root() -> pathlib.Path:
-    """Return the folder that holds one folder for each bench."""
-    return pathlib.Path(os.environ.get("GPUSTACK_BENCH_STATE") or "/var/lib/gpustack-bench")
+    """Return the folder that holds one folder for each testbed."""
+    return pathlib.Path(os.environ.get("GPUSTACK_TESTBED_STATE") or "/var/lib/gpustack-testbed")

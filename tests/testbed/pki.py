@@ -27,7 +27,7 @@ PKI = f"{KUBERNETES}/pki"
 class ClusterPki:
     """The authorities of a cluster and the address of its API server."""
 
-    bench: description.Bench
+    testbed: description.Testbed
     authority: certificates.Authority
     etcd_authority: certificates.Authority
     front_proxy_authority: certificates.Authority
@@ -35,7 +35,7 @@ class ClusterPki:
     @property
     def server(self) -> str:
         """Return the API server's URL."""
-        return f"https://{self.bench.control_plane.address}:6443"
+        return f"https://{self.testbed.control_plane.address}:6443"
 
     def kubeconfig(self, user: str, groups: tuple[str, ...] = ()) -> bytes:
         """Return a kubeconfig for a new certificate of this user."""
@@ -48,7 +48,7 @@ class ClusterPki:
 
     def control_plane_files(self) -> list[files.Entry]:
         """Return what lies in a control plane's /etc/kubernetes, as kubeadm lays it out."""
-        host = self.bench.control_plane
+        host = self.testbed.control_plane
         private, public = certificates.signing_key()
         kubelet_client = self.authority.client("kube-apiserver-kubelet-client", ("system:masters",))
         front_proxy_client = self.front_proxy_authority.client("front-proxy-client")
@@ -86,20 +86,20 @@ class ClusterPki:
         ]
 
 
-def make(bench: description.Bench) -> ClusterPki:
+def make(testbed: description.Testbed) -> ClusterPki:
     """Make new authorities and keep the cluster's own, and the administrator's kubeconfig."""
     pki = ClusterPki(
-        bench,
+        testbed,
         certificates.authority("kubernetes"),
         certificates.authority("etcd-ca"),
         certificates.authority("front-proxy-ca"),
     )
-    folder = bench.state / "pki"
+    folder = testbed.state / "pki"
     folder.mkdir(mode=0o700)
     (folder / "ca.crt").write_bytes(pki.authority.pair.certificate)
     (folder / "ca.key").write_bytes(pki.authority.pair.key)
-    bench.kubeconfig.touch(mode=SECRET_MODE)
-    bench.kubeconfig.write_bytes(pki.admin_kubeconfig())
+    testbed.kubeconfig.touch(mode=SECRET_MODE)
+    testbed.kubeconfig.write_bytes(pki.admin_kubeconfig())
     return pki
 
 

@@ -1,4 +1,4 @@
-"""Install the Debian packages that the bench needs on this machine."""
+"""Install the Debian packages that the testbed needs on this machine."""
 
 import os
 import subprocess
@@ -34,23 +34,23 @@ def prepare() -> None:
     """Install what is missing.
 
     Raises:
-        BenchError: This isn't a machine with apt, one isn't root, or apt failed.
+        TestbedError: This isn't a machine with apt, one isn't root, or apt failed.
     """
     packages = missing()
     if not packages:
-        print("--> this machine has all the packages that the bench needs", flush=True)
+        print("--> this machine has all the packages that the testbed needs", flush=True)
         return
     words = " ".join(packages)
     if os.geteuid() != 0:
-        raise progress.BenchError(f"as root: apt-get install {words}")
+        raise progress.TestbedError(f"as root: apt-get install {words}")
     if not _present("apt-get"):
-        raise progress.BenchError(f"the bench needs Debian or Ubuntu, or by hand: {words}")
+        raise progress.TestbedError(f"the testbed needs Debian or Ubuntu, or by hand: {words}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     with progress.step(f"installing {words}"):
-        progress.call(["apt-get", "update", "-qq"], log="bench-apt-update", environment=quiet)
+        progress.call(["apt-get", "update", "-qq"], log="testbed-apt-update", environment=quiet)
         progress.call(
             ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
-            log="bench-apt", environment=quiet,
+            log="testbed-apt", environment=quiet,
         )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from tests.testbed import paths
 TAIL_LINES = 25
 
 
-class BenchError(Exception):
-    """Something the bench needs did not work; the text says what and where to look."""
+class TestbedError(Exception):
+    """Something the testbed needs did not work; the text says what and where to look."""
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def call(
         stdin: What it reads, else nothing.
 
     Raises:
-        BenchError: It failed; the text holds the end of its output and the log's path.
+        TestbedError: It failed; the text holds the end of its output and the log's path.
     """
     _check_installed(command)
     file = paths.cache("logs") / f"{log}.log"
@@ -64,7 +64,7 @@ def call(
         )
     if done.returncode:
         tail = "\n".join(file.read_text(errors="replace").splitlines()[-TAIL_LINES:])
-        raise BenchError(
+        raise TestbedError(
             f"{' '.join(str(word) for word in command)[:300]}\n"
             f"failed (status {done.returncode}); log: {file}\n{tail}"
         )
@@ -74,7 +74,7 @@ def output(command: collections.abc.Sequence[str | pathlib.Path]) -> str:
     """Run a short program and return what it printed.
 
     Raises:
-        BenchError: It failed; the text holds what it wrote to its standard error.
+        TestbedError: It failed; the text holds what it wrote to its standard error.
     """
     _check_installed(command)
     done = subprocess.run(
@@ -82,13 +82,13 @@ def output(command: collections.abc.Sequence[str | pathlib.Path]) -> str:
     )
     if done.returncode:
         words = " ".join(str(word) for word in command)
-        raise BenchError(f"{words}\nfailed (status {done.returncode}): {done.stderr.strip()}")
+        raise TestbedError(f"{words}\nfailed (status {done.returncode}): {done.stderr.strip()}")
     return done.stdout
 
 
 def _check_installed(command: collections.abc.Sequence[str | pathlib.Path]) -> None:
     if shutil.which(str(command[0])) is None:
-        raise BenchError(f"{command[0]} is not installed: python -m tests.testbed prepare")
+        raise TestbedError(f"{command[0]} is not installed: python -m tests.testbed prepare")
 
 
 @contextlib.contextmanager

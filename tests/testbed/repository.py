@@ -17,14 +17,14 @@ def build() -> pathlib.Path:
     """Build the simulated driver's package and list it in the repository; return its folder.
 
     Raises:
-        BenchError: The package did not build.
+        TestbedError: The package did not build.
     """
     target = folder()
     with progress.exclusive("simgpu-repository"), progress.step("building the simulated driver"):
-        progress.call(["make", "-C", SOURCE, "deb"], log="bench-simgpu")
+        progress.call(["make", "-C", SOURCE, "deb"], log="testbed-simgpu")
         packages = sorted((SOURCE / "out").glob("*.deb"))
         if not packages:
-            raise progress.BenchError(f"make deb in {SOURCE} made no package")
+            raise progress.TestbedError(f"make deb in {SOURCE} made no package")
         for old in target.glob("*.deb"):
             old.unlink()
         for package in packages:

@@ -1,4 +1,4 @@
-"""Bring a bench up and take it down: the order of things."""
+"""Bring a testbed up and take it down: the order of things."""
 
 import collections.abc
 import pathlib
@@ -29,7 +29,7 @@ def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> Non
         policy_scheduler: Also kube-scheduler 1.22.
 
     Raises:
-        BenchError: Something did not build.
+        TestbedError: Something did not build.
     """
     root.build()
     repository.build()
@@ -42,8 +42,8 @@ def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> Non
 
 def up(
     name: str, *, gpu_hosts: int, with_cluster: bool, cards_file: pathlib.Path | None = None
-) -> description.Bench:
-    """Start a bench anew and return it; what was left of one of that name is removed first.
+) -> description.Testbed:
+    """Start a testbed anew and return it; what was left of one of that name is removed first.
 
     Args:
         name: Its name.
@@ -52,77 +52,77 @@ def up(
         cards_file: A description of their cards; without it two linked A100 each.
 
     Raises:
-        BenchError: Something did not start; what did is left for a look, ``down`` removes it.
+        TestbedError: Something did not start; what did is left for a look, ``down`` removes it.
     """
     description.check_name(name)
     build(kubernetes_too=with_cluster)
     down(name)
     with progress.step(f"starting the hosts of {name}"):
-        bench = _plan(name, gpu_hosts, with_cluster)
-        _start(bench, cards.describe(bench, cards_file))
+        testbed = _plan(name, gpu_hosts, with_cluster)
+        _start(testbed, cards.describe(testbed, cards_file))
     if with_cluster:
         with progress.step(f"waiting for the cluster of {name}"):
-            cluster.wait_ready(bench)
-    return bench
+            cluster.wait_ready(testbed)
+    return testbed
 
 
 def down(name: str) -> None:
-    """Remove a bench and every trace of it. It may be whole, broken, or not there at all."""
+    """Remove a testbed and every trace of it. It may be whole, broken, or not there at all."""
     hosts.remove(description.check_name(name))
     description.forget(name)
 
 
-def _plan(name: str, gpu_hosts: int, with_cluster: bool) -> description.Bench:
+def _plan(name: str, gpu_hosts: int, with_cluster: bool) -> description.Testbed:
     subnet = hosts.create_network(name)
-    bench = description.plan(name, gpu_hosts, subnet, cluster=with_cluster)
-    bench.state.mkdir(parents=True)
-    description.save(bench)
-    (bench.state / "inventory.yml").write_text(inventory.text(bench))
-    return bench
+    testbed = description.plan(name, gpu_hosts, subnet, cluster=with_cluster)
+    testbed.state.mkdir(parents=True)
+    description.save(testbed)
+    (testbed.state / "inventory.yml").write_text(inventory.text(testbed))
+    return testbed
 
 
 def _start(
-    bench: description.Bench, described: collections.abc.Mapping[str, dict[str, typing.Any]]
+    testbed: description.Testbed, described: collections.abc.Mapping[str, dict[str, typing.Any]]
 ) -> None:
     image = root.image()
-    keys = pki.make(bench) if bench.cluster else None
+    keys = pki.make(testbed) if testbed.cluster else None
 
     def start(host: description.Host) -> None:
         if host.role is description.Role.GPU:
-            hosts.create_volume(bench, host)
-        entries = _entries(bench, host, keys, described)
-        hosts.create(bench, host, image, entries, _mounts(bench, host))
-        hosts.wait_booted(bench, host)
+            hosts.create_volume(testbed, host)
+        entries = _entries(testbed, host, keys, described)
+        hosts.create(testbed, host, image, entries, _mounts(testbed, host))
+        hosts.wait_booted(testbed, host)
 
-    hosts.each(bench.hosts, start)
+    hosts.each(testbed.hosts, start)
 
 
 def _entries(
-    bench: description.Bench,
+    testbed: description.Testbed,
     host: description.Host,
     keys: pki.ClusterPki | None,
     described: collections.abc.Mapping[str, dict[str, typing.Any]],
 ) -> list[files.Entry]:
-    entries = layout.common(bench, host)
+    entries = layout.common(testbed, host)
     if host.role is description.Role.GPU:
         entries += layout.gpu_host(described[host.name])
     if keys is not None:
         if host.role is description.Role.GPU:
             entries += layout.gpu_node(host, keys)
         else:
-            entries += layout.control_plane(bench, keys)
+            entries += layout.control_plane(testbed, keys)
     return entries
 
 
-def _mounts(bench: description.Bench, host: description.Host) -> dict[str, pathlib.Path]:
+def _mounts(testbed: description.Testbed, host: description.Host) -> dict[str, pathlib.Path]:
     """Return the cache's folders that a host sees; a program built later is seen as well."""
     mounts = {}
-    if bench.cluster:
+    if testbed.cluster:
         mounts[layout.CURRENT_PROGRAMS] = kubernetes.CURRENT.bin
     if host.role is description.Role.GPU:
         mounts[layout.SIMGPU_REPOSITORY] = repository.folder()
-        if bench.cluster:
+        if testbed.cluster:
             mounts[layout.IMAGES] = images.folder()
-    elif bench.cluster:
+    elif testbed.cluster:
         mounts[layout.POLICY_PROGRAMS] = kubernetes.POLICY.bin
     return mounts

@@ -1,1 +1,1 @@
-"""Tests of the bench's own parts that need no hosts."""
+"""Tests of the testbed's own parts that need no hosts."""

@@ -10,17 +10,19 @@ def uuids(described: dict[str, dict[str, list[dict[str, str]]]]) -> list[str]:
     return [card["uuid"] for host in described.values() for card in host["cards"]]
 
 
-def test_hosts_have_two_linked_cards_of_their_own(bench: description.Bench) -> None:
-    described = cards.describe(bench, None)
+def test_hosts_have_two_linked_cards_of_their_own(testbed: description.Testbed) -> None:
+    described = cards.describe(testbed, None)
 
     assert list(described) == ["gpu1", "gpu2"]
     assert described["gpu1"]["links"] == [["X", "NV12"], ["NV12", "X"]]
     assert len(set(uuids(described))) == 4
-    assert described == cards.describe(bench, None), "cards that change when a bench is made again"
+    assert described == cards.describe(testbed, None), (
+        "cards that change when a testbed is made again"
+    )
 
 
 def test_a_description_may_be_one_for_each_host(
-    bench: description.Bench, tmp_path: pathlib.Path
+    testbed: description.Testbed, tmp_path: pathlib.Path
 ) -> None:
     given = tmp_path / "cards.json"
     given.write_text(
@@ -32,20 +34,20 @@ def test_a_description_may_be_one_for_each_host(
         )
     )
 
-    described = cards.describe(bench, given)
+    described = cards.describe(testbed, given)
 
     assert uuids(described) == ["GPU-a", "GPU-b"]
     assert described["gpu2"]["driver"] == "550.54.15"
 
 
 def test_two_cards_with_one_uuid_are_refused(
-    bench: description.Bench, tmp_path: pathlib.Path
+    testbed: description.Testbed, tmp_path: pathlib.Path
 ) -> None:
     given = tmp_path / "cards.json"
     given.write_text('{"cards": [{"minor": 0, "uuid": "GPU-a"}]}')
 
-    with pytest.raises(progress.BenchError, match="same uuid"):
-        cards.describe(bench, given)
+    with pytest.raises(progress.TestbedError, match="same uuid"):
+        cards.describe(testbed, given)
 
 
 @pytest.mark.parametrize(
@@ -53,15 +55,17 @@ def test_two_cards_with_one_uuid_are_refused(
     [("[]", "JSON object"), ("{", "cards.json"), ('{"gpu1": {"cards": []}}', "for gpu2")],
 )
 def test_a_description_that_cannot_be_used_is_refused(
-    bench: description.Bench, tmp_path: pathlib.Path, text: str, message: str
+    testbed: description.Testbed, tmp_path: pathlib.Path, text: str, message: str
 ) -> None:
     given = tmp_path / "cards.json"
     given.write_text(text)
 
-    with pytest.raises(progress.BenchError, match=message):
-        cards.describe(bench, given)
+    with pytest.raises(progress.TestbedError, match=message):
+        cards.describe(testbed, given)
 
 
-def test_a_missing_description_is_named(bench: description.Bench, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(progress.BenchError, match=r"nowhere\.json"):
-        cards.describe(bench, tmp_path / "nowhere.json")
+def test_a_missing_description_is_named(
+    testbed: description.Testbed, tmp_path: pathlib.Path
+) -> None:
+    with pytest.raises(progress.TestbedError, match=r"nowhere\.json"):
+        cards.describe(testbed, tmp_path / "nowhere.json")

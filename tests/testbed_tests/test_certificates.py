@@ -107,10 +107,12 @@ def test_a_kubeconfig_carries_all_that_a_client_needs() -> None:
     assert base64.b64decode(user["client-key-data"]) == pair.key
 
 
-def test_a_gpu_host_has_the_nodes_identity_and_no_other_secret(bench: description.Bench) -> None:
-    made = pki.make(bench)
+def test_a_gpu_host_has_the_nodes_identity_and_no_other_secret(
+    testbed: description.Testbed,
+) -> None:
+    made = pki.make(testbed)
 
-    entries = made.gpu_host_files(bench.host("gpu2"))
+    entries = made.gpu_host_files(testbed.host("gpu2"))
 
     secrets = [entry for entry in entries if isinstance(entry, files.File) and entry.mode == 0o600]
     assert [entry.path for entry in secrets] == ["/etc/kubernetes/kubelet.conf"]
@@ -119,8 +121,8 @@ def test_a_gpu_host_has_the_nodes_identity_and_no_other_secret(bench: descriptio
     assert names(pair) == ("system:node:gpu2", {"system:nodes"})
 
 
-def test_a_control_plane_has_what_kubeadm_makes(bench: description.Bench) -> None:
-    entries = {entry.path: entry for entry in pki.make(bench).control_plane_files()}
+def test_a_control_plane_has_what_kubeadm_makes(testbed: description.Testbed) -> None:
+    entries = {entry.path: entry for entry in pki.make(testbed).control_plane_files()}
 
     kubeadm = {"admin.conf", "scheduler.conf", "controller-manager.conf", "pki/ca.crt",
                "pki/ca.key", "pki/apiserver.crt", "pki/apiserver.key", "pki/sa.key", "pki/sa.pub",
@@ -131,8 +133,10 @@ def test_a_control_plane_has_what_kubeadm_makes(bench: description.Bench) -> Non
     assert open_keys == []
 
 
-def test_the_administrators_files_are_for_the_administrator_only(bench: description.Bench) -> None:
-    pki.make(bench)
+def test_the_administrators_files_are_for_the_administrator_only(
+    testbed: description.Testbed,
+) -> None:
+    pki.make(testbed)
 
-    assert bench.kubeconfig.stat().st_mode & 0o077 == 0
-    assert (bench.state / "pki").stat().st_mode & 0o077 == 0
+    assert testbed.kubeconfig.stat().st_mode & 0o077 == 0
+    assert (testbed.state / "pki").stat().st_mode & 0o077 == 0

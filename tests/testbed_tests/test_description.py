@@ -7,36 +7,36 @@ from tests.testbed import description, inventory, progress
 
 
 def test_a_plan_gives_every_host_an_address_and_gpu_hosts_pods_of_their_own(
-    bench: description.Bench,
+    testbed: description.Testbed,
 ) -> None:
-    assert [(host.name, host.address) for host in bench.hosts] == [
+    assert [(host.name, host.address) for host in testbed.hosts] == [
         ("cp1", "10.89.7.10"),
         ("gpu1", "10.89.7.11"),
         ("gpu2", "10.89.7.12"),
     ]
-    assert [host.pod_subnet for host in bench.gpu_hosts] == ["10.244.1.0/24", "10.244.2.0/24"]
-    assert bench.control_plane.name == "cp1"
+    assert [host.pod_subnet for host in testbed.gpu_hosts] == ["10.244.1.0/24", "10.244.2.0/24"]
+    assert testbed.control_plane.name == "cp1"
 
 
-def test_a_bench_is_read_back_as_it_was_saved(bench: description.Bench) -> None:
-    description.save(bench)
+def test_a_testbed_is_read_back_as_it_was_saved(testbed: description.Testbed) -> None:
+    description.save(testbed)
 
-    assert description.load("paper") == bench
-    assert (bench.state / "gpu2.address").read_text() == "10.89.7.12\n"
+    assert description.load("paper") == testbed
+    assert (testbed.state / "gpu2.address").read_text() == "10.89.7.12\n"
 
 
-def test_forgetting_the_last_bench_leaves_no_folder(
-    bench: description.Bench, state_root: pathlib.Path
+def test_forgetting_the_last_testbed_leaves_no_folder(
+    testbed: description.Testbed, state_root: pathlib.Path
 ) -> None:
-    description.save(bench)
+    description.save(testbed)
 
     description.forget("paper")
 
     assert not state_root.exists()
 
 
-def test_forgetting_a_bench_keeps_the_others(
-    bench: description.Bench, state_root: pathlib.Path
+def test_forgetting_a_testbed_keeps_the_others(
+    testbed: description.Testbed, state_root: pathlib.Path
 ) -> None:
     (state_root / "other").mkdir()
 
@@ -51,37 +51,39 @@ def test_forgetting_what_is_not_there_is_no_error(state_root: pathlib.Path) -> N
     assert not state_root.exists()
 
 
-def test_loading_a_bench_that_is_not_there_says_how_to_start_it(state_root: pathlib.Path) -> None:
-    with pytest.raises(progress.BenchError, match="up --name nobody"):
+def test_loading_a_testbed_that_is_not_there_says_how_to_start_it(state_root: pathlib.Path) -> None:
+    with pytest.raises(progress.TestbedError, match="up --name nobody"):
         description.load("nobody")
 
 
 @pytest.mark.parametrize("name", ["", "Demo", "a-b", "1st", "../etc", "muchtoolongname"])
 def test_a_name_that_podman_or_a_path_would_misread_is_refused(name: str) -> None:
-    with pytest.raises(progress.BenchError, match="a bench's name is"):
+    with pytest.raises(progress.TestbedError, match="a testbed's name is"):
         description.check_name(name)
 
 
 def test_a_network_too_small_for_the_hosts_is_refused() -> None:
-    with pytest.raises(progress.BenchError, match="no room for 6 GPU hosts"):
+    with pytest.raises(progress.TestbedError, match="no room for 6 GPU hosts"):
         description.plan("paper", 6, "10.89.7.0/28", cluster=False)
 
 
-def test_an_unknown_host_is_refused_with_the_known_ones(bench: description.Bench) -> None:
-    with pytest.raises(progress.BenchError, match="no host gpu9; it has cp1, gpu1, gpu2"):
-        bench.host("gpu9")
+def test_an_unknown_host_is_refused_with_the_known_ones(testbed: description.Testbed) -> None:
+    with pytest.raises(progress.TestbedError, match="no host gpu9; it has cp1, gpu1, gpu2"):
+        testbed.host("gpu9")
 
 
-def test_the_inventory_has_a_customers_groups_and_looks_pids_up(bench: description.Bench) -> None:
-    whole = yaml.safe_load(inventory.text(bench))["all"]
+def test_the_inventory_has_a_customers_groups_and_looks_pids_up(
+    testbed: description.Testbed,
+) -> None:
+    whole = yaml.safe_load(inventory.text(testbed))["all"]
 
     groups = {name: list(group["hosts"]) for name, group in whole["children"].items()}
     assert groups == {"kube_control_plane": ["cp1"], "gpu_nodes": ["gpu1", "gpu2"]}
     assert whole["vars"]["ansible_connection"] == "community.docker.nsenter"
     pid = whole["vars"]["ansible_nsenter_pid"]
     assert pid == (
-        f"{{{{ lookup('ansible.builtin.file', '{bench.state}/' ~ inventory_hostname ~ '.pid')"
+        f"{{{{ lookup('ansible.builtin.file', '{testbed.state}/' ~ inventory_hostname ~ '.pid')"
         " | int }}"
     )
     # podman writes exactly the files that the look-up reads
-    assert str(bench.pid_file(bench.host("gpu1"))) == f"{bench.state}/gpu1.pid"
+    assert str(testbed.pid_file(testbed.host("gpu1"))) == f"{testbed.state}/gpu1.pid"

@@ -34,15 +34,15 @@ def test_a_tar_stream_holds_files_links_and_folders_with_their_modes() -> None:
 
 def test_a_template_with_a_word_that_is_not_given_is_an_error() -> None:
     with pytest.raises(KeyError, match="pod_subnet"):
-        files.template("cni.conflist", "/etc/cni/net.d/10-bench.conflist")
+        files.template("cni.conflist", "/etc/cni/net.d/10-testbed.conflist")
 
 
-def test_an_enabled_unit_is_one_that_the_host_gets(bench: description.Bench) -> None:
-    keys = pki.make(bench)
-    for host in bench.hosts:
-        entries = layout.common(bench, host)
-        if host == bench.control_plane:
-            entries += layout.control_plane(bench, keys)
+def test_an_enabled_unit_is_one_that_the_host_gets(testbed: description.Testbed) -> None:
+    keys = pki.make(testbed)
+    for host in testbed.hosts:
+        entries = layout.common(testbed, host)
+        if host == testbed.control_plane:
+            entries += layout.control_plane(testbed, keys)
         else:
             entries += layout.gpu_node(host, keys)
         paths = {entry.path for entry in entries}
@@ -56,25 +56,25 @@ def test_an_enabled_unit_is_one_that_the_host_gets(bench: description.Bench) -> 
         assert len(paths) == len(entries), "two files of the same name"
 
 
-def test_the_policy_scheduler_is_there_but_not_started(bench: description.Bench) -> None:
-    paths = {entry.path for entry in layout.control_plane(bench, pki.make(bench))}
+def test_the_policy_scheduler_is_there_but_not_started(testbed: description.Testbed) -> None:
+    paths = {entry.path for entry in layout.control_plane(testbed, pki.make(testbed))}
 
     assert "/etc/systemd/system/kube-scheduler-1.22.service" in paths
     assert "/etc/systemd/system/multi-user.target.wants/kube-scheduler-1.22.service" not in paths
 
 
-def test_a_host_knows_the_way_to_the_pods_of_the_others_only(bench: description.Bench) -> None:
-    routes = layout.routes(bench, bench.host("gpu1"))
+def test_a_host_knows_the_way_to_the_pods_of_the_others_only(testbed: description.Testbed) -> None:
+    routes = layout.routes(testbed, testbed.host("gpu1"))
 
     assert "10.244.2.0/24 via 10.89.7.12" in routes
     assert "10.244.1.0/24" not in routes
 
 
 def test_hosts_are_different_machines_and_the_same_ones_when_made_again(
-    bench: description.Bench,
+    testbed: description.Testbed,
 ) -> None:
     def machine_id(host: str) -> bytes:
-        first = layout.common(bench, bench.host(host))[0]
+        first = layout.common(testbed, testbed.host(host))[0]
         assert isinstance(first, files.File)
         assert first.path == "/etc/machine-id"
         return first.data

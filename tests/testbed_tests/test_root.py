@@ -27,5 +27,5 @@ def test_a_program_of_the_root_runs_here_though_its_package_is_not_installed() -
 
 
 def test_a_program_that_the_root_lacks_is_named() -> None:
-    with pytest.raises(progress.BenchError, match="lacks usr/bin/none"):
+    with pytest.raises(progress.TestbedError, match="lacks usr/bin/none"):
         root.program("none")

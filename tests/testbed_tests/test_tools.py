@@ -17,7 +17,7 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
 def test_a_failed_program_names_its_log_and_shows_its_end(cache: pathlib.Path) -> None:
     code = "import sys; print('the cause'); sys.exit(3)"
 
-    with pytest.raises(progress.BenchError) as raised:
+    with pytest.raises(progress.TestbedError) as raised:
         progress.call([sys.executable, "-c", code], log="thing")
 
     log = cache / "logs" / "thing.log"
@@ -26,12 +26,12 @@ def test_a_failed_program_names_its_log_and_shows_its_end(cache: pathlib.Path) -
 
 
 def test_a_short_program_that_fails_shows_what_it_said() -> None:
-    with pytest.raises(progress.BenchError, match=r"status 1.*: no luck"):
+    with pytest.raises(progress.TestbedError, match=r"status 1.*: no luck"):
         progress.output([sys.executable, "-c", "raise SystemExit('no luck')"])
 
 
 def test_a_program_that_is_not_there_is_named_with_the_cure() -> None:
-    with pytest.raises(progress.BenchError, match=r"no-such-program is not installed.*prepare"):
+    with pytest.raises(progress.TestbedError, match=r"no-such-program is not installed.*prepare"):
         progress.output(["no-such-program"])
 
 
@@ -60,10 +60,10 @@ def test_a_build_is_missing_until_all_its_programs_are_there(cache: pathlib.Path
     assert release.missing == release.programs[:1]
 
 
-def test_only_gpu_hosts_get_a_volume_and_all_survive_a_reboot(bench: description.Bench) -> None:
+def test_only_gpu_hosts_get_a_volume_and_all_survive_a_reboot(testbed: description.Testbed) -> None:
     commands = {
-        host.name: hosts.create_command(bench, host, "root:1", {"/opt": pathlib.Path("/srv")})
-        for host in bench.hosts
+        host.name: hosts.create_command(testbed, host, "root:1", {"/opt": pathlib.Path("/srv")})
+        for host in testbed.hosts
     }
 
     volume = "--volume=paper-gpu1-containerd:/var/lib/containerd"
@@ -71,7 +71,7 @@ def test_only_gpu_hosts_get_a_volume_and_all_survive_a_reboot(bench: description
     assert not any("containerd" in str(word) for word in commands["cp1"])
     for name, command in commands.items():
         assert "--restart=always" in command
-        assert f"--pidfile={bench.state / name}.pid" in command
+        assert f"--pidfile={testbed.state / name}.pid" in command
         assert f"--label={description.LABEL}=paper" in command
         assert "--volume=/srv:/opt:ro" in command
         assert command[-2:] == ["root:1", "/sbin/init"]
@@ -84,9 +84,9 @@ def test_the_command_line_hands_words_on_as_they_are() -> None:
     assert command_line.after_dashes(chosen.words) == ["ls", "-l"]
 
 
-def test_an_unknown_bench_is_one_line_and_not_a_traceback(
+def test_an_unknown_testbed_is_one_line_and_not_a_traceback(
     state_root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command_line.main(["status", "--name", "nobody"]) == 1
 
-    assert capsys.readouterr().err.startswith("bench: no bench is called nobody")
+    assert capsys.readouterr().err.startswith("testbed: no testbed is called nobody")

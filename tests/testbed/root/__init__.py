@@ -29,7 +29,7 @@ PACKAGES = (
 DPKG_OPTIONS = ("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
                 "path-exclude=/usr/share/locale/*")  # fmt: skip
 CUSTOMIZE = pathlib.Path(__file__).with_name("customize.sh")
-REPOSITORY = "localhost/gpustack-bench-root"
+REPOSITORY = "localhost/gpustack-testbed-root"
 
 
 def key() -> str:
@@ -51,17 +51,17 @@ def archive() -> pathlib.Path:
 def build() -> str:
     """Make the root and its image when they are missing; return the image's name.
 
-    The environment's GPUSTACK_BENCH_MIRROR, when set, is the Debian mirror to take it from.
+    The environment's GPUSTACK_TESTBED_MIRROR, when set, is the Debian mirror to take it from.
 
     Raises:
-        BenchError: mmdebstrap or podman failed.
+        TestbedError: mmdebstrap or podman failed.
     """
     with progress.exclusive("root"):
         _ensure_archive()
         if not _image_exists():
             with progress.step("importing the hosts' root into podman"):
                 progress.call(
-                    ["podman", "import", "--quiet", archive(), image()], log="bench-import"
+                    ["podman", "import", "--quiet", archive(), image()], log="testbed-import"
                 )
     return image()
 
@@ -72,7 +72,7 @@ def program(name: str) -> pathlib.Path:
     Of a package that would start a service where it is installed, only the program is wanted here.
 
     Raises:
-        BenchError: the root could not be made, or lacks the program.
+        TestbedError: the root could not be made, or lacks the program.
     """
     found = paths.cache("root", key()) / name
     with progress.exclusive("root"):
@@ -89,7 +89,7 @@ def read(wanted: collections.abc.Set[str]) -> dict[str, bytes]:
     """Return files of the root, which is built, by their paths without the first slash.
 
     Raises:
-        BenchError: it lacks one of them.
+        TestbedError: it lacks one of them.
     """
     content = {}
     with tarfile.open(archive()) as opened:
@@ -101,7 +101,7 @@ def read(wanted: collections.abc.Set[str]) -> dict[str, bytes]:
                 content[name] = stream.read()
     absent = wanted - content.keys()
     if absent:
-        raise progress.BenchError(f"the hosts' root lacks {', '.join(sorted(absent))}")
+        raise progress.TestbedError(f"the hosts' root lacks {', '.join(sorted(absent))}")
     return content
 
 
@@ -135,12 +135,12 @@ def _forget_old() -> None:
 def _bootstrap() -> None:
     partial = archive().with_suffix(".partial.tar")
     options = [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
-    mirror = os.environ.get("GPUSTACK_BENCH_MIRROR")
+    mirror = os.environ.get("GPUSTACK_TESTBED_MIRROR")
     with progress.step(f"making the hosts' root ({SUITE}, {len(PACKAGES)} packages; 20-80 s)"):
         progress.call(
             ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *options,
              "--aptopt=Acquire::Languages \"none\"", f"--customize-hook={CUSTOMIZE} \"$1\"",
              SUITE, partial, *([mirror] if mirror else [])],
-            log="bench-root",
+            log="testbed-root",
         )  # fmt: skip
     partial.rename(archive())

@@ -28,7 +28,7 @@ rm -f "$root/etc/hostname" "$root/etc/resolv.conf"
 mv "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.unused"
 rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*.bin
 
-# Every container of a GPU host sees the simulated driver's state. This is the bench's doing, so
+# Every container of a GPU host sees the simulated driver's state. This is the testbed's doing, so
 # that the product need not know of it: containerd starts each container from this specification.
 mkdir -p "$root/etc/containerd"
 chroot "$root" ctr oci spec | python3 -c '

@@ -13,7 +13,7 @@
 #include "../state/timeline.h"
 #include "cuda_abi.h"
 
-#define CONTEXT_BYTES (64ULL << 20) /* what a context takes of the card: the bench's contract */
+#define CONTEXT_BYTES (64ULL << 20) /* what a context takes of the card: the testbed's contract */
 #define GRANULE_BYTES (2ULL << 20)  /* device memory is taken in these, as the real driver does */
 #define SMALL_BYTES (1ULL << 20)    /* requests up to this share granules */
 #define UNIT_BYTES 512ULL           /* alignment of device pointers within a granule */

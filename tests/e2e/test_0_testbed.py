@@ -1,4 +1,4 @@
-"""The bench itself: it comes up at once and goes without a trace, also after a killed run."""
+"""The testbed itself: it comes up at once and goes without a trace, also after a killed run."""
 
 import os
 import pathlib
@@ -11,13 +11,13 @@ import pytest
 from tests.cluster import opening, rollout
 from tests.testbed import paths
 
-pytestmark = pytest.mark.bench
+pytestmark = pytest.mark.testbed
 
 NAME = "trace"
 
 
 def traces() -> list[str]:
-    """Return what of this bench is on the machine: containers, volumes, networks, mounts, files."""
+    """Return what of this testbed is on the machine: containers, volumes, networks, mounts."""
     found = []
     for kind in (
         ["ps", "--all", "--external", "--format={{.Names}}"],
@@ -37,7 +37,7 @@ def listed(*folders: str) -> set[str]:
     return {str(path) for folder in folders for path in pathlib.Path(folder).iterdir()}
 
 
-def test_a_bench_that_was_killed_while_it_started_is_removed_whole() -> None:
+def test_a_testbed_that_was_killed_while_it_started_is_removed_whole() -> None:
     before = listed("/sys/class/net", "/var/tmp")
     starting = subprocess.Popen(
         [sys.executable, "-m", "tests.testbed", "up", "--name", NAME, "--gpu-hosts", "1"],
