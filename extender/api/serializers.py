@@ -14,10 +14,11 @@ from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot
 from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
-from gpustack.model.node import Card, Node, Use
+from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement, holds
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.use import Use
 from gpustack.wire import explanations
 
 

@@ -149,7 +149,11 @@ def _closest(picture: ClusterSnapshot, pod: PodState, request: PodRequest) -> _C
 
 def _parts(node: Node, request: PodRequest, asked: ContainerRequest) -> list[tuple[float, int]]:
     """Return which part of what is asked a node's cards have, each with a card's minor."""
-    usable = [i for i, card in enumerate(node.cards) if card.healthy and request.accepts(card)]
+    usable = [
+        i
+        for i, card in enumerate(node.cards)
+        if card.healthy and request.accepts(card.model, card.uuid)
+    ]
     if not usable:
         return []
     if not asked.is_share:

@@ -4,36 +4,11 @@ All values are frozen. A node with something taken is a new node that shares its
 with the old one, so trying a placement costs O(its cards).
 """
 
-import functools
 import itertools
-import re
 from dataclasses import dataclass, replace
-from typing import Final
 
 from gpustack.model import topology, units
-
-_LABEL_MAX: Final = 63  # longest value of a Kubernetes label
-_NOT_LABEL: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_LABEL_EDGE: Final = "-_."  # a label's value begins and ends with a letter or a digit
-
-
-@functools.lru_cache(maxsize=1024)  # a cluster has few models; quota asks for them all the time
-def label_safe_model(model: str) -> str:
-    """Return a model's full name as a label can hold it: `NVIDIA-A100-SXM4-80GB`."""
-    name = _NOT_LABEL.sub("-", model).strip(_LABEL_EDGE)
-    return name[:_LABEL_MAX].rstrip(_LABEL_EDGE)
-
-
-@functools.lru_cache(maxsize=4096)
-def model_matches(pattern: str, model: str) -> bool:
-    """Say whether a model name of a user or a quota means this card.
-
-    It does when it equals, without regard to case, the label-safe full name or one of its
-    dash-separated words: `A100` means `NVIDIA A100-SXM4-80GB`, `A10` does not.
-    """
-    name = label_safe_model(model).casefold()
-    wanted = pattern.casefold()
-    return bool(wanted) and (wanted == name or wanted in name.split("-"))
+from gpustack.model.use import IDLE, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,42 +43,9 @@ class Card:
         return units.memory_units(self.memory_bytes)
 
     @property
-    def whole(self) -> "Use":
+    def whole(self) -> Use:
         """What a pod takes that takes the whole card."""
         return Use(cores=units.CORES_PER_CARD, memory_units=self.memory_units)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """What is taken of one card; may exceed the card where somebody over-committed it."""
-
-    cores: int = 0
-    memory_units: int = 0
-
-    @property
-    def idle(self) -> bool:
-        """True when nothing at all is taken."""
-        return self.cores == 0 and self.memory_units == 0
-
-    def __add__(self, other: "Use") -> "Use":
-        return Use(
-            cores=self.cores + other.cores, memory_units=self.memory_units + other.memory_units
-        )
-
-    def __sub__(self, other: "Use") -> "Use":
-        return Use(
-            cores=self.cores - other.cores, memory_units=self.memory_units - other.memory_units
-        )
-
-    def __or__(self, other: "Use") -> "Use":
-        """Return the larger of each: what two holders need that never run at once."""
-        return Use(
-            cores=max(self.cores, other.cores),
-            memory_units=max(self.memory_units, other.memory_units),
-        )
-
-
-IDLE: Final = Use()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.node import IDLE, Node, Use
+from gpustack.model.node import Node
 from gpustack.model.request import ContainerKind, ContainerRequest
 from gpustack.model.search.budget import Gap
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.use import IDLE, Use
 
 _FEW: Final = 16  # cards that are looked up one by one
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from gpustack.model import node, units
+from gpustack.model import units
 from gpustack.model.errors import GpustackError
+from gpustack.model.model_name import model_matches
+from gpustack.model.use import Use
 
 
 class ContainerKind(Enum):
@@ -103,9 +105,9 @@ class ContainerRequest:
         return max(1, self.whole_cards)
 
     @property
-    def share(self) -> node.Use:
+    def share(self) -> Use:
         """What a share takes of its card."""
-        return node.Use(cores=self.cores, memory_units=self.memory_units)
+        return Use(cores=self.cores, memory_units=self.memory_units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +121,16 @@ class PodRequest:
     node_strategy: Strategy = Strategy.BINPACK
     card_strategy: Strategy = Strategy.BINPACK
 
-    def accepts(self, card: node.Card) -> bool:
-        """Say whether the user's lists of models and UUIDs allow this card."""
-        if any(node.model_matches(name, card.model) for name in self.models.exclude):
+    def accepts(self, model: str, uuid: str) -> bool:
+        """Say whether the user's lists of models and UUIDs allow a card."""
+        if any(model_matches(name, model) for name in self.models.exclude):
             return False
-        if card.uuid in self.uuids.exclude:
+        if uuid in self.uuids.exclude:
             return False
-        if self.uuids.include and card.uuid not in self.uuids.include:
+        if self.uuids.include and uuid not in self.uuids.include:
             return False
         models = self.models.include
-        return not models or any(node.model_matches(name, card.model) for name in models)
+        return not models or any(model_matches(name, model) for name in models)
 
 
 def check_container(

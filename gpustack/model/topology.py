@@ -12,14 +12,15 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from gpustack.model.errors import GpustackError
-
 Links = tuple[tuple[str, ...], ...]
 """Tokens of all pairs: n x n, symmetric, `X` on the diagonal. Empty where nothing is known."""
 
 
-class BadLinks(GpustackError, ValueError):
-    """A token or a matrix that describes no machine. The text names the place."""
+class BadLinks(ValueError):
+    """A token or a matrix that describes no machine. The text names the place in the matrix.
+
+    The reader of a matrix turns it into an error of its own, which says where the matrix stood.
+    """
 
 
 class Level(IntEnum):

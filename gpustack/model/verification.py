@@ -4,12 +4,13 @@ The agent obeys the decision that the extender wrote, but only after this check:
 annotations too, cards are renumbered and fail, and two schedulers may have decided at once.
 """
 
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.search import whole_cards
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
+from gpustack.model.use import Use
 
 
 def verify(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
@@ -83,7 +84,7 @@ def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Re
                 why = f": {card.reason}" if card.reason else ""
                 text = f"card {card.minor} is unhealthy{since}{why}"
                 return _no(Reason.UNHEALTHY_CARDS, text, card.minor)
-            if not request.accepts(card):
+            if not request.accepts(card.model, card.uuid):
                 text = f"the pod does not accept card {card.minor} ({card.model}, {card.uuid})"
                 return _no(Reason.WRONG_MODEL, text, card.minor)
         for one in indexes:

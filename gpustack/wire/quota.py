@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpustack.model.errors import GpustackError
-from gpustack.model.node import label_safe_model
+from gpustack.model.model_name import label_safe_model
 from gpustack.model.quota.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire import schemas

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gpustack.model.node import label_safe_model
+from gpustack.model.model_name import label_safe_model
 from gpustack.model.request import ANY, BadRequest, PodRequest, Selector, Strategy, Topology
 from gpustack.wire.annotations import Keys, annotations_of
 from gpustack.wire.quoting import quoted

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from gpustack.cli.main import main
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement, placed
+from gpustack.model.use import Use
 from gpustack.wire.annotations import encode_decision
 from gpustack.wire.pods import parse_request
 from tests.cli.snapshots import KEYS, pod, write

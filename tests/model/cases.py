@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from gpustack.model.node import Card, Node, Use
+from gpustack.model.node import Card, Node
 from gpustack.model.request import (
     ANY,
     ContainerKind,
@@ -21,6 +21,7 @@ from gpustack.model.request import (
     Strategy,
     Topology,
 )
+from gpustack.model.use import Use
 from tests.model import reference
 from tests.model.machines import KINDS, ask, dice, in_use, machine, numbered, taken
 

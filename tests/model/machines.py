@@ -6,7 +6,7 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 
-from gpustack.model.node import Card, Node, Use
+from gpustack.model.node import Card, Node
 from gpustack.model.request import (
     ContainerKind,
     ContainerRequest,
@@ -16,6 +16,7 @@ from gpustack.model.request import (
 )
 from gpustack.model.topology import Links
 from gpustack.model.units import MEMORY_UNIT_BYTES
+from gpustack.model.use import Use
 
 TOKENS = ("NV1", "NV2", "NV4", "NV12", "PIX", "PXB", "PHB", "NODE", "SYS")
 GIB = 1 << 30

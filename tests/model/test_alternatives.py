@@ -7,7 +7,7 @@ from hypothesis import given
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.cluster.eligibility import Host
 from gpustack.model.explain.alternatives import Standing, Verdict, why
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Fgd
@@ -15,6 +15,7 @@ from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest, Strategy
+from gpustack.model.use import Use
 from tests.model.machines import card, grouped, node, nodes, pod, pods
 
 

@@ -12,12 +12,13 @@ from gpustack.model.cluster.eligibility import Demands, Host
 from gpustack.model.explain import add_capacity
 from gpustack.model.explain.explanation import Explanation, explain
 from gpustack.model.explain.query import Change, Kind, Pending, with_container
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy, Spread
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Selector, Topology
+from gpustack.model.use import Use
 from tests.model.asking import alone, changes, fits, tenant
 from tests.model.clusters import NAMESPACES, clusters
 from tests.model.machines import WHOLE, card, grouped, node, pod, pods

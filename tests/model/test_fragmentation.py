@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.policies.fragmentation import (
     NOTHING_KNOWN,
     Shape,
@@ -18,6 +18,7 @@ from gpustack.model.policies.fragmentation import (
     workload_of,
 )
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+from gpustack.model.use import Use
 from tests.model.machines import WHOLE, card, node, nodes, pod
 
 HALF = Shape(cores=50, memory_units=8)

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.node import Card, Node, Use, arrange, label_safe_model, model_matches
+from gpustack.model.model_name import label_safe_model, model_matches
+from gpustack.model.node import Card, Node, arrange
 from gpustack.model.units import MEMORY_UNIT_BYTES, memory_units
+from gpustack.model.use import Use
 from tests.model.machines import card, grouped
 
 MIB = 1 << 20

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpustack.model import policies
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.place import place, rank
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
@@ -13,6 +13,7 @@ from gpustack.model.policies.fragmentation import Shape, Workload, fragmented
 from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_search, whole_cards
 from gpustack.model.topology import Links
+from gpustack.model.use import Use
 from tests.model import gpu_manager, reference
 from tests.model.machines import (
     WHOLE,

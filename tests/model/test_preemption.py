@@ -8,12 +8,13 @@ import pytest
 from hypothesis import strategies as st
 
 from gpustack.model.cluster.cluster import Tenant
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT
 from gpustack.model.quota import quota
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import Candidate, Leaving, after, victims
+from gpustack.model.use import Use
 from tests.model import machines
 
 MOST = 6

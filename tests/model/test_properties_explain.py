@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Change, Kind, Pending
-from gpustack.model.node import Card, Node, Use
+from gpustack.model.node import Card, Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, ContainerRequest, PodRequest, Topology
+from gpustack.model.use import Use
 from tests import profiles
 from tests.model import reference
 from tests.model.cases import Case, cases, pod_of

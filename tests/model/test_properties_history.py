@@ -9,13 +9,14 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster.cluster import Tenant, settle
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import Policy
 from gpustack.model.quota.quota import Placer, Quota, Usage, within
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
+from gpustack.model.use import Use
 from tests.model import reference
 from tests.model.clusters import NAMESPACES, quota, several, small_pod
 from tests.model.machines import dice

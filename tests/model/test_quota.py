@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster.cluster import Cluster, Tenant
-from gpustack.model.node import Node, Use, model_matches
+from gpustack.model.model_name import model_matches
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
@@ -25,6 +26,7 @@ from gpustack.model.quota.quota import (
 )
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector
+from gpustack.model.use import Use
 from tests.model.clusters import NAMESPACES, clusters, quotas
 from tests.model.machines import card, node, pod, pods
 

@@ -8,12 +8,13 @@ from gpustack.model.cluster.cluster import Cluster, settle
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Pending
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import REASON_WORDS, Reason, Refusal
 from gpustack.model.request import PodRequest, Selector, Topology
+from gpustack.model.use import Use
 from gpustack.model.verification import verify
 from tests.model.machines import WHOLE, card, grouped, node, pod
 

@@ -3,8 +3,9 @@
 import dataclasses
 
 from gpustack.model import topology_text, topology_tree
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.topology_text import CardLoad
+from gpustack.model.use import Use
 from tests.model.machines import WHOLE, card, grouped, node
 
 MIB = 1 << 20

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.node import Node, model_matches
+from gpustack.model.model_name import model_matches
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import Usage

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.node import Card, Node, Use
+from gpustack.model.node import Card, Node
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.refusal import REASON_WORDS, Reason
 from gpustack.model.request import PodRequest, Selector, Topology
+from gpustack.model.use import Use
 from gpustack.model.verification import verify
 from tests.model.machines import WHOLE, card, grouped, node, pod
 

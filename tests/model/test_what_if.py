@@ -18,7 +18,8 @@ from gpustack.model.cluster.what_if import (
     with_more,
     without_nodes,
 )
-from gpustack.model.node import Node, label_safe_model
+from gpustack.model.model_name import label_safe_model
+from gpustack.model.node import Node
 from gpustack.model.place import rank
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy, Topology
+from gpustack.model.use import Use
 from gpustack.wire.annotations import Keys
 from gpustack.wire.pods import (
     holding,

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.model.node import Node, label_safe_model
+from gpustack.model.model_name import label_safe_model
+from gpustack.model.node import Node
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import MODEL_LABEL, encode_devices
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web.usage import ContainerUse
 from gpustack.model import topology_text, topology_tree
-from gpustack.model.node import IDLE, Card, Use
+from gpustack.model.node import Card
+from gpustack.model.use import IDLE, Use
 
 
 def graph(inventory: CardInventory, used: Iterable[ContainerUse]) -> str:

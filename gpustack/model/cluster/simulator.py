@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpustack.model.equivalence import hardware, moved
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import Policy
 from gpustack.model.quota.quota import Placer
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, PodRequest, Strategy
+from gpustack.model.use import Use
 
 _MOST_STATES: Final = 100_000  # some hundred megabytes; states that no node is in go first
 

@@ -10,12 +10,13 @@ from gpustack.model.cluster.eligibility import NO_DEMANDS, OPEN, Demands, in_ser
 from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.errors import GpustackError
 from gpustack.model.frozen import FrozenMap, freeze
-from gpustack.model.node import IDLE, Node
+from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.quota import Placer, within
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest
+from gpustack.model.use import IDLE
 
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 """Every node's own name, as the kubelet writes it."""

@@ -105,7 +105,7 @@ def _least_repairs(node: Node, request: PodRequest) -> int:
         each.whole_cards for each in request.containers if each.kind is not ContainerKind.INIT
     )
     idle = sum(
-        card.healthy and use.idle and request.accepts(card)
+        card.healthy and use.idle and request.accepts(card.model, card.uuid)
         for card, use in zip(node.cards, node.uses, strict=True)
     )
     return max(1, wanted - idle)
@@ -130,7 +130,7 @@ def _more_cards(question: Query) -> Iterator[Change]:
         node.name: card
         for node in question.kinds
         for card in reversed(node.cards)
-        if card.healthy and question.request.accepts(card)
+        if card.healthy and question.request.accepts(card.model, card.uuid)
     }
 
     def with_added(node: Node, less: int) -> Placement | Refusal:

@@ -8,10 +8,12 @@ from fractions import Fraction
 from math import ceil
 
 from gpustack.model.cluster.cluster import Tenant
-from gpustack.model.node import IDLE, Node, Use, model_matches
+from gpustack.model.model_name import model_matches
+from gpustack.model.node import Node
 from gpustack.model.placement import holds
 from gpustack.model.quota.quota import Quota, Usage
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+from gpustack.model.use import IDLE, Use
 
 
 class Takers:
@@ -22,7 +24,9 @@ class Takers:
         self._node = node
         self._running = _running(request)
         self._usable = [
-            index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
+            index
+            for index, card in enumerate(node.cards)
+            if card.healthy and request.accepts(card.model, card.uuid)
         ]
         self._uses: dict[int, list[Use]] = {index: [] for index in self._usable}
         self._parts: dict[int, Fraction] = dict.fromkeys(self._usable, Fraction())
@@ -79,7 +83,9 @@ def of_quota(
     None where no end helps. Only names that all of the node's usable cards match are looked at.
     """
     limit = quota.of(namespace)
-    usable = {card.model for card in node.cards if card.healthy and request.accepts(card)}
+    usable = {
+        card.model for card in node.cards if card.healthy and request.accepts(card.model, card.uuid)
+    }
     if limit is None or not usable:
         return 0
     needed = sum(each.cores for each in _running(request))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpustack.model.explain.query import Change, Kind, Query
-from gpustack.model.node import label_safe_model
+from gpustack.model.model_name import label_safe_model
 from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, Selector, Topology
 
@@ -44,7 +44,7 @@ def _models(question: Query) -> Iterator[Change]:
         label_safe_model(card.model)
         for node in question.nodes
         for card in node.cards
-        if card.model and not question.request.accepts(card)
+        if card.model and not question.request.accepts(card.model, card.uuid)
     }
     found = []
     for name in sorted(names):

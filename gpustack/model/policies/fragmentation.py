@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.node import Node, Use
+from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.use import Use
 
 _MOST_SHAPES: Final = 256  # a cluster's users ask for some dozens
 

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final
 
 from gpustack.model.frozen import freeze
-from gpustack.model.node import Node, label_safe_model, model_matches
+from gpustack.model.model_name import label_safe_model, model_matches
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
@@ -52,7 +53,7 @@ class NamespaceQuota:
     """What a listed namespace may hold.
 
     Attributes:
-        cards: hundredths of a card by model name (`device.model_matches`); a card that two names
+        cards: hundredths of a card by model name (`model_matches`); a card that two names
             match counts for both.
         pools: the pools it may use; empty: all.
     """
@@ -233,7 +234,11 @@ def _usable(
     shares = _has_shares(request)
     found: dict[str, list[int]] = {}
     for index, card in enumerate(node.cards):
-        if card.healthy and request.accepts(card) and (shares or node.uses[index].idle):
+        if (
+            card.healthy
+            and request.accepts(card.model, card.uuid)
+            and (shares or node.uses[index].idle)
+        ):
             found.setdefault(models[index], []).append(index)
     return found
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gpustack.model.node import Node, label_safe_model, model_matches
+from gpustack.model.model_name import label_safe_model, model_matches
+from gpustack.model.node import Node
 from gpustack.model.placement import Placement, holds
 
 

@@ -16,7 +16,8 @@ cards of different models are never alike, and a placement that isn't accepted i
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpustack.model.node import Node, Use, label_safe_model
+from gpustack.model.model_name import label_safe_model
+from gpustack.model.node import Node
 from gpustack.model.placement import (
     ContainerPlacement,
     Placement,
@@ -32,6 +33,7 @@ from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, 
 from gpustack.model.search import bounds, diagnosis, whole_cards
 from gpustack.model.search.budget import SearchBudget
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.model.use import Use
 
 Accepts = Callable[[Placement], bool]
 """Says yes or no to a placement; to two that differ only in cards of one model, the same."""
@@ -74,7 +76,9 @@ class Attempt:
         self._steps = sorted(request.containers, key=_demand)
         self._running = sum(step.kind is not ContainerKind.INIT for step in self._steps)
         self._usable = [
-            index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
+            index
+            for index, card in enumerate(node.cards)
+            if card.healthy and request.accepts(card.model, card.uuid)
         ]
         self._sizes = [card.memory_units for card in node.cards]
         # What tells one card from another, beside what is taken of them.

@@ -29,7 +29,7 @@ def of_card(
     card = node.cards[index]
     if not card.healthy:
         return Reason.UNHEALTHY_CARDS
-    if not request.accepts(card):
+    if not request.accepts(card.model, card.uuid):
         return Reason.WRONG_MODEL
     if not container.is_share:
         return None if node.uses[index].idle else Reason.NO_WHOLE_CARD
@@ -81,7 +81,9 @@ def _detail(node: Node, request: PodRequest, container: ContainerRequest, fittin
             f"{fitting} of {len(node.cards)} could serve"
         )
     usable = [
-        index for index, card in enumerate(node.cards) if card.healthy and request.accepts(card)
+        index
+        for index, card in enumerate(node.cards)
+        if card.healthy and request.accepts(card.model, card.uuid)
     ]
     cores = max((node.free_cores(index) for index in usable), default=0)
     memory = max((node.free_memory_units(index) for index in usable), default=0)
