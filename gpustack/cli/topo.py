@@ -13,17 +13,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gpustack.cli import options, printing
-from gpustack.model import topology_text, topology_tree
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Node
+from gpustack.model.topology import card_tree, tree_text
 from gpustack.wire.nodes import encode_devices
 from gpustack.wire.topo.parser import BadTopoText, parse
 
 _MIB: Final = 1 << 20
 _MOST_MIB: Final = (1 << 33) - 1  # what the annotation's number of bytes can hold exactly
 _FROM_TEXT: Final = "give what `nvidia-smi topo -m` prints there with --from-text"
-_LEVEL_NAMES: Final[Mapping[topology_tree.TreeLevel, str]] = MappingProxyType(
-    {**topology_text.NAMES, topology_tree.TreeLevel.CARD: "GPU"}
+_LEVEL_NAMES: Final[Mapping[card_tree.TreeLevel, str]] = MappingProxyType(
+    {**tree_text.NAMES, card_tree.TreeLevel.CARD: "GPU"}
 )
 
 
@@ -59,7 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not node.cards:
         printing.tell("this host has no card")
         return 1
-    root = topology_tree.of(node)
+    root = card_tree.of(node)
     if chosen.annotation:
         print(encode_devices(node))
     elif chosen.output == "json":
@@ -75,16 +75,16 @@ def _mebibytes(text: str) -> int:
     return int(text)
 
 
-def _drawn(form: str | None, node: Node, root: topology_tree.Branch) -> str:
+def _drawn(form: str | None, node: Node, root: card_tree.Branch) -> str:
     match form:
         case "tree":
-            return topology_text.graph(node, root)
+            return tree_text.graph(node, root)
         case "cost":
-            return topology_text.costs(node, root)
+            return tree_text.costs(node, root)
         case "matrix":
-            return topology_text.matrix(node)
+            return tree_text.matrix(node)
         case _:
-            return topology_text.plain(node, root)
+            return tree_text.plain(node, root)
 
 
 def _read(chosen: argparse.Namespace) -> Node:
@@ -143,7 +143,7 @@ def _host() -> Node:
     )
 
 
-def as_json(node: Node, root: topology_tree.Branch) -> dict[str, Any]:
+def as_json(node: Node, root: card_tree.Branch) -> dict[str, Any]:
     """Return the cards, their links, costs and tree as plain values (schemas/topo.json)."""
     size = range(len(node.cards))
     return {
@@ -168,7 +168,7 @@ def as_json(node: Node, root: topology_tree.Branch) -> dict[str, Any]:
     }
 
 
-def _branch(node: Node, branch: topology_tree.Branch) -> dict[str, Any]:
+def _branch(node: Node, branch: card_tree.Branch) -> dict[str, Any]:
     return {
         "level": _LEVEL_NAMES[branch.level],
         "minors": [node.cards[card].minor for card in branch.cards],

@@ -7,7 +7,8 @@ with the old one, so trying a placement costs O(its cards).
 import itertools
 from dataclasses import dataclass, replace
 
-from gpustack.model import topology, units
+from gpustack.model import units
+from gpustack.model.topology import link_level
 from gpustack.model.use import IDLE, Use
 
 
@@ -67,8 +68,8 @@ class Node:
 
     name: str
     cards: tuple[Card, ...] = ()
-    links: topology.Links = ()
-    paths: topology.Links = ()
+    links: link_level.Links = ()
+    paths: link_level.Links = ()
     uses: tuple[Use, ...] = ()
     driver: str = ""
     cuda: str = ""
@@ -91,12 +92,12 @@ class Node:
             if tokens and len(tokens) != len(minors):
                 raise ValueError(f"node {self.name!r}: {len(tokens)} links, {len(minors)} cards")
 
-    def link(self, first: int, second: int) -> topology.Link:
+    def link(self, first: int, second: int) -> link_level.Link:
         """Return how the cards at two positions of `cards` are joined."""
         if self.links:
-            return topology.parse_link(self.links[first][second])
+            return link_level.parse_link(self.links[first][second])
         same = first == second
-        return topology.parse_link(topology.SELF_TOKEN if same else topology.FARTHEST_TOKEN)
+        return link_level.parse_link(link_level.SELF_TOKEN if same else link_level.FARTHEST_TOKEN)
 
     def free_cores(self, index: int) -> int:
         """Return what is left of the compute of the card at `index`, never below 0."""
@@ -119,8 +120,8 @@ class Node:
 
 
 def arrange(
-    cards: tuple[Card, ...], links: topology.Links
-) -> tuple[tuple[Card, ...], topology.Links]:
+    cards: tuple[Card, ...], links: link_level.Links
+) -> tuple[tuple[Card, ...], link_level.Links]:
     """Bring cards and their links into ascending order of minors, whatever order they came in."""
     order = sorted(range(len(cards)), key=lambda index: cards[index].minor)
     arranged = tuple(cards[index] for index in order)

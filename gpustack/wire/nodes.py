@@ -22,7 +22,7 @@ import msgspec
 
 from gpustack.model.lru import LRUCache
 from gpustack.model.node import Card, Node, arrange
-from gpustack.model.topology import BadLinks, Links, check_links
+from gpustack.model.topology.link_level import BadLinks, Links, check_links
 from gpustack.model.units import (
     CORES_PER_CARD,
     MEMORY_UNIT_BYTES,

@@ -13,7 +13,7 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search import card_set_search
-from gpustack.model.topology import Level, Links
+from gpustack.model.topology.link_level import Level, Links
 from gpustack.wire.topo import parser
 from tests.benchmarks.timing import measure
 

@@ -14,7 +14,7 @@ from gpustack.model.request import (
     Strategy,
     Topology,
 )
-from gpustack.model.topology import Links
+from gpustack.model.topology.link_level import Links
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.model.use import Use
 

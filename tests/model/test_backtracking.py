@@ -11,7 +11,7 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import Topology
 from gpustack.model.search import backtracking
 from gpustack.model.search.budget import MOST_LOOKS, Gap, SearchBudget
-from gpustack.model.topology import Level
+from gpustack.model.topology.link_level import Level
 from tests.model.machines import card, grouped, node, pod
 from tests.model.test_place import minors, reason
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpustack.model.search import card_set_enumeration, card_set_search
 from gpustack.model.search.budget import SearchBudget
-from gpustack.model.topology import Level, Links, parse_link
+from gpustack.model.topology.link_level import Level, Links, parse_link
 from gpustack.wire.topo import parser
 from tests.model import machines
 from tests.model.machines import grouped, hierarchies, link_matrices

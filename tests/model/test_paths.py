@@ -9,7 +9,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Original, Policy
-from gpustack.model.topology import check_links
+from gpustack.model.topology.link_level import check_links
 from tests.model.machines import WHOLE, grouped, node, pod
 
 BLIND = node(6, grouped(6, within="NV12"), {0: WHOLE})

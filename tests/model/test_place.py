@@ -17,7 +17,7 @@ from gpustack.model.request import (
     Topology,
 )
 from gpustack.model.search import card_set_search
-from gpustack.model.topology import parse_link
+from gpustack.model.topology.link_level import parse_link
 from gpustack.model.use import Use
 from tests.model.machines import WHOLE, card, grouped, node, pod
 

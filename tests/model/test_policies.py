@@ -12,7 +12,7 @@ from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.policies.fragmentation import Shape, Workload, fragmented
 from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_search, whole_cards
-from gpustack.model.topology import Links
+from gpustack.model.topology.link_level import Links
 from gpustack.model.use import Use
 from tests.model import gpu_manager, reference
 from tests.model.machines import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpustack.model.topology import BadLinks, Level, Links, check_links, parse_link
+from gpustack.model.topology.link_level import BadLinks, Level, Links, check_links, parse_link
 from tests.model.machines import grouped
 
 

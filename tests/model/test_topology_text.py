@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from gpustack.model import topology_text, topology_tree
 from gpustack.model.node import Node
-from gpustack.model.topology_text import CardLoad
+from gpustack.model.topology import card_tree, tree_text
+from gpustack.model.topology.tree_text import CardLoad
 from gpustack.model.use import Use
 from tests.model.machines import WHOLE, card, grouped, node
 
@@ -27,13 +27,13 @@ ROOT:7:0
 
 def test_the_blogs_machine_gives_the_blogs_cost_tree() -> None:
     machine = node(7, grouped(3, 4))
-    assert topology_text.costs(machine, topology_tree.of(machine)) == COSTS
+    assert tree_text.costs(machine, card_tree.of(machine)) == COSTS
 
 
 def test_taken_cards_are_not_available_and_the_emptier_group_is_dearer() -> None:
     taken = {3: Use(cores=30, memory_units=4), 4: WHOLE}
     machine = node(7, grouped(3, 4), taken)
-    lines = topology_text.costs(machine, topology_tree.of(machine)).splitlines()
+    lines = tree_text.costs(machine, card_tree.of(machine)).splitlines()
     assert lines[:3] == ["ROOT:5:0", "|--PHB:5:0", "|  |--PIX:2:0"]
     assert lines[3:5] == ["|  |  |--GPU3:0:1", "|  |  |--GPU4:0:1"]
     assert lines[7:9] == ["|  |--PIX:3:0", "|  |  |--GPU0:1:2"]
@@ -41,7 +41,7 @@ def test_taken_cards_are_not_available_and_the_emptier_group_is_dearer() -> None
 
 def test_cards_of_a_group_stand_by_their_minors_whatever_is_taken_of_them() -> None:
     machine = node(4, grouped(3, 1), {1: WHOLE, 2: Use(cores=10, memory_units=1)})
-    lines = topology_text.graph(machine, topology_tree.of(machine)).splitlines()
+    lines = tree_text.graph(machine, card_tree.of(machine)).splitlines()
     assert [line.split(" (")[0] for line in lines] == [
         "ROOT:2",
         "|---PHB",
@@ -51,7 +51,7 @@ def test_cards_of_a_group_stand_by_their_minors_whatever_is_taken_of_them() -> N
         "|   |   |---GPU1",
         "|   |   |---GPU2",
     ]
-    costs = topology_text.costs(machine, topology_tree.of(machine)).splitlines()
+    costs = tree_text.costs(machine, card_tree.of(machine)).splitlines()
     assert costs[4:] == ["|  |  |--GPU0:1:2", "|  |  |--GPU1:0:2", "|  |  |--GPU2:0:2"]
 
 
@@ -61,7 +61,7 @@ def test_shares_without_a_core_left_show_the_memory_that_is_left() -> None:
     )
     uses = (Use(cores=100, memory_units=60), WHOLE)
     machine = Node(name="n", cards=cards, links=grouped(2), uses=uses)
-    lines = topology_text.graph(machine, topology_tree.of(machine)).splitlines()
+    lines = tree_text.graph(machine, card_tree.of(machine)).splitlines()
     assert lines[2].endswith(f"allocatableCores: 0, allocatableMemory: {4 * 256 * MIB + 5})")
     assert lines[3].endswith("allocatableCores: 0, allocatableMemory: 0)")
 
@@ -84,12 +84,12 @@ ROOT:7
 def test_the_blogs_machine_gives_the_originals_graph_character_by_character() -> None:
     cards = tuple(dataclasses.replace(card(minor), memory_bytes=1) for minor in range(7))
     machine = Node(name="n", cards=cards, links=grouped(3, 4))
-    assert topology_text.graph(machine, topology_tree.of(machine)) == GRAPH
+    assert tree_text.graph(machine, card_tree.of(machine)) == GRAPH
 
 
 def test_a_lone_card_costs_less_than_the_group_beside_it() -> None:
     machine = node(3, grouped(2, 1, across="NODE"))
-    assert topology_text.costs(machine, topology_tree.of(machine)).splitlines() == [
+    assert tree_text.costs(machine, card_tree.of(machine)).splitlines() == [
         "ROOT:3:0",
         "|--NODE:3:0",
         "|  |--GPU2:1:1",
@@ -105,7 +105,7 @@ def test_the_graph_shows_what_the_original_shows() -> None:
     machine = Node(name="n", cards=cards, links=grouped(2, 1, across="NODE"), uses=uses)
     activity = {0: CardLoad(pids=(7, 9), used_bytes=5 * MIB), 1: CardLoad(pids=(11,), used_bytes=1)}
     total, free = 64 * 256 * MIB, 60 * 256 * MIB
-    assert topology_text.graph(machine, topology_tree.of(machine), activity) == (
+    assert tree_text.graph(machine, card_tree.of(machine), activity) == (
         "ROOT:1\n"
         f"|---CPU (aval: 1, pids: [7 9 11], usedMemory: {5 * MIB + 1}, totalMemory: {3 * total}, "
         "allocatableCores: 0, allocatableMemory: 0)\n"
@@ -123,15 +123,13 @@ def test_the_graph_shows_what_the_original_shows() -> None:
 def test_an_unhealthy_card_is_not_available() -> None:
     cards = (card(0), card(1, healthy=False))
     machine = Node(name="n", cards=cards, links=grouped(2))
-    assert topology_text.graph(machine, topology_tree.of(machine)).startswith(
-        "ROOT:1\n|---PIX (aval: 1,"
-    )
+    assert tree_text.graph(machine, card_tree.of(machine)).startswith("ROOT:1\n|---PIX (aval: 1,")
 
 
 def test_the_matrix_is_laid_out_like_the_tools() -> None:
     cards = (card(0, numa=1), card(10))
     machine = Node(name="n", cards=cards, links=(("X", "NV4"), ("NV4", "X")))
-    assert topology_text.matrix(machine) == (
+    assert tree_text.matrix(machine) == (
         "\tGPU0\tGPU10\tNUMA Affinity\nGPU0\t X \tNV4\t1\nGPU10\tNV4\t X \tN/A\n"
     )
 
@@ -142,7 +140,7 @@ def test_the_plain_tree_names_cards_and_their_nvlinks() -> None:
     for a, b in ((0, 2), (0, 3), (1, 3)):
         links[a][b] = links[b][a] = "NV2"
     machine = Node(name="n", cards=cards, links=tuple(tuple(row) for row in links))
-    assert topology_text.plain(machine, topology_tree.of(machine)) == (
+    assert tree_text.plain(machine, card_tree.of(machine)) == (
         "4 cards\n"
         "`-- NODE\n"
         "    |-- PIX\n"
@@ -156,11 +154,11 @@ def test_the_plain_tree_names_cards_and_their_nvlinks() -> None:
 
 def test_a_host_without_cards_can_be_drawn() -> None:
     empty = Node(name="n")
-    assert topology_text.graph(empty, topology_tree.of(empty)) == "ROOT:0\n"
-    assert topology_text.costs(empty, topology_tree.of(empty)) == "ROOT:0:0\n"
-    assert topology_text.plain(empty, topology_tree.of(empty)) == "0 cards\n"
+    assert tree_text.graph(empty, card_tree.of(empty)) == "ROOT:0\n"
+    assert tree_text.costs(empty, card_tree.of(empty)) == "ROOT:0:0\n"
+    assert tree_text.plain(empty, card_tree.of(empty)) == "0 cards\n"
 
 
 def test_a_card_of_unknown_size_shows_no_memory() -> None:
     machine = Node(name="n", cards=(dataclasses.replace(card(0), memory_bytes=0, model=""),))
-    assert topology_text.plain(machine, topology_tree.of(machine)) == "1 card\n`-- GPU0\n"
+    assert tree_text.plain(machine, card_tree.of(machine)) == "1 card\n`-- GPU0\n"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import topology_tree
 from gpustack.model.node import Card, Node
+from gpustack.model.topology import card_tree
 from gpustack.wire import nodes as nodes_of_wire
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation
@@ -104,17 +104,17 @@ def test_the_original_finds_its_groups_again_on_nvlinked_cards() -> None:
     linked = Node(name="n1", cards=cards, links=grouped(4, within="NV12"))
     paths = grouped(2, 2, within="PXB", across="NODE")
     read = decode_node(KEYS, api_node(encode_devices(replace(linked, paths=paths))))
-    assert topology_tree.partition(topology_tree.of(read), topology_tree.TreeLevel.MULTIPLE) == (
+    assert card_tree.partition(card_tree.of(read), card_tree.TreeLevel.MULTIPLE) == (
         (0, 1),
         (2, 3),
     )
-    assert topology_tree.partition(topology_tree.of(linked), topology_tree.TreeLevel.MULTIPLE) == (
+    assert card_tree.partition(card_tree.of(linked), card_tree.TreeLevel.MULTIPLE) == (
         (0,),
         (1,),
         (2,),
         (3,),
     )
-    assert topology_tree.of(read) == topology_tree.of(replace(linked, links=paths))
+    assert card_tree.of(read) == card_tree.of(replace(linked, links=paths))
 
 
 def test_unknown_keys_are_ignored_and_devices_come_in_any_order() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import topology_text
+from gpustack.model.topology import tree_text
 from gpustack.wire.topo.parser import BadTopoText, parse
 from tests.wire.machine_texts import MACHINES, answer, read
 
@@ -53,7 +53,7 @@ def test_any_cell_of_two_cards_that_is_changed_is_refused_with_its_line(
     node = parse(read(name))
     size = len(node.cards)
     row, column = (data.draw(st.integers(0, size - 1)) for _ in range(2))
-    lines = topology_text.matrix(node).splitlines()
+    lines = tree_text.matrix(node).splitlines()
     cells = lines[1 + row].split("\t")
     if wrong == cells[1 + column].strip():
         wrong = "FOO"
@@ -68,7 +68,7 @@ def test_any_cell_of_two_cards_that_is_changed_is_refused_with_its_line(
 @given(st.data(), st.sampled_from(sorted(MACHINES)), st.booleans())
 def test_a_cell_more_or_less_is_refused(data: st.DataObject, name: str, more: bool) -> None:
     node = parse(read(name))
-    lines = topology_text.matrix(node).splitlines()
+    lines = tree_text.matrix(node).splitlines()
     row, column = (data.draw(st.integers(1, len(node.cards))) for _ in range(2))
     cells = lines[row + 0].split("\t")
     cells[column : column + 1] = ["SYS", cells[column]] if more else []

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model import topology_text, topology_tree
 from gpustack.model.node import Node
-from gpustack.model.topology import parse_link
-from gpustack.model.topology_tree import TreeLevel
+from gpustack.model.topology import card_tree, tree_text
+from gpustack.model.topology.card_tree import TreeLevel
+from gpustack.model.topology.link_level import parse_link
 from gpustack.wire.annotations import Keys
 from gpustack.wire.nodes import decode_node, encode_devices
 from gpustack.wire.topo.parser import BadTopoText, parse
@@ -17,13 +17,11 @@ from tests.model.machines import card, link_matrices
 from tests.wire.machine_texts import MACHINES, TEXTS, read
 
 
-def shape(branch: topology_tree.Branch) -> str:
+def shape(branch: card_tree.Branch) -> str:
     inner = " ".join(shape(child) for child in branch.children)
     if branch.level is TreeLevel.CARD:
         return str(branch.cards[0])
-    return (
-        inner if branch.level is TreeLevel.ROOT else f"{topology_text.NAMES[branch.level]}({inner})"
-    )
+    return inner if branch.level is TreeLevel.ROOT else f"{tree_text.NAMES[branch.level]}({inner})"
 
 
 def total_cost(node: Node) -> int:
@@ -44,7 +42,7 @@ def test_a_machines_text_gives_its_numa_nodes_tree_and_costs(name: str) -> None:
         machine.numas
     )
     assert [each.minor for each in node.cards] == list(range(len(machine.numas)))
-    assert shape(topology_tree.of(node)) == machine.tree
+    assert shape(card_tree.of(node)) == machine.tree
     assert total_cost(node) == machine.cost
 
 
@@ -54,7 +52,7 @@ def test_a_texts_matrix_survives_the_annotation_and_the_printer(name: str) -> No
     keys = Keys()
     published = {"metadata": {"annotations": {keys.gpu_devices: encode_devices(node)}}}
     assert decode_node(keys, published) == node
-    assert parse(topology_text.matrix(node).encode()) == node
+    assert parse(tree_text.matrix(node).encode()) == node
 
 
 @given(st.data(), st.sets(st.integers(0, 40), max_size=12))
@@ -67,14 +65,14 @@ def test_text_to_matrix_to_annotation_to_matrix_is_the_identity(
         for numa in [data.draw(st.sampled_from([None, 0, 1, 11]))]
     )
     drawn = Node(name="", cards=cards, links=data.draw(link_matrices(len(cards))))
-    text = topology_text.matrix(drawn)
+    text = tree_text.matrix(drawn)
     read_back = parse(text.encode())
     assert read_back == drawn
     keys = Keys()
     published = {"metadata": {"annotations": {keys.gpu_devices: encode_devices(read_back)}}}
     decoded = decode_node(keys, published)
     assert decoded == drawn
-    assert topology_text.matrix(decoded) == text
+    assert tree_text.matrix(decoded) == text
 
 
 @pytest.mark.parametrize("name", MACHINES)

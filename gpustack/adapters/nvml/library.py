@@ -18,7 +18,7 @@ from gpustack.adapters.nvml.errors import NvmlError
 from gpustack.adapters.nvml.health import CardFault
 from gpustack.adapters.nvml.processes import Busy
 from gpustack.model.node import Card, arrange
-from gpustack.model.topology import Links
+from gpustack.model.topology.link_level import Links
 
 logger = logging.getLogger(__name__)
 

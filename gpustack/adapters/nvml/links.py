@@ -1,6 +1,6 @@
 """How pairs of cards are joined: NVLinks counted one by one, else the PCIe path.
 
-Tokens are those of `nvidia-smi topo -m` (`gpustack.model.topology`).
+Tokens are those of `nvidia-smi topo -m` (`gpustack.model.topology.link_level`).
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links
+from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links
 
 _TOKENS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: "PIX",  # two GPUs of one board: as near as one switch

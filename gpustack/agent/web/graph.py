@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web.usage import ContainerUse
-from gpustack.model import topology_text, topology_tree
 from gpustack.model.node import Card
+from gpustack.model.topology import card_tree, tree_text
 from gpustack.model.use import IDLE, Use
 
 
@@ -17,7 +17,7 @@ def graph(inventory: CardInventory, used: Iterable[ContainerUse]) -> str:
     cards = inventory.node.cards
     node = inventory.node.with_uses(tuple(_taken(card, containers) for card in cards))
     activity = {card.minor: _activity(card, containers) for card in cards}
-    return topology_text.graph(node, topology_tree.of(node), activity)
+    return tree_text.graph(node, card_tree.of(node), activity)
 
 
 def _taken(card: Card, containers: Iterable[ContainerUse]) -> Use:
@@ -31,9 +31,9 @@ def _taken(card: Card, containers: Iterable[ContainerUse]) -> Use:
     return functools.reduce(operator.add, parts, IDLE)
 
 
-def _activity(card: Card, containers: Iterable[ContainerUse]) -> topology_text.CardLoad:
+def _activity(card: Card, containers: Iterable[ContainerUse]) -> tree_text.CardLoad:
     here = [use for each in containers for use in each.cards if use.minor == card.minor]
-    return topology_text.CardLoad(
+    return tree_text.CardLoad(
         pids=tuple(sorted({pid for use in here for pid in use.pids})),
         used_bytes=sum(use.memory_bytes for use in here),
     )

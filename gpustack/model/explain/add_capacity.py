@@ -12,7 +12,7 @@ from gpustack.model.quota import quota
 from gpustack.model.quota.quota import Quota, cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
-from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
+from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
 
 MOST_REPAIRS: Final = 2_000
 """Sets of cards that are tried: a quarter of a second."""

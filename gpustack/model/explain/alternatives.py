@@ -22,7 +22,7 @@ from gpustack.model.quota.quota import Placer, within
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.search.exclusion import avoiding
-from gpustack.model.topology import Level
+from gpustack.model.topology.link_level import Level
 from gpustack.model.units import size_text
 from gpustack.model.verification import verify
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
-from gpustack.model import topology_tree
 from gpustack.model.node import Node
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
 from gpustack.model.search import whole_cards
+from gpustack.model.topology import card_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Original(Policy):
         joins = whole_cards.joins(node, request.topology)
         given: set[tuple[int, ...]] = set()
         for cards in evaluate(
-            topology_tree.of(node), frozenset(demand.candidates), container.whole_cards
+            card_tree.of(node), frozenset(demand.candidates), container.whole_cards
         ):
             joined = all(joins[one] >> two & 1 for one, two in combinations(cards, 2))
             if joined and cards not in given:
@@ -59,7 +59,7 @@ class Original(Policy):
 
 
 def evaluate(
-    root: topology_tree.Branch, available: frozenset[int], count: int
+    root: card_tree.Branch, available: frozenset[int], count: int
 ) -> Iterator[tuple[int, ...]]:
     """Yield the original's choice of `count` whole cards, and what it would take next.
 
@@ -72,9 +72,7 @@ def evaluate(
             yield cards[:count]
 
 
-def link(
-    root: topology_tree.Branch, available: frozenset[int], count: int
-) -> list[topology_tree.Branch]:
+def link(root: card_tree.Branch, available: frozenset[int], count: int) -> list[card_tree.Branch]:
     """Return the groups to take nearest cards from, best first; the root is the last resort.
 
     From each card the original climbs to the first group that has enough available cards, and
@@ -82,7 +80,7 @@ def link(
     """
     met = [
         group
-        for _, group in topology_tree.walk(root)
+        for _, group in card_tree.walk(root)
         if group is not root
         and len(_available(group, available)) >= count
         and any(len(_available(child, available)) < count for child in group.children)
@@ -92,8 +90,8 @@ def link(
 
 
 def fragment(
-    root: topology_tree.Branch, available: frozenset[int], count: int
-) -> list[topology_tree.Branch]:
+    root: card_tree.Branch, available: frozenset[int], count: int
+) -> list[card_tree.Branch]:
     """Return the group that a walk down from the root ends in, and the ones on its way, last first.
 
     At each step the walk enters the child with the fewest available cards that are still enough.
@@ -111,5 +109,5 @@ def fragment(
         way.append(min(inner, key=lambda child: (len(_available(child, available)), child.cards)))
 
 
-def _available(group: topology_tree.Branch, available: frozenset[int]) -> tuple[int, ...]:
+def _available(group: card_tree.Branch, available: frozenset[int]) -> tuple[int, ...]:
     return tuple(card for card in group.cards if card in available)

@@ -8,7 +8,7 @@ counted in looks at cards, not in seconds, so the same question always has the s
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.topology import Level
+from gpustack.model.topology.link_level import Level
 
 # A look takes one to two microseconds, and a scheduler asks hundreds of nodes within seconds. Of
 # random pods of 24 containers that want 92% of what 16 cards have free, one in sixty comes here.

@@ -6,7 +6,7 @@ from typing import Final
 from gpustack.model.search import objective
 from gpustack.model.search.budget import Gap, SearchBudget
 from gpustack.model.search.card_set_search import CardSet, CardSetQuery, bits, higher_twins
-from gpustack.model.topology import Level
+from gpustack.model.topology.link_level import Level
 
 _FEW: Final = 4
 

@@ -20,7 +20,7 @@ from typing import Final
 from gpustack.model.lru import LRUCache
 from gpustack.model.search import objective
 from gpustack.model.search.budget import Gap
-from gpustack.model.topology import Level, Links
+from gpustack.model.topology.link_level import Level, Links
 
 # The hardest of 1 000 random matrices of 16 cards takes 3 000, a PCIe tree of 32 cards 17 000.
 _MOST_LOOKS: Final = 20_000

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpustack.model.lru import LRUCache
-from gpustack.model.topology import Level, Links, parse_link
+from gpustack.model.topology.link_level import Level, Links, parse_link
 
 PAIR_LEVELS = tuple(level for level in Level if level is not Level.SELF)
 

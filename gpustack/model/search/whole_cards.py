@@ -7,7 +7,7 @@ from gpustack.model.node import Node
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_enumeration, card_set_search
 from gpustack.model.search.budget import SearchBudget
-from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
+from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from typing import Final
 
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Card, Node, arrange
-from gpustack.model.topology import BadLinks, Level, Links, parse_link
+from gpustack.model.topology.link_level import BadLinks, Level, Links, parse_link
 from gpustack.wire.topo import affinity_columns
 
 MOST_CARDS: Final = 256  # as many as the node annotation holds

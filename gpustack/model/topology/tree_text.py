@@ -1,7 +1,7 @@
 """A node's cards as text: the original's `/graph`, the access-cost tree, a matrix, a plain tree.
 
-All four draw the tree of `gpustack.model.topology_tree` with its children sorted as the original
-prints them: nearest level first, then fewest available cards, then lowest minor. A card is
+All four draw the tree of `gpustack.model.topology.card_tree` with its children sorted as the
+original prints them: nearest level first, then fewest available cards, then lowest minor. A card is
 available when it is healthy and nothing at all is taken of it; the original, too, takes a shared
 card out of its groups. Among the cards of a group it changes no order: the original counts a card
 as one for ever. Every text ends with a newline.
@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.node import Node
-from gpustack.model.topology import Level
-from gpustack.model.topology_tree import Branch, TreeLevel
+from gpustack.model.topology.card_tree import Branch, TreeLevel
+from gpustack.model.topology.link_level import Level
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
 # The original says CPU where today's tools and our tokens say NODE.

@@ -26,7 +26,7 @@ from typing import Final
 
 from gpustack.model.lru import LRUCache
 from gpustack.model.node import Node
-from gpustack.model.topology import Level, Links, parse_link
+from gpustack.model.topology.link_level import Level, Links, parse_link
 
 
 class TreeLevel(IntEnum):
