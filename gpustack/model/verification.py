@@ -8,7 +8,7 @@ from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest
-from gpustack.model.search import whole_cards
+from gpustack.model.search.demand import meets
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 from gpustack.model.use import Use
 
@@ -89,7 +89,7 @@ def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Re
                 return _no(Reason.WRONG_MODEL, text, card.minor)
         for one in indexes:
             for two in indexes:
-                if not whole_cards.meets(node, request.topology, one, two):
+                if not meets(node, request.topology, one, two):
                     a, b = node.cards[one].minor, node.cards[two].minor
                     text = f"cards {a} and {b} are not joined as {request.topology.value} demands"
                     return _no(Reason.TOPOLOGY_UNMET, text, a)

@@ -14,7 +14,7 @@ from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.policies.fragmentation import Workload, ratio, workload_of
 from gpustack.model.request import ContainerRequest, PodRequest
-from gpustack.model.search import whole_cards
+from gpustack.model.search.demand import Demand
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.files.trace import parse_trace
 from tests.benchmarks import traces
@@ -39,9 +39,11 @@ class Binpack(Policy):
         node: Node,
         request: PodRequest,
         container: ContainerRequest,
-        demand: whole_cards.Demand,
+        demand: Demand,
+        exact: Iterator[tuple[int, ...]],
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets in the order of their cards; the benchmark's pods demand no topology."""
+        del node, request, exact
         return itertools.combinations(demand.candidates, container.whole_cards)
 
 

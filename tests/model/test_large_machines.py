@@ -8,7 +8,7 @@ from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
-from gpustack.model.search import whole_cards
+from gpustack.model.search.demand import joins, meets
 from gpustack.model.units import MOST_CARDS
 from tests.model.machines import card, pod
 
@@ -25,11 +25,11 @@ def asks(cards: int, topology: Topology = Topology.BEST_EFFORT) -> PodRequest:
 
 @pytest.mark.parametrize("demand", [each for each in Topology if each is not Topology.BEST_EFFORT])
 def test_unlinked_cards_are_joined_pair_by_pair_as_they_meet(demand: Topology) -> None:
-    found = whole_cards.joins(UNLINKED, demand)
+    found = joins(UNLINKED, demand)
     for one in range(9):
         for other in range(9):
-            meets = whole_cards.meets(UNLINKED, demand, one, other)
-            assert bool(found[one] >> other & 1) == meets
+            joined = bool(found[one] >> other & 1)
+            assert joined == meets(UNLINKED, demand, one, other)
 
 
 @pytest.mark.parametrize("count", [1, 8, 100, 256])

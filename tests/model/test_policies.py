@@ -11,7 +11,7 @@ from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.policies.fragmentation import Shape, Workload, fragmented
 from gpustack.model.request import PodRequest, Strategy, Topology
-from gpustack.model.search import card_set_search, whole_cards
+from gpustack.model.search import card_set_search, demand
 from gpustack.model.topology.link_level import Links
 from gpustack.model.use import Use
 from tests.model import gpu_manager, reference
@@ -67,7 +67,7 @@ def question(on: Node, cards: tuple[int, ...]) -> card_set_search.CardSetQuery:
     free = sum(1 << index for index, use in enumerate(on.uses) if use.idle)
     size = len(on.cards)
     return card_set_search.CardSetQuery(
-        links=whole_cards.links_of(on), free=free, candidates=free, count=len(cards),
+        links=demand.links_of(on), free=free, candidates=free, count=len(cards),
         joins=((1 << size) - 1,) * size,
     )  # fmt: skip
 

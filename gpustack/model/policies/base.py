@@ -13,7 +13,7 @@ from typing import ClassVar
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
-from gpustack.model.search import whole_cards
+from gpustack.model.search.demand import Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,15 @@ class Policy:
         node: Node,
         request: PodRequest,
         container: ContainerRequest,
-        demand: whole_cards.Demand,
+        demand: Demand,
+        exact: Iterator[tuple[int, ...]],
     ) -> Iterator[tuple[int, ...]]:
-        """Yield the sets of cards for a container of whole cards, best first; all of them."""
-        return whole_cards.choices(node, request, container, demand)
+        """Yield the sets of cards for a container of whole cards, best first; all of them.
+
+        ``exact`` yields them in the order of the objective, and searches only as far as it is read.
+        """
+        del node, request, container, demand
+        return exact
 
     def fullness(self, node: Node, strategy: Strategy) -> tuple[int, ...]:
         """Return a node's place in the order of nodes, lowest first; names break ties.

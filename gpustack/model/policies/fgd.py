@@ -14,7 +14,7 @@ from gpustack.model.placement import Placement, apply
 from gpustack.model.policies.base import Policy
 from gpustack.model.policies.fragmentation import NOTHING_KNOWN, Workload, fragmented, growth
 from gpustack.model.request import ContainerRequest, PodRequest
-from gpustack.model.search import whole_cards
+from gpustack.model.search.demand import Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,18 @@ class Fgd(Policy):
         node: Node,
         request: PodRequest,
         container: ContainerRequest,
-        demand: whole_cards.Demand,
+        demand: Demand,
+        exact: Iterator[tuple[int, ...]],
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets by the increase.
 
         Idle cards of one size are alike to the measure, so the objective of `exact` decides; only
         cards of different sizes need all sets listed.
         """
-        choices = Policy.wholes(self, node, request, container, demand)
+        del request, container
         if len({node.cards[index].memory_units for index in demand.candidates}) < 2:
-            return choices
-        return iter(sorted(choices, key=lambda cards: self._taking(node, cards)))
+            return exact
+        return iter(sorted(exact, key=lambda cards: self._taking(node, cards)))
 
     def increase(self, node: Node, placement: Placement) -> int:
         """Return how much fragmentation grows: hundredths of a card times the total weight."""

@@ -20,7 +20,7 @@ from typing import ClassVar
 from gpustack.model.node import Node
 from gpustack.model.policies.base import Policy
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
-from gpustack.model.search import whole_cards
+from gpustack.model.search.demand import Demand, joins
 from gpustack.model.topology import card_tree
 
 
@@ -39,19 +39,19 @@ class Original(Policy):
         node: Node,
         request: PodRequest,
         container: ContainerRequest,
-        demand: whole_cards.Demand,
+        demand: Demand,
+        exact: Iterator[tuple[int, ...]],
     ) -> Iterator[tuple[int, ...]]:
         """Yield the original's answer, its next ones, and then all other sets."""
-        exact = Policy.wholes(self, node, request, container, demand)
         if demand.forced:
             yield from exact
             return
-        joins = whole_cards.joins(node, request.topology)
+        together = joins(node, request.topology)
         given: set[tuple[int, ...]] = set()
         for cards in evaluate(
             card_tree.of(node), frozenset(demand.candidates), container.whole_cards
         ):
-            joined = all(joins[one] >> two & 1 for one, two in combinations(cards, 2))
+            joined = all(together[one] >> two & 1 for one, two in combinations(cards, 2))
             if joined and cards not in given:
                 given.add(cards)
                 yield cards

@@ -32,6 +32,7 @@ from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
 from gpustack.model.search import bounds, diagnosis, whole_cards
 from gpustack.model.search.budget import SearchBudget
+from gpustack.model.search.demand import Demand
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 
@@ -244,10 +245,11 @@ class Attempt:
             candidates, forced = tuple(fitting), within
         else:
             return
-        demand = whole_cards.Demand(
+        demand = Demand(
             candidates=candidates, forced=forced, marks=self._marks, effort=self._effort
         )
-        yield from self._policy.wholes(state, self._request, step, demand)
+        exact = whole_cards.choices(state, self._request, step, demand)
+        yield from self._policy.wholes(state, self._request, step, demand, exact)
 
     def _fits(self, step: ContainerRequest, use: Use, index: int) -> bool:
         """Say what `obstacles.of_card` says of a usable card, quickly."""
