@@ -24,10 +24,11 @@ from extender.cache.node_results import CacheVersion, NodeResults, Turns
 from extender.cache.pods import PodState
 from gpustack.model.equivalence import moved
 from gpustack.model.node import Node
-from gpustack.model.place import place
-from gpustack.model.placement import Placement, apply
+from gpustack.model.place import place, within
+from gpustack.model.placement import Placement, Placer, apply
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.quota import Placer, Usage, amounts, forbids, within
+from gpustack.model.quota.check import forbids
+from gpustack.model.quota.usage import Usage, amounts
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 

@@ -20,8 +20,8 @@ from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.verbs.pod_lookup import Deadline, PodLookup
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
+from gpustack.model.place import within
 from gpustack.model.placement import Placement
-from gpustack.model.quota.quota import within
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result

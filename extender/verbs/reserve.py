@@ -13,7 +13,7 @@ from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
 from extender.requeue.requeue import Requeue
 from gpustack.model.placement import Placement
-from gpustack.model.quota.quota import forbids
+from gpustack.model.quota.check import forbids
 from gpustack.model.verification import verify
 
 _MOST_TRIES: Final = 20  # in turn: only the watches, and first tries of others, come in between

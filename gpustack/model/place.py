@@ -10,11 +10,16 @@ taken back and the next best one tried, so a refusal means that no choice fits.
   than the pod has: first the ones that `inherited_minors` names.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import partial
 
 from gpustack.model.node import Node
-from gpustack.model.placement import Placement
+from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
+from gpustack.model.quota.check import check, left_of
+from gpustack.model.quota.fewer_models import others, within_reach
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.search.backtracking import Accepts, Attempt
@@ -51,3 +56,39 @@ def rank(
         return policy.increase(node, placement), fullness, node.name
 
     return sorted(fitting, key=order)
+
+
+def within(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    policy: Policy,
+    *,
+    without: Collection[str] = (),
+) -> Placer:
+    """Return a placer that keeps to the quota.
+
+    On a node with several models, where the first answer breaks it, `others` are tried: the pod
+    may fit on cards of which there is quota left. Of several containers each may have to go to
+    another model; those placements are searched one by one, until the search's effort is spent.
+    """
+
+    def answer(node: Node, request: PodRequest) -> Placement | Refusal:
+        first = place(node, request, policy)
+        refusal = problem(node, first) if isinstance(first, Placement) else None
+        if refusal is None or refusal.reason is Reason.POOL_FORBIDDEN:
+            return refusal or first
+        allowed = left_of(quota, usage, namespace, node, without)
+        if within_reach(node, request, allowed):
+            for other in others(node, request, partial(place, policy=policy), allowed):
+                if problem(node, other) is None:
+                    return other
+            if len(request.containers) > 1:
+                mixed = place(node, request, policy, accepts=lambda it: problem(node, it) is None)
+                return mixed if isinstance(mixed, Placement) else refusal
+        return refusal
+
+    def problem(node: Node, found: Placement) -> Refusal | None:
+        return check(quota, usage, namespace, node, found, without=without)
+
+    return answer

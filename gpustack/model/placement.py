@@ -6,12 +6,13 @@ before it, and the pod needs the larger of both moments on each card (the rule b
 computes a pod's resources, applied card by card).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpustack.model.node import Node
-from gpustack.model.request import ContainerKind, ContainerRequest
+from gpustack.model.refusal import Refusal
+from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search.budget import Gap
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
@@ -62,6 +63,10 @@ class Placement:
     node: str
     containers: tuple[ContainerPlacement, ...]
     gap: Gap | None = field(default=None, compare=False)
+
+
+Placer = Callable[[Node, PodRequest], Placement | Refusal]
+"""One node's answer to a pod, as `place.place` gives it."""
 
 
 def placed(node: Node, request: ContainerRequest, indexes: Iterable[int]) -> ContainerPlacement:

@@ -4,10 +4,10 @@ from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Change, Kind, Pending
 from gpustack.model.node import Node
-from gpustack.model.place import place
+from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT
-from gpustack.model.quota.quota import NO_QUOTA, Quota, within
+from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.request import PodRequest
 
 

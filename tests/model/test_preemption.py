@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
+from gpustack.model.place import within
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT
-from gpustack.model.quota import quota
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import Candidate, Leaving, after, victims
 from gpustack.model.use import Use
@@ -204,15 +206,15 @@ def test_nobody_ends_where_there_is_room_or_where_it_does_not_help() -> None:
 def test_a_full_quota_names_the_pods_of_its_namespace() -> None:
     pods = [candidate("own", [0], 60, 8), candidate("strange", [1], 60, 8, namespace="b")]
     node = full(2, pods)
-    limits = quota.Quota(namespaces={"a": quota.NamespaceQuota(cards={"P40": 100})})
-    usage = quota.Usage()
+    limits = Quota(namespaces={"a": NamespaceQuota(cards={"P40": 100})})
+    usage = Usage()
     for each in pods:
         usage.put(each.tenant.uid, each.tenant.namespace, each.tenant.name, node,
                   each.tenant.placement)  # fmt: skip
 
     def fits(leaving: Leaving) -> bool:
         gone = {each.tenant.uid for each in leaving}
-        placer = quota.within(limits, usage, "a", EXACT, without=gone)
+        placer = within(limits, usage, "a", EXACT, without=gone)
         return after(node, machines.pod((100, 0)), placer)(leaving)
 
     found = victims(pods, fits)

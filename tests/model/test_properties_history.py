@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from gpustack.model.cluster.cluster import Tenant, settle
 from gpustack.model.node import Node
-from gpustack.model.place import place
-from gpustack.model.placement import Placement, apply, release
+from gpustack.model.place import place, within
+from gpustack.model.placement import Placement, Placer, apply, release
 from gpustack.model.policies import Policy
-from gpustack.model.quota.quota import Placer, Quota, Usage, within
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.use import Use

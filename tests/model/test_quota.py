@@ -11,19 +11,13 @@ from hypothesis import strategies as st
 from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
-from gpustack.model.place import place
+from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
-from gpustack.model.quota.quota import (
-    NamespaceQuota,
-    Quota,
-    Usage,
-    amounts,
-    cards_text,
-    check,
-    raised,
-    within,
-)
+from gpustack.model.quota.check import check, raised
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.quota.refusal_text import cards_text
+from gpustack.model.quota.usage import Usage, amounts
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.use import Use

@@ -15,9 +15,8 @@ from typing import Final
 from gpustack.model.equivalence import hardware, moved
 from gpustack.model.node import Node
 from gpustack.model.place import place
-from gpustack.model.placement import Placement, apply, release
-from gpustack.model.policies import Policy
-from gpustack.model.quota.quota import Placer
+from gpustack.model.placement import Placement, Placer, apply, release
+from gpustack.model.policies.base import Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, PodRequest, Strategy
 from gpustack.model.use import Use

@@ -11,9 +11,9 @@ from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.errors import GpustackError
 from gpustack.model.frozen import FrozenMap, freeze
 from gpustack.model.node import Node
-from gpustack.model.placement import Placement
+from gpustack.model.place import within
+from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.quota import Placer, within
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.use import IDLE

@@ -8,8 +8,10 @@ from typing import Final
 from gpustack.model.explain.query import Change, Kind, Query, largest
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota import quota
-from gpustack.model.quota.quota import Quota, cards_text
+from gpustack.model.quota import check
+from gpustack.model.quota.fewer_models import others
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
@@ -193,9 +195,9 @@ def _more_quota(question: Query) -> Iterator[Change]:
         answer = question.placer(node, question.request)
         if isinstance(answer, Refusal):
             continue
-        for each in (answer, *quota.others(node, question.request, question.placer)):
-            then = quota.raised(now, question.usage, namespace, node, each)
-            ask = quota.within(then, question.usage, namespace, question.policy)
+        for each in (answer, *others(node, question.request, question.placer)):
+            then = check.raised(now, question.usage, namespace, node, each)
+            ask = question.within(then)
             again = ask(node, question.request)
             if isinstance(again, Placement):
                 options.append((*_increase(now, then, namespace), node.name, then, again))

@@ -16,9 +16,9 @@ from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
-from gpustack.model.placement import Placement, apply, release
+from gpustack.model.place import within
+from gpustack.model.placement import Placement, Placer, apply, release
 from gpustack.model.policies import EXACT, Policy, free_totals
-from gpustack.model.quota.quota import Placer, within
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.search.exclusion import avoiding

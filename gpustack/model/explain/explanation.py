@@ -8,11 +8,13 @@ not fit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
 from gpustack.model.explain.query import Change, Kind, Pending, Query
 from gpustack.model.frozen import freeze
+from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
@@ -44,7 +46,7 @@ class Explanation:
 
 def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanation:
     """Say why a pod that holds nothing waits, node by node, and what would let it run."""
-    question = Query(cluster, pod, policy)
+    question = Query(cluster, pod, policy, placer=partial(place, policy=policy), within=within)
     answers = question.answers()
     fitting = {name: each for name, each in answers.items() if isinstance(each, Placement)}
     if fitting:

@@ -11,7 +11,8 @@ from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import holds
-from gpustack.model.quota.quota import Quota, Usage
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.use import IDLE, Use
 

@@ -1,6 +1,6 @@
 """One refused pod and its cluster, and the one way in which every search asks: by placing again."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -8,10 +8,10 @@ from gpustack.model.cluster import eligibility
 from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.node import Node
-from gpustack.model.place import place
-from gpustack.model.placement import Placement, release
-from gpustack.model.policies import Policy
-from gpustack.model.quota.quota import Quota, Usage, within
+from gpustack.model.placement import Placement, Placer, release
+from gpustack.model.policies.base import Policy
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
 
@@ -71,25 +71,41 @@ class Change:
     smallest: bool = True
 
 
+Within = Callable[..., Placer]
+"""`place.within`, which lies above this module."""
+
+
 class Query:
     """A refused pod, its cluster, and the rules by which it is placed."""
 
-    def __init__(self, cluster: Cluster, pod: Pending, policy: Policy) -> None:
-        """Ask for `pod` on `cluster`, on the nodes that take it whatever their cards."""
+    def __init__(
+        self, cluster: Cluster, pod: Pending, policy: Policy, *, placer: Placer, within: Within
+    ) -> None:
+        """Ask for `pod` on `cluster`, on the nodes that take it whatever their cards.
+
+        Args:
+            cluster: nodes, tenants and quota.
+            pod: the refused pod.
+            policy: in which order nodes and cards are tried.
+            placer: one node's answer under the policy, quota left aside.
+            within: makes a placer that keeps to a quota (`place.within`).
+        """
         self.cluster = cluster
         self.pod = pod
         self.request = pod.request
         self.policy = policy
         self.barred = eligibility.refusals(pod.demands, cluster.nodes, cluster.hosts)
         self.usage = cluster.usage(pod.namespace) if self.limited else Usage()
-        self.ask = within(cluster.quota, self.usage, pod.namespace, policy)
+        self.placer = placer
+        self._within = within
+        self.ask = self.within(cluster.quota)
         open_to_it = cluster.nodes.keys() - self.barred.keys()
         self.nodes = [cluster.nodes[name] for name in sorted(open_to_it)]
         self.kinds = self.nodes if pod.request.uuids != ANY else list(_distinct(self.nodes))
 
-    def placer(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        """Answer for one node under the policy, quota left aside."""
-        return place(node, request, self.policy)
+    def within(self, quota: Quota, *, without: Collection[str] = ()) -> Placer:
+        """Return a placer that keeps to `quota`; pods `without` (UIDs) hold nothing of it."""
+        return self._within(quota, self.usage, self.pod.namespace, self.policy, without=without)
 
     @property
     def limited(self) -> bool:
@@ -115,9 +131,7 @@ class Query:
             if tenant.placement.node == name:
                 node = release(node, tenant.placement)
         gone = {tenant.uid for tenant in leaving}
-        namespace = self.pod.namespace
-        ask = within(self.cluster.quota, self.usage, namespace, self.policy, without=gone)
-        answer = ask(node, self.request)
+        answer = self.within(self.cluster.quota, without=gone)(node, self.request)
         return answer if isinstance(answer, Placement) else None
 
     def answers(self) -> dict[str, Placement | Refusal]:

@@ -22,8 +22,7 @@ from typing import Final
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.place import place
-from gpustack.model.placement import Placement, release
-from gpustack.model.quota.quota import Placer
+from gpustack.model.placement import Placement, Placer, release
 from gpustack.model.request import PodRequest
 
 MOST_TRIES: Final = 1_000
