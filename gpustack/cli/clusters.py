@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpustack.cli import printing
+from gpustack.cli.output import printing
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.placement import lost

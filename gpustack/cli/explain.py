@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpustack.cli import clusters, explain_views, options, printing
-from gpustack.cli.explain_views import PodExplanation
+from gpustack.cli import clusters, options
+from gpustack.cli.output import explanation_table, printing
+from gpustack.cli.output.explanation_table import PodExplanation
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.cluster.eligibility import Demands
 from gpustack.model.explain import alternatives, explanation, query
@@ -54,7 +55,9 @@ def run(chosen: argparse.Namespace) -> int:
     pod = _find(snapshot, chosen.pod, chosen.namespace)
     answer = explain(keys, snapshot, pod, chosen.policy)
     clusters.tell_unread(keys, snapshot)
-    printing.show_all(chosen.output, explain_views.tables(answer), explain_views.as_json(answer))
+    printing.show_all(
+        chosen.output, explanation_table.tables(answer), explanation_table.as_json(answer)
+    )
     return 0 if answer.fits else 1
 
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import gpustack
-from gpustack.cli import completion, explain, printing, replay, snapshot, topo, usage, what_if
+from gpustack.cli import completion, explain, replay, snapshot, topo, usage, what_if
+from gpustack.cli.output import printing
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from gpustack.cli import clusters, inputs, options, printing, replay_views
-from gpustack.cli.replay_views import Played
+from gpustack.cli import clusters, inputs, options
+from gpustack.cli.output import printing, replay_table
+from gpustack.cli.output.replay_table import Played
 from gpustack.model.cluster import replay
 from gpustack.model.cluster.eligibility import OPEN, out_of_service
 from gpustack.model.cluster.simulator import Progress
@@ -77,8 +78,8 @@ def run(chosen: argparse.Namespace) -> int:
     played = play(nodes, arrivals, chosen.policies, printing.progress)
     printing.show_all(
         chosen.output,
-        replay_views.tables(played, chosen.points),
-        replay_views.as_json(played, chosen.points),
+        replay_table.tables(played, chosen.points),
+        replay_table.as_json(played, chosen.points),
     )
     return 1 if any(each.unplaced for each in played.runs.values()) else 0
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient, KubeConfigMissing, KubeError, kubeconfig
 from gpustack.adapters.kube.kubeconfig import Context
-from gpustack.cli import printing
+from gpustack.cli.output import printing
 from gpustack.wire.files.snapshots import USUAL, Names
 
 _HOME: Final = "~/.kube/config"

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from gpustack.cli import options, printing
+from gpustack.cli import options
+from gpustack.cli.output import printing
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Node
 from gpustack.model.topology import card_tree, tree_text

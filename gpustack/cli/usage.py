@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from gpustack.cli import clusters, options, printing, quota_views
+from gpustack.cli import clusters, options
+from gpustack.cli.output import printing, quota_table
 from gpustack.model.cluster import cluster as model
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.cluster.eligibility import NOT_READY, OPEN, states
@@ -37,7 +38,7 @@ def run(chosen: argparse.Namespace) -> int:
     cluster = clusters.read_what_can_be(keys, snapshot)
     cards = measure(cluster)
     namespaces = cluster.quota.namespaces
-    quota = quota_views.rows(cluster, namespaces)
+    quota = quota_table.rows(cluster, namespaces)
     value = {
         "cards": as_json(cards),
         "quota": explanations.quotas(cluster.quota, cluster.usage(), namespaces),

@@ -4,8 +4,9 @@ import argparse
 from dataclasses import dataclass
 from typing import Final
 
-from gpustack.cli import clusters, drains, inputs, options, printing, what_if_views
+from gpustack.cli import clusters, drains, inputs, options
 from gpustack.cli.drains import Drain, DrainedPod
+from gpustack.cli.output import plan_table, printing
 from gpustack.model.cluster import what_if
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.policies import EXACT, NAMES, Policy, named
@@ -76,15 +77,15 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.capacity:
         pod = question.pods[0].pod
         rooms = what_if.capacity(question.cluster, pod, question.policy)
-        views = what_if_views.room_rows(rooms), what_if_views.room_json(pod, rooms)
+        views = plan_table.room_rows(rooms), plan_table.room_json(pod, rooms)
         printing.show(chosen.output, *views)
         return 0 if any(rooms.values()) else 1
     pods = [each.pod for each in question.pods]
     told = printing.progress(chosen.policy) if len(pods) > _LONG else None
     plan = what_if.plan(question.cluster, pods, question.policy, told)
     names = {each.pod: each.containers for each in question.pods}
-    tables = what_if_views.plan_tables(plan, question.drain)
-    printing.show_all(chosen.output, tables, what_if_views.plan_json(plan, names))
+    tables = plan_table.plan_tables(plan, question.drain)
+    printing.show_all(chosen.output, tables, plan_table.plan_json(plan, names))
     return 1 if plan.unplaced else 0
 
 

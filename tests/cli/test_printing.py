@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpustack.cli import printing
-from gpustack.cli.printing import Alarm
+from gpustack.cli.output import printing
+from gpustack.cli.output.printing import Alarm
 
 ROWS = [("POD", "WHY"), (Alarm("web"), "no room")]
 ESCAPE = "\x1b"

@@ -7,8 +7,8 @@ from typing import Any
 
 from gpustack.cli import drains
 from gpustack.cli.drains import Drain
-from gpustack.cli.placements import cards_cell
-from gpustack.cli.printing import Alarm
+from gpustack.cli.output.cards_cell import cards_cell
+from gpustack.cli.output.printing import Alarm
 from gpustack.model.cluster.what_if import Plan, Pod, Unplaced
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.refusal import Refusal

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack.cli import quota_views
-from gpustack.cli.placements import cards_cell
+from gpustack.cli.output import quota_table
+from gpustack.cli.output.cards_cell import cards_cell
 from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.explain import alternatives, explanation
 from gpustack.model.explain.alternatives import Alternative
@@ -53,7 +53,7 @@ def tables(answer: PodExplanation) -> list[_Rows]:
     several = [_notes(answer), _nodes(answer), _changes(answer)]
     if answer.standing is not None:
         several.append(_alternatives(answer.standing.alternatives))
-    several.append(quota_views.rows(answer.cluster, [answer.namespace]))
+    several.append(quota_table.rows(answer.cluster, [answer.namespace]))
     return [rows for rows in several if rows]
 
 

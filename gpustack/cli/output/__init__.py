@@ -1,0 +1,1 @@
+"""Answers as tables for people and as JSON for programs."""
