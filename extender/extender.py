@@ -33,7 +33,7 @@ from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.reserve import Reserver
 from gpustack.adapters import kube
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 
 
 class Extender:

@@ -31,9 +31,10 @@ from extender.verbs.prioritize import Prioritize
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.quota.quota import Quota
 from gpustack.wire import extender_v1 as bodies
-from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.files.snapshots import Names, Snapshot, parse, read_file
 from gpustack.wire.files.source import title
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.api_objects import BadObject
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.quota import BadQuota, decode_quota

@@ -10,8 +10,9 @@ from extender.cache.pods import PodState
 from extender.errors import CannotDecide
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
-from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.annotations import encode_decision
 from gpustack.wire.extender_v1 import PodName
+from gpustack.wire.keys import Keys
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from extender.cache.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import OPEN, Host
 from gpustack.model.node import Node
 from gpustack.wire import nodes
-from gpustack.wire.annotations import BadAnnotation, Keys
+from gpustack.wire.annotations import BadAnnotation
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube import api_objects
 from gpustack.wire.kube.eligibility import parse_host
 

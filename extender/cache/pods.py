@@ -13,7 +13,8 @@ from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
-from gpustack.wire.annotations import BadAnnotation, Decision, Keys
+from gpustack.wire.annotations import BadAnnotation, Decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.user_keys import parse_user_keys
 
 _DAY_NS: Final = 86_400 * 10**9

@@ -27,8 +27,9 @@ from extender.verbs.pod_lookup import Deadline, PodLookup
 from extender.verbs.reserve import Reserver, refuse_unplaceable
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
-from gpustack.wire.annotations import Decision, Keys, encode_decision
+from gpustack.wire.annotations import Decision, encode_decision
 from gpustack.wire.extender_v1 import BindingArgs, encode_binding_result
+from gpustack.wire.keys import Keys
 
 logger = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ from gpustack.agent.web.metrics import registry
 from gpustack.agent.web.pages import pages
 from gpustack.agent.web.server import WebServer
 from gpustack.agent.web.usage import UsageReader
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.api_objects import decode_host_pod
 
 logger = logging.getLogger(__name__)

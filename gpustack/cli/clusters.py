@@ -15,9 +15,10 @@ from gpustack.model.placement import lost
 from gpustack.model.quota.quota import Quota
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations
-from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision
+from gpustack.wire.annotations import BadAnnotation, decode_decision
 from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.files.source import SourceError
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_limits

@@ -6,8 +6,8 @@ from typing import Any
 
 from gpustack.model.cluster import what_if
 from gpustack.model.request import BadRequest, PodRequest
-from gpustack.wire.annotations import Keys
 from gpustack.wire.files.snapshots import Snapshot
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_demands
 from gpustack.wire.pods import (
     container_names,

@@ -16,9 +16,9 @@ from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import explanations
-from gpustack.wire.annotations import Keys
 from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.files.source import SourceError
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_demands
 from gpustack.wire.pods import finished, is_bound, parse_readable
 

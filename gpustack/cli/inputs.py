@@ -8,9 +8,9 @@ from gpustack.model.cluster.eligibility import Demands
 from gpustack.model.cluster.replay import Arrival
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, PodRequest
-from gpustack.wire.annotations import Keys
 from gpustack.wire.files.source import SourceError, text_of, title
 from gpustack.wire.files.trace import parse_trace
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_demands
 from gpustack.wire.kube.pod_templates import PodTemplate, parse_pod_templates
 from gpustack.wire.pods import container_names, parse_request

@@ -4,9 +4,9 @@ import argparse
 from dataclasses import replace
 
 from gpustack.cli import source
-from gpustack.wire.annotations import DEFAULT_DOMAIN
 from gpustack.wire.files import snapshots
 from gpustack.wire.files.source import title
+from gpustack.wire.keys import DEFAULT_DOMAIN
 from gpustack.wire.nodes import NodeLabels
 
 

@@ -14,8 +14,8 @@ from gpustack.model.node import Node
 from gpustack.model.policies import NAMES, named
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.units import CORES_PER_CARD
-from gpustack.wire.annotations import Keys
 from gpustack.wire.files.trace import shuffled
+from gpustack.wire.keys import Keys
 
 _DEFAULT_POINTS: Final = 12
 _MORE: Final = """\

@@ -17,7 +17,7 @@ from gpustack.model.node import Node
 from gpustack.model.placement import takes
 from gpustack.model.units import gib_text
 from gpustack.wire import explanations
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 
 _HEAD: Final = (
     "NODE", "NODE-STATE", "CARD", "MODEL", "HEALTHY", "FREE-CORE(%)", "FREE-MEMORY(GiB)",

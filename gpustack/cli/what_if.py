@@ -11,7 +11,7 @@ from gpustack.model.cluster import what_if
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.policies.fragmentation import Workload, workload_of
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 
 _LONG: Final = 1000  # pods; fewer are placed before anybody wonders
 _MORE: Final = """\

@@ -14,20 +14,8 @@ from gpustack.model.errors import GpustackError
 from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, inherited_minors
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
-from gpustack.wire.keys import DEFAULT_DOMAIN, Keys, position
+from gpustack.wire.keys import Keys, position
 from gpustack.wire.quoting import quoted
-
-__all__ = [
-    "DEFAULT_DOMAIN",
-    "BadAnnotation",
-    "Decision",
-    "Keys",
-    "annotations_of",
-    "decided_ns",
-    "decode_decision",
-    "encode_decision",
-    "has_decision",
-]
 
 # As encode_decision writes them, and nothing else: no sign, no space, no leading zero.
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"

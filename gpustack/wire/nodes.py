@@ -30,7 +30,8 @@ from gpustack.model.units import (
     MOST_LINKED_CARDS,
 )
 from gpustack.wire import schemas
-from gpustack.wire.annotations import BadAnnotation, Keys, annotations_of
+from gpustack.wire.annotations import BadAnnotation, annotations_of
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.quantities import parse_quantity
 
 VERSION: Final = 1

@@ -18,7 +18,8 @@ from gpustack.model.request import (
     PodRequest,
     check_container,
 )
-from gpustack.wire.annotations import BadAnnotation, Decision, Keys, annotations_of, decode_decision
+from gpustack.wire.annotations import BadAnnotation, Decision, annotations_of, decode_decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.quantities import parse_whole
 from gpustack.wire.user_keys import LONGEST_BYTES, names_of, parse_user_keys
 

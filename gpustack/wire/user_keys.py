@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.request import ANY, BadRequest, PodRequest, Selector, Strategy, Topology
-from gpustack.wire.annotations import Keys, annotations_of
+from gpustack.wire.annotations import annotations_of
+from gpustack.wire.keys import Keys
 from gpustack.wire.quoting import quoted
 
 # The admission policy gpustack-user-keys says the same in CEL.

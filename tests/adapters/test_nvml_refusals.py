@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpustack.adapters.nvml import CardFault, Nvml, NvmlError
 from gpustack.model.node import Node
 from gpustack.model.topology.link_level import check_links
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import decode_node, encode_devices
 from tests.adapters.fake_driver import ANSWERS, FakeDriver, cards
 

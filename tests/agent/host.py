@@ -13,7 +13,8 @@ from gpustack.agent.app import Agent
 from gpustack.agent.node.hook_build import content_sum
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
-from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.annotations import encode_decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 from tests.fakes.cri import FakeCri
 from tests.fakes.kube_api import FakeKubeApi

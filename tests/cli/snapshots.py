@@ -8,7 +8,8 @@ from typing import Any
 from gpustack.model.node import Card, Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.annotations import encode_decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import encode_devices
 from gpustack.wire.pods import parse_request
 

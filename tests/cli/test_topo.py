@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gpustack.adapters import nvml
 from gpustack.cli.main import main
 from gpustack.wire import schemas
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import decode_node
 from tests.adapters.fake_driver import FakeDriver, cards
 from tests.fakes.nvml import FakeNvml, card

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from tests.control_plane.processes import Process, free_port, running
 from tests.testbed import certificates
 

@@ -8,7 +8,8 @@ from gpustack.adapters.kube import KubeClient
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
-from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.annotations import encode_decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import encode_devices
 
 KEYS = Keys("tencent.com")

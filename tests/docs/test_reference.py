@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gpustack.model.request import Strategy, Topology
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.pods import parse_request
 from gpustack.wire.quota import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, decode_quota

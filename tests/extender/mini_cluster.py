@@ -16,7 +16,7 @@ from extender.api.app import create_app
 from extender.extender import Extender
 from extender.settings import ExtenderSettings, QuotaSource
 from gpustack.model.node import Node
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import NodeLabels
 from tests.control_plane import fleet
 from tests.extender.client import Answer, call, eventually

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from tests.fakes.kube_http import Request
 
 _TEMPLATE = Path(__file__).parents[2] / "roles/cluster_objects/templates/rbac.yml.j2"

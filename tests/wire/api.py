@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 
 KEYS = Keys()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy, Topology
 from gpustack.model.use import Use
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.pods import (
     holding,
     leaving,

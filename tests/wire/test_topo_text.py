@@ -10,7 +10,7 @@ from gpustack.model.node import Node
 from gpustack.model.topology import card_tree, tree_text
 from gpustack.model.topology.card_tree import TreeLevel
 from gpustack.model.topology.link_level import parse_link
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import decode_node, encode_devices
 from gpustack.wire.topo.parser import BadTopoText, parse
 from tests.model.machines import card, link_matrices

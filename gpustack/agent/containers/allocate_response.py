@@ -12,7 +12,7 @@ from gpustack.adapters.deviceplugin import ContainerResponse, DeviceNode, Mount
 from gpustack.agent.node.host_files import HostPaths
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 
 DRIVER_PATH: Final = "/usr/local/nvidia"
 PRELOAD_PATH: Final = "/etc/ld.so.preload"

@@ -29,7 +29,7 @@ from gpustack.agent.identification.pod_matching import Match, Resource
 from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
 from gpustack.model.request import BadRequest
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.user_keys import core_limit
 
 logger = logging.getLogger(__name__)

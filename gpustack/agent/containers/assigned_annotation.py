@@ -2,7 +2,8 @@
 
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import PodRecord
-from gpustack.wire.annotations import Keys, encode_decision
+from gpustack.wire.annotations import encode_decision
+from gpustack.wire.keys import Keys
 
 
 class AssignedAnnotation:

@@ -29,7 +29,8 @@ from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify
-from gpustack.wire.annotations import BadAnnotation, Keys, decode_decision, encode_decision
+from gpustack.wire.annotations import BadAnnotation, decode_decision, encode_decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.pods import usage
 from gpustack.wire.user_keys import parse_user_keys
 

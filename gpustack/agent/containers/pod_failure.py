@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.wire.annotations import Keys, annotations_of
+from gpustack.wire.annotations import annotations_of
+from gpustack.wire.keys import Keys
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,8 @@ from gpustack.agent.identification.runtime import Held, KubeletView
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
-from gpustack.wire.annotations import BadAnnotation, Decision, Keys, decode_decision
+from gpustack.wire.annotations import BadAnnotation, Decision, decode_decision
+from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished, parse_limits
 
 logger = logging.getLogger(__name__)

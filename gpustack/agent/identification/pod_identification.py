@@ -36,7 +36,7 @@ from gpustack.agent.identification.pod_matching import (
 )
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView, running_names
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.kube.quantities import parse_whole
 from gpustack.wire.pods import container_names, finished, parse_limits
 

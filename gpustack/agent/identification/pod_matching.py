@@ -15,7 +15,8 @@ from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod, uid_of
 from gpustack.agent.containers.allocation_records import ContainerRecord, PodRecord
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
-from gpustack.wire.annotations import Keys, decided_ns
+from gpustack.wire.annotations import decided_ns
+from gpustack.wire.keys import Keys
 from gpustack.wire.pods import leaving
 
 

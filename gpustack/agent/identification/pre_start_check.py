@@ -32,7 +32,7 @@ from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
 from gpustack.model.errors import GpustackError
 from gpustack.model.request import ContainerKind
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from google.protobuf.message import DecodeError
 
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as pb
 from gpustack.model.errors import GpustackError
-from gpustack.wire.annotations import Keys
 from gpustack.wire.files import regular_file
+from gpustack.wire.keys import Keys
 
 # 16 cards of 192 GiB, all shared out, are 1.3 MB: every ID stands in it twice.
 _MAX_BYTES: Final = 16 * 1024 * 1024

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gpustack.adapters.deviceplugin import Device
 from gpustack.model.node import Node
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 
 _INDEX = re.compile(r"-(\d+)$")
 

@@ -13,7 +13,7 @@ from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import MODEL_LABEL, encode_devices
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from gpustack.wire.annotations import Keys
+from gpustack.wire.keys import Keys
 from tests.fakes import kube_rules
 from tests.fakes.kube_store import KubeObject, Store
 
