@@ -1,0 +1,79 @@
+"""The layout of the sources, so that a reader finds a thing where its name says."""
+
+import ast
+import collections
+import functools
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import grimp
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_LINES = 300
+MOST_SOURCES = 15
+LONGEST_CHAIN = 8
+MODEL = "gpustack.model"
+PRODUCT = ("gpustack", "extender")
+
+
+@functools.cache
+def sources() -> tuple[pathlib.Path, ...]:
+    """Return every Python file of the repository that no program generated."""
+    listed = subprocess.check_output(["git", "ls-files", "*.py"], cwd=ROOT, text=True)
+    paths = (ROOT / line for line in listed.splitlines())
+    return tuple(path for path in paths if path.exists() and not path.stem.endswith("_pb2"))
+
+
+def product() -> Iterator[pathlib.Path]:
+    return (path for path in sources() if path.relative_to(ROOT).parts[0] in PRODUCT)
+
+
+def test_no_python_file_is_long() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in sources()}
+    assert {str(path): count for path, count in lengths.items() if count > MOST_LINES} == {}
+
+
+def test_no_folder_of_the_product_has_many_sources() -> None:
+    counts = collections.Counter(path.parent for path in product() if path.stem != "__init__")
+    assert {str(each): count for each, count in counts.items() if count > MOST_SOURCES} == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = collections.defaultdict(list)
+    for path in product():
+        for each in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                homes[each.name].append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_chains_of_imports_in_the_model_are_short() -> None:
+    graph = grimp.build_graph("gpustack", cache_dir=None)
+
+    @functools.cache
+    def chain(module: str) -> tuple[str, ...]:
+        imported = graph.find_modules_directly_imported_by(module)
+        below = (chain(each) for each in imported if each.startswith(MODEL))
+        return (module, *max(below, key=len, default=()))
+
+    longest = max((chain(each) for each in graph.modules if each.startswith(MODEL)), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
+
+
+@pytest.mark.parametrize("package", [f"{each}/__init__.py" for each in PRODUCT])
+def test_no_module_says_again_what_another_defines(package: str) -> None:
+    """A name is imported from the module that defines it; only a package speaks for its modules."""
+    folder = (ROOT / package).parent
+    again = [
+        str(path.relative_to(ROOT))
+        for path in sorted(folder.rglob("*.py"))
+        if path.stem != "__init__"
+        and any(
+            isinstance(each, ast.Assign)
+            and any(isinstance(name, ast.Name) and name.id == "__all__" for name in each.targets)
+            for each in ast.parse(path.read_text("utf-8")).body
+        )
+    ]
+    assert again == []
