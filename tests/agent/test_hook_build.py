@@ -2,12 +2,15 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
+from typing import Any
 
 import pytest
 
 from gpustack.agent import settings
 from gpustack.agent.node.hook_build import HookBuild, HookError, content_sum
+from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.wire.config import ConfigError
 from tests.agent.host import Host, container, make_pod
 from tests.fakes.kubelet import AdmissionError
@@ -85,6 +88,23 @@ def test_something_else_in_a_build_keeps_nobody_waiting(tmp_path: pathlib.Path) 
     os.mkfifo(folder / "pipe")
     with pytest.raises(HookError, match="pipe is no regular file"):
         HookBuild(folder).folder()
+
+
+def test_a_build_that_is_removed_during_a_look_does_not_end_the_agent(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = build(tmp_path)
+    list_folder = os.scandir
+
+    def remove_first(path: Any = ".") -> Any:
+        if path in (older, str(older)):
+            shutil.rmtree(older, ignore_errors=True)
+        return list_folder(path)
+
+    shared = SharedFiles([tmp_path])
+    monkeypatch.setattr(os, "scandir", remove_first)
+    shared.keep()
+    assert not older.exists()
 
 
 def test_the_sum_is_what_sha256sum_says(tmp_path: pathlib.Path) -> None:

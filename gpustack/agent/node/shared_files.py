@@ -11,7 +11,7 @@ import os
 import pathlib
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class SharedFiles:
     def keep(self) -> None:
         """Open what isn't open yet; what somebody holds a lease on, at a later call."""
         for folder in self._folders:
-            for path in folder.rglob("*"):
+            for path in _paths(folder):
                 try:
                     self._keep(path)
                 except OSError as error:
@@ -60,6 +60,16 @@ class SharedFiles:
             if len(self._open) >= _MOST_FILES:
                 raise OSError(f"{path}: more than {_MOST_FILES} files")
             self._open[key] = open_at_once(path)
+
+
+def _paths(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Return what lies below a folder; of one that is removed meanwhile, what is still found.
+
+    A run of site.yml moves new builds into place and removes old ones. Path.rglob raises then, in
+    Python 3.11.
+    """
+    for top, _, names in os.walk(folder):
+        yield from (pathlib.Path(top, name) for name in names)
 
 
 def open_at_once(path: pathlib.Path) -> BinaryIO:
