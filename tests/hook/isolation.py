@@ -75,6 +75,19 @@ OPEN: Final = (
         " too, nobody gets one while the agent runs: it has them open. `sysctl fs.leases-enable=0`"
         " on the host prevents the rest",
     ),
+    (
+        "Locks (fcntl) by the thousand on the files that are mounted into a container",
+        "the kernel goes through all of them whenever somebody closes the file: through 60 000,"
+        " which take a minute and a half, in 33 ms. On the files of hook and driver that slows down"
+        " the start of other tenants' programs. A ledger with so many is left alone for 10 s"
+        " (LedgerDamaged)",
+    ),
+    (
+        "Making the ledger grow: any user of the container may write to it",
+        "it takes the host's disk. The agent cuts it off within a second and reports it"
+        " (LedgerDamaged); but who goes on keeps the disk below /var/lib/gpustack full, and then no"
+        " container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
+    ),
 )
 """Tried by strangers on the simulated card; no test here shows them yet."""
 

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 BURST_SECONDS: Final = 0.05
+# How long a ledger with too many locks is left alone: each look at it keeps those of the others.
+_PASS_NS: Final = 10_000_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class ActivitySampler:
         self._claims = LedgerUsage()
         self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
+        self._passed: dict[Owner, int] = {}  # whose ledger isn't looked at until then
 
     @property
     def unaccounted_bytes(self) -> int:
@@ -126,6 +129,7 @@ class ActivitySampler:
         self._counted = {key: each for key, each in self._counted.items() if key[0] in living}
         self._unaccounted.forget(living)
         self._claims.forget(living)
+        self._passed = {owner: until for owner, until in self._passed.items() if owner in living}
         self._escapes.forget(living)
 
     def _begin(self, share: Share) -> None:
@@ -146,17 +150,30 @@ class ActivitySampler:
     def _ledgers(self, wanted: Collection[Share]) -> dict[Owner, LedgerReading]:
         found = {}
         for share in wanted:
+            if self._passed.get(share.owner, 0) > self._clock_ns():
+                continue
             try:
                 ledger = found[share.owner] = mapped.read_ledger(share.folder / "ledger")
                 if share.elastic:
                     self._claims.note(share.owner, ledger, self._clock_ns())
             except LayoutError as error:
                 self._escapes.ledger_is_damaged(share, str(error))
+                self._mend(share, error)
             except BlockingIOError:
                 self._escapes.ledger_is_damaged(share, "the container holds a lease on it")
             except OSError as error:
                 logger.debug("ledger is gone share=%s: %s", share.full_name, error)
         return found
+
+    def _mend(self, share: Share, error: LayoutError) -> None:
+        """Keep a damaged ledger from taking what others need: our time, and the disk."""
+        if isinstance(error, mapped.LockedLedgerError):
+            self._passed[share.owner] = self._clock_ns() + _PASS_NS
+            return
+        try:
+            mapped.cut_ledger(share.folder / "ledger")
+        except OSError as problem:
+            logger.debug("ledger is not cut share=%s: %s", share.full_name, problem)
 
     def _take(
         self,
