@@ -273,8 +273,7 @@ class Agent:
         tasks.start("http", self.web.run)
         if not self.pods.wait_for_sync(_SYNC_SECONDS):
             logger.warning("the API server is away; going on with what the checkpoint says")
-        self.recovery.restore()
-        self.recovery.free_ended()
+        self.recovery.begin()
         tasks.start("shared files", self.host_files.shared.run)
         tasks.start("recovery", self.recovery.run)
         tasks.start("activity", self.activity.run)

@@ -26,6 +26,7 @@ from gpustack.wire.pods import finished
 logger = logging.getLogger(__name__)
 
 _ASK_SECONDS = 2.0
+_BEGIN_SECONDS = 10.0  # of the time that systemd gives the agent to start (TimeoutStartSec)
 
 
 class Recovery:
@@ -57,6 +58,11 @@ class Recovery:
         self.failures = 0
         self._lock = threading.Lock()  # guards _stuck: Allocate frees what has ended, too
         self._stuck: dict[str, str] = {}  # by UID of a pod that has ended: why something is left
+
+    def begin(self) -> None:
+        """Look once, before the kubelet may ask; what a slow API server leaves is for later."""
+        self.restore()
+        self.free_ended(time.monotonic() + _BEGIN_SECONDS)
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again; soon after a pod changed, and every `period_seconds`."""
