@@ -37,6 +37,40 @@ def test_a_pod_that_holds_what_was_made_for_another_is_failed_and_the_other_is_n
     assert not host.is_failed(second)
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_a_pod_for_which_another_was_taken_is_admitted_all_the_same(
+    host: Host, written: bool
+) -> None:
+    host.start_agent()
+    pod, taken_for_it = host.share("pod", 0, now_ns=1), host.share("other", 1, now_ns=2)
+    host.kubelet.answers = False  # the oldest decision is taken then
+    assert card_of(host.kubelet.admit(taken_for_it)["c0"]) == "/dev/nvidia0"
+    host.kubelet.answers = True
+    if not written:
+        (host.kubelet.root / "device-plugins" / "kubelet_internal_checkpoint").unlink()
+    with pytest.raises(AdmissionError, match="PairingMismatch"):
+        host.kubelet.start_container(taken_for_it, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(taken_for_it))
+    assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia0"
+    host.kubelet.start_container(pod, "c0", CORE)
+
+
+def test_devices_that_the_kubelet_gave_twice_stay_with_the_pod_that_runs(host: Host) -> None:
+    host.start_agent()
+    pod, other = host.share("pod", 0), host.share("other", 1)
+    for each in (pod, other):
+        host.kubelet.admit(each)
+    host.kubelet.start_container(pod, "c0", CORE)
+    ids = host.kubelet.ids(pod, "c0", CORE)
+    host.kubelet.known[other["metadata"]["uid"]].devices["c0"][CORE] = ids
+    host.kubelet.write_checkpoint(other)
+    with pytest.raises(AdmissionError, match="PairingMismatch"):
+        host.kubelet.start_container(other, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(other))
+    host.kubelet.known.pop(other["metadata"]["uid"])
+    host.kubelet.start_container(pod, "c0", CORE)
+
+
 def test_a_container_that_the_originals_manager_answered_may_start_again(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)

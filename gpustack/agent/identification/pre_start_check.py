@@ -13,8 +13,9 @@ tries again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
@@ -119,7 +120,7 @@ class PreStartCheck:
             problem = "the kubelet keeps what was given to another container"
             raise self._mismatch("PairingMismatch", problem, mistaken)
         if unrecorded := self._still_there(unrecorded):
-            raise self._not_recorded(ids, unrecorded)
+            raise self._not_recorded(ids, unrecorded, {each.pod_uid for each in given})
         if not pairs:
             raise self._not_recorded(ids, ())
         return pairs
@@ -135,8 +136,16 @@ class PreStartCheck:
             return list(uids)
         return [uid for uid in uids if self._pods.get(uid) is not None]
 
-    def _not_recorded(self, ids: frozenset[str], uids: Sequence[str]) -> PluginRefusal:
-        """Refuse what the pods with these UIDs hold, of which their records know nothing."""
+    def _not_recorded(
+        self, ids: frozenset[str], uids: Sequence[str], holding: Collection[str] = ()
+    ) -> PluginRefusal:
+        """Refuse what the pods with these UIDs hold, of which their records know nothing.
+
+        Args:
+            ids: the devices.
+            uids: whose they are.
+            holding: the UIDs of all pods that may hold them, as the kubelet gives some out twice.
+        """
         problem = "no container was given these vcuda-core devices"
         final = [uid for uid in uids if not self._may_come(uid)]
         if uids and not final:
@@ -144,6 +153,8 @@ class PreStartCheck:
         if holders := self._holders(ids):
             names = ", ".join(f"{record.namespace}/{record.name}" for record, _ in holders)
             problem = f"the kubelet holds the devices of {names} for another pod"
+            if final:
+                self._take_back([pair for pair in holders if pair[0].uid not in holding])
         return self._mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)
 
     def _holders(self, ids: frozenset[str]) -> list[_Pair]:
@@ -153,6 +164,21 @@ class PreStartCheck:
             for container in record.containers
             if frozenset(container.core_ids) == ids
         ]
+
+    def _take_back(self, pairs: Sequence[_Pair]) -> None:
+        """Forget what was recorded for the wrong pod: the kubelet has yet to ask for the right one.
+
+        What has been proven once stays; the kubelet may have lost its file since.
+        """
+        for record, mistaken in pairs:
+            before = self._records.get(record.uid)
+            if before is None or mistaken.verified:
+                continue
+            nothing = ContainerRecord(placement=mistaken.placement)
+            try:
+                self._records.exchange(before, before.with_container(nothing))
+            except CheckpointError as error:
+                logger.warning("not taken back pod=%s/%s: %s", record.namespace, record.name, error)
 
     def _is_own(self, given: Given, container: ContainerRecord) -> bool:
         """Say whether the answer that the kubelet keeps for a container was made for it.
