@@ -166,6 +166,20 @@ def test_where_nobody_says_whose_name_it_is_nothing_starts(host: Host) -> None:
     assert not host.is_failed(pod)
 
 
+def test_an_api_server_that_knows_no_node_yet_fails_no_pod(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("p", 1)
+    host.kubelet.admit(pod)
+    _checkpoint(host).unlink()
+    # The node authorizer of a server that has just started has yet to read whose pods are whose.
+    new = host.api.faults.fail("GET", "/api/v1/namespaces/", status=403, times=1000)
+    with pytest.raises(AdmissionError, match=r"PairingUnproven: .*403"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    new.times = 0
+    host.kubelet.start_container(pod, "c0", CORE)
+    assert not host.is_failed(pod)
+
+
 def test_a_start_is_proven_without_a_word_from_any_socket(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)

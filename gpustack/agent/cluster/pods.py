@@ -143,8 +143,10 @@ class PodView:
         try:
             return uid_of(self._client.get(path, timeout_seconds=timeout_seconds)) != uid
         except KubeError as error:
-            # A node may only read its own pods: 403 is how a pod of that name elsewhere looks.
-            if error.not_found or error.status == 403:
+            # A node may only read its own pods: 403 is how a pod of that name elsewhere looks. To a
+            # server that doesn't know yet whose pods are whose, all look so: of one that our watch
+            # shows, it says nothing.
+            if error.not_found or (error.status == 403 and self.get(uid) is None):
                 return True
             raise
 
