@@ -11,7 +11,8 @@ import dataclasses
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from gpustack.adapters.kube import ObjectEvent
@@ -27,6 +28,9 @@ _OWN_FILES: Final = ("limits", "ledger")
 _ENDINGS: Final = tuple(f"/{name}".encode() for name in (_HOOK, *_OWN_FILES))
 # The kernel lets a process have 65 530 mappings (vm.max_map_count), of 75 bytes without a name.
 _MAPS_BYTES: Final = 16 << 20
+# CPU time that one container may take of a look. A hundred processes with a thousand mappings each
+# take as long; one with all that the kernel lets it have, half of that.
+_LOOK_SECONDS: Final = 0.1
 
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
@@ -40,10 +44,12 @@ class _Seen:
     Attributes:
         reported: those that it has been reported for; they aren't looked at again.
         strange: those that lacked its files: reported when they still do at the next look.
+        looked: those that have had their turn, while not all have: the others come first.
     """
 
     reported: frozenset[int] = frozenset()
     strange: frozenset[int] = frozenset()
+    looked: frozenset[int] = frozenset()
 
 
 _NOTHING: Final = _Seen()
@@ -56,6 +62,7 @@ class IsolationViolations:
         tell: takes the Event.
         hooks: where the hooks of all versions lie, a folder for each.
         proc: the proc file system of the host.
+        clock: CPU time of this thread, in seconds.
     """
 
     def __init__(
@@ -64,8 +71,10 @@ class IsolationViolations:
         *,
         hooks: pathlib.Path,
         proc: pathlib.Path = pathlib.Path("/proc"),
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._tell = tell
+        self._clock = clock
         self._hooks = hooks
         self._proc = proc
         self._said: set[tuple[Owner, str]] = set()
@@ -78,9 +87,11 @@ class IsolationViolations:
         """Report a container's processes on a card that don't map the hook, or not its files."""
         before = self._seen.pop(share.owner, _NOTHING)
         reported = before.reported.intersection(pids)
-        fresh = {pid: self._mapped(pid) for pid in pids if pid not in reported}
+        others = frozenset(pids) - reported
+        fresh = self._look(others, before.looked)
+        looked, passed = others & before.looked.union(fresh), others.difference(fresh)
         maps = {pid: files for pid, files in fresh.items() if files is not None}
-        if not maps and not reported:
+        if not maps and not reported and not passed:
             return
         hooks = _files(self._hooks.glob(f"*/{_HOOK}"))
         own = _files(share.folder / name for name in _OWN_FILES)
@@ -89,7 +100,11 @@ class IsolationViolations:
         # lacks the files at two looks in a row never asked for them.
         strange = frozenset(pid for pid, files in maps.items() if not own <= files) - loose
         foreign = strange & before.strange
-        self._seen[share.owner] = _Seen(reported=reported | loose | foreign, strange=strange)
+        self._seen[share.owner] = _Seen(
+            reported=reported | loose | foreign,
+            strange=strange | (before.strange & passed),
+            looked=frozenset() if others == looked else looked,
+        )
         self._report_loose(share, loose)
         self._report_foreign(share, foreign)
 
@@ -149,6 +164,18 @@ class IsolationViolations:
                 topic=f"{reason}/{share.owner[1]}",
             )
         )
+
+    def _look(
+        self, pids: Collection[int], last: Collection[int]
+    ) -> dict[int, frozenset[tuple[int, str]] | None]:
+        """Return what processes map, of as many as a container has time for."""
+        found: dict[int, frozenset[tuple[int, str]] | None] = {}
+        until = self._clock() + _LOOK_SECONDS
+        for pid in sorted(pids, key=lambda pid: (pid in last, pid)):
+            if found and self._clock() > until:
+                break
+            found[pid] = self._mapped(pid)
+        return found
 
     def _mapped(self, pid: int) -> frozenset[tuple[int, str]] | None:
         """Return which of our names a process maps, with the inode: a name alone proves nothing.
