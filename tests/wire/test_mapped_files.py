@@ -1,7 +1,6 @@
 """The mapped files: Python states the header's numbers, and a dead writer harms nobody."""
 
 import fcntl
-import itertools
 import os
 import pathlib
 import struct
@@ -299,32 +298,3 @@ def test_a_ledger_of_another_size_is_refused(tmp_path: pathlib.Path, size: int) 
     os.truncate(path, size)
     with pytest.raises(two_slot_page.LayoutError):
         mapped.read_ledger(path)
-
-
-def test_a_ledger_with_too_many_locks_takes_a_bounded_time(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger"
-    mapped.create_ledger(path, [A])
-    with path.open("r+b") as file:
-        for index in range(ledger.SLOTS):
-            os.pwrite(file.fileno(), b"x", ledger.slot_offset(index))
-    assert mapped.read_ledger(path).slots == ()
-    looks = itertools.count()
-    with pytest.raises(mapped.LockedLedgerError, match="too many locks"):
-        mapped.read_ledger(path, clock=lambda: 0.013 * next(looks))
-    assert next(looks) < 10
-
-
-@pytest.mark.parametrize("size", [(), ("--keep-size",)])
-def test_a_ledger_that_takes_more_of_the_disk_is_cut(
-    tmp_path: pathlib.Path, size: tuple[str, ...]
-) -> None:
-    path = tmp_path / "ledger"
-    mapped.create_ledger(path, [A])
-    before = path.read_bytes()
-    subprocess.run(["fallocate", *size, "--length", "64MiB", path], check=True)
-    with pytest.raises(layout.LayoutError):
-        mapped.read_ledger(path)
-    mapped.cut_ledger(path)
-    assert path.read_bytes() == before
-    assert path.stat().st_blocks * 512 < 1 << 20
-    assert mapped.read_ledger(path).slots == ()
