@@ -29,7 +29,7 @@ _GROWN_BYTES: Final = 16 << 20  # file systems give files more than they have, b
 _FLOCK = struct.Struct("hh4xqqi4x")
 
 
-class LockedLedgerError(layout.LayoutError):
+class LockedLedgerError(two_slot_page.LayoutError):
     """A ledger has so many locks that it isn't known whose slots are in use."""
 
 
@@ -127,7 +127,7 @@ def read_ledger(
     try:
         data = os.pread(fd, ledger.FILE_BYTES + 1, 0)
         if _has_grown(fd):
-            raise layout.LayoutError("ledger takes more of the disk than it was given")
+            raise two_slot_page.LayoutError("ledger takes more of the disk than it was given")
         alive = set()
         for index in ledger.used_slots(data) if len(data) == ledger.FILE_BYTES else ():
             if clock() > until:

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.wire import layout, ledger
+from gpustack.wire.mapped import ledger, two_slot_page
 
 A = "GPU-00000000-0000-0000-0000-00000000000a"
 
@@ -34,7 +34,7 @@ def test_a_ledger_that_takes_more_of_the_disk_is_cut(
     mapped.create_ledger(path, [A])
     before = path.read_bytes()
     subprocess.run(["fallocate", *size, "--length", "64MiB", path], check=True)
-    with pytest.raises(layout.LayoutError):
+    with pytest.raises(two_slot_page.LayoutError):
         mapped.read_ledger(path)
     mapped.cut_ledger(path)
     assert path.read_bytes() == before

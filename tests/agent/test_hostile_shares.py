@@ -10,7 +10,7 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity import shares
-from gpustack.agent.activity.escapes import Escapes
+from gpustack.agent.activity.isolation_violations import IsolationViolations
 from tests.agent import activity
 from tests.agent.activity import Stage
 
@@ -53,7 +53,7 @@ def test_a_ledger_with_too_many_locks_is_left_alone_for_a_while(
     assert len(asked) == 2
 
 
-class _SlowEscapes(Escapes):
+class _SlowViolations(IsolationViolations):
     """Takes 0.05 s to read what a process maps."""
 
     read = 0
@@ -76,10 +76,10 @@ def test_processes_whose_maps_take_long_are_looked_at_in_turn(
     pids = [stage.process(container, memory_bytes=MIB) for _ in range(9)]
     pids.append(stage.process(container, memory_bytes=MIB, maps=maps))
     events: list[ObjectEvent] = []
-    escapes = _SlowEscapes(events.append, hooks=tmp_path / "hooks", proc=stage.proc)
+    violations = _SlowViolations(events.append, hooks=tmp_path / "hooks", proc=stage.proc)
     (share,) = shares.read(stage.records, stage.folders)
     for _ in range(10):
-        before = escapes.read
-        escapes.look_at(share, tuple(pids))
-        assert 0 < escapes.read - before < 5
+        before = violations.read
+        violations.look_at(share, tuple(pids))
+        assert 0 < violations.read - before < 5
     assert [each.reason for each in events] == [reason]
