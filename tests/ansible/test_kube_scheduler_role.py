@@ -1,5 +1,6 @@
 """The role changes a scheduler's file, and goes back where the scheduler doesn't run with it."""
 
+import json
 import os
 import pathlib
 import re
@@ -160,6 +161,46 @@ def test_a_configuration_made_from_nothing_is_of_the_version(make: Make) -> None
     assert done.returncode == 0, done.stdout
     made = yaml.safe_load(host.config.read_text())
     assert made["apiVersion"] == "kubescheduler.config.k8s.io/v1beta3"
+
+
+def test_uninstall_leaves_a_file_that_the_unit_names(make: Make) -> None:
+    host = make("unit")
+    host.config.unlink()
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    with_ours = host.pid
+    done = host.play("uninstall", kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert host.config.exists(), "the scheduler would not start again"
+    assert yaml.safe_load(host.config.read_text()) == {
+        **yaml.safe_load(FOUND),
+        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+        "leaderElection": {"leaderElect": True},
+    }
+    assert host.pid != with_ours, "it would still ask the extender"
+    assert changes(host.play("uninstall", kube_scheduler_extender_url=GOOD).stdout) == 0
+
+
+def test_uninstall_leaves_a_policy_that_the_unit_names(tmp_path: pathlib.Path) -> None:
+    policy = tmp_path / "policy.json"
+    command = f"{tmp_path}/bin/kube-scheduler --policy-config-file={policy}"
+    host = Host(tmp_path, version="v1.22.17", command=command)
+    said = {"kube_scheduler_form": "policy", "kube_scheduler_policy_path": str(policy)}
+    try:
+        assert host.play(**said).returncode == 0
+        assert json.loads(policy.read_text())["extenders"]
+        assert host.play("uninstall", **said).returncode == 0
+        assert json.loads(policy.read_text()) == {"apiVersion": "v1", "kind": "Policy"}
+    finally:
+        host.stop()
+
+
+def test_uninstall_removes_a_file_that_the_unit_does_not_name(make: Make) -> None:
+    host = make("unit")
+    other = host.folder / "other.yaml"
+    said = {"kube_scheduler_extender_url": GOOD, "kube_scheduler_config_path": str(other)}
+    assert host.play(**said).returncode == 0
+    assert host.play("uninstall", **said).returncode == 0
+    assert not other.exists()
 
 
 UNIT_FAULTS = {
