@@ -14,8 +14,10 @@ import pytest
 from cryptography import x509
 
 from tests.ansible import layout
+from tests.ansible.rendering import ansible
 
-MODULE = layout.ROOT / "roles/gpustack_extender/library/gpustack_certificates.py"
+ROLE = layout.ROOT / "roles/gpustack_extender"
+MODULE = ROLE / "library/gpustack_certificates.py"
 GROUP = grp.getgrgid(os.getgid()).gr_name
 WANTED: dict[str, Any] = {
     "names": ["localhost", "127.0.0.1", "::1", "2001:db8::1f"],
@@ -84,14 +86,52 @@ def test_everything_is_made_once_with_the_right_modes(folder: pathlib.Path) -> N
 
 def test_the_two_accept_each_other(folder: pathlib.Path) -> None:
     make(folder)
+    for name in ("127.0.0.1", "localhost", "::1"):
+        assert met(folder, name) == "system:kube-scheduler"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("site", "names"),
+    [
+        ({}, ["127.0.0.1"]),
+        ({"gpustack_extender_listen": "[2001:DB8::5]:3456"}, ["2001:db8::5", "127.0.0.1"]),
+        (
+            {
+                "gpustack_extender_listen": "0.0.0.0:3456",
+                "gpustack_extender_allowed_hosts": ["Plane.example", "[2001:db8::7]"],
+                "kube_scheduler_extender_url": "https://192.0.2.10:3456/scheduler",
+            },
+            ["plane.example", "2001:db8::7", "192.0.2.10", "127.0.0.1"],
+        ),
+    ],
+)
+def test_the_scheduler_meets_an_extender_of_the_name_that_it_asks(
+    folder: pathlib.Path, site: dict[str, Any], names: list[str]
+) -> None:
+    tasks = [{"include_vars": str(ROLE / part / "main.yml")} for part in ("defaults", "vars")]
+    said = {"assert": {"that": False, "fail_msg": "<{{ __gpustack_extender_names | join(' ') }}>"}}
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [*tasks, said]}
+    (folder / "play.yml").write_text(json.dumps([play]))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local",
+        f"--extra-vars={json.dumps(site)}", f"{folder}/play.yml",
+    )  # fmt: skip
+    made = done.stdout.partition("<")[2].partition(">")[0].split()
+    make(folder, names=made)
+    for name in names:
+        assert met(folder, name) == "system:kube-scheduler", made
+
+
+def met(folder: pathlib.Path, name: str) -> str:
+    """Let the scheduler ask the extender by a name; returns whom the extender sees."""
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
     server.load_cert_chain(folder / "extender.crt", folder / "extender.key")
     server.verify_mode = ssl.CERT_REQUIRED
     own = folder / "scheduler"
     client = ssl.create_default_context(cafile=str(own / "ca.crt"))
     client.load_cert_chain(own / "client.crt", own / "client.key")
-    for name in ("127.0.0.1", "localhost", "::1"):
-        assert shaken(server, client, name) == "system:kube-scheduler"
+    return shaken(server, client, name)
 
 
 def shaken(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> str:

@@ -53,6 +53,20 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         "names the host plane.example, which the extender refuses: add it to "
         "gpustack_extender_allowed_hosts",
     ),
+    "unheard": (
+        "control_plane",
+        {"gpustack_extender_listen": "192.0.2.10:3456"},
+        "kube_scheduler_extender_url is https://127.0.0.1:3456/scheduler, but the extender listens "
+        "on 192.0.2.10 alone",
+    ),
+    "unheard-v6": (
+        "control_plane",
+        {
+            "gpustack_extender_listen": "0.0.0.0:3456",
+            "kube_scheduler_extender_url": "https://[::1]:3456/scheduler",
+        },
+        "but the extender listens on 0.0.0.0 alone",
+    ),
 }
 # what a site may write without a word of ours
 SOUND: dict[str, tuple[str, dict[str, Any]]] = {
@@ -65,6 +79,11 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
             "gpustack_extender_allowed_hosts": ["Plane.example"],
         },
     ),
+    "sound-localhost": (
+        "control_plane",
+        {"kube_scheduler_extender_url": "https://localhost:3456/scheduler"},
+    ),
+    "sound-anywhere": ("control_plane", {"gpustack_extender_listen": "0.0.0.0:3456"}),
     "sound-address": (
         "control_plane",
         {
