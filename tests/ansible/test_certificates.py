@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
+import jinja2
 import pytest
 from cryptography import x509
 
@@ -192,3 +193,21 @@ def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> 
     for name in ("ca.crt", "extender.crt", "scheduler/client.crt"):
         found = x509.load_pem_x509_certificate((folder / name).read_bytes())
         assert (found.not_valid_after_utc - found.not_valid_before_utc).days == WANTED["days"]
+
+
+@pytest.mark.parametrize(("days", "renew_days", "allowed"), [(3650, 365, True), (90, 90, False)])
+def test_preflight_refuses_certificates_that_each_run_would_make_anew(
+    folder: pathlib.Path, days: int, renew_days: int, allowed: bool
+) -> None:
+    make(folder, days=days, renew_days=renew_days)
+    assert (make(folder, days=days, renew_days=renew_days) == []) is allowed
+    (check,) = (
+        task["ansible.builtin.assert"]["that"]
+        for task in layout.load(ROLE / "tasks" / "preflight.yml")
+        if "renew_days" in str(task.get("ansible.builtin.assert"))
+    )
+    known = {
+        "gpustack_extender_certificate_days": days,
+        "gpustack_extender_certificate_renew_days": renew_days,
+    }
+    assert jinja2.Environment(autoescape=True).compile_expression(check)(**known) is allowed
