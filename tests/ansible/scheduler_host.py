@@ -197,7 +197,9 @@ class Host:
         elif (self.folder / "pid").exists() and pathlib.Path(f"/proc/{self.pid}").exists():
             os.kill(int(self.pid), signal.SIGKILL)
 
-    def play(self, tasks_from: str = "main", **variables: Any) -> subprocess.CompletedProcess[str]:
+    def play(
+        self, tasks_from: str = "main", *arguments: str, **variables: Any
+    ) -> subprocess.CompletedProcess[str]:
         """Run the product's role on this host."""
         said = {
             "kube_scheduler_tls": False,
@@ -219,5 +221,5 @@ class Host:
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         return ansible(
             "ansible-playbook", "--inventory=localhost,", "--connection=local",
-            f"--extra-vars={json.dumps(said)}", str(self.folder / "play.yml"),
+            f"--extra-vars={json.dumps(said)}", *arguments, str(self.folder / "play.yml"),
         )  # fmt: skip

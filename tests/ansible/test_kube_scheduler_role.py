@@ -245,3 +245,34 @@ def test_preflight_wants_an_api_version_that_nothing_says(tmp_path: pathlib.Path
     done = Host(tmp_path, version="unknown").play("preflight")
     assert done.returncode != 0
     assert "set kube_scheduler_api_version to" in " ".join(done.stdout.split())
+
+
+BINDS = f"{FOUND}extenders: [{{urlPrefix: http://other.test/x, bindVerb: bind}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (BINDS, "extenders: http://other.test/x has a bindVerb, and so has gpustack"),
+        ("profiles: [\n", "scheduler-config.yaml: while parsing a flow node"),
+        ("- one\n", "scheduler-config.yaml: holds no mapping"),
+    ],
+)
+def test_preflight_refuses_a_configuration_that_is_not_to_be_merged_into(
+    tmp_path: pathlib.Path, found: str, said: str
+) -> None:
+    host = Host(tmp_path)
+    host.config.write_text(found)
+    done = host.play("preflight")
+    assert done.returncode != 0
+    assert said in " ".join(done.stdout.split()), done.stdout
+
+
+def test_check_mode_says_what_is_wrong_and_not_that_it_went_back(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.config.write_text(BINDS)
+    done = host.play("main", "--check", kube_scheduler_extender_url=GOOD)
+    assert done.returncode != 0
+    assert "http://other.test/x has a bindVerb" in done.stdout
+    assert "What it ran with before" not in done.stdout
+    assert host.config.read_text() == BINDS

@@ -13,6 +13,21 @@ import yaml
 ALL_NODES = 100  # percent
 
 
+def parsed(text: str, path: str) -> dict[str, Any] | None:
+    """Return a configuration file's document, None for an empty one.
+
+    Raises:
+        ValueError: it is no YAML, or no mapping; the message names the file.
+    """
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: {' '.join(str(error).split())}: mend this file") from error
+    if found is None or isinstance(found, dict):
+        return found
+    raise ValueError(f"{path}: holds no mapping, as a KubeSchedulerConfiguration is: mend this file")
+
+
 def with_extender(
     found: Mapping[str, Any] | None,
     entries: Sequence[Mapping[str, Any]],
@@ -145,6 +160,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""
         return {
+            "kube_scheduler_parsed": parsed,
             "kube_scheduler_with_extender": with_extender,
             "kube_scheduler_has_ours": has_ours,
             "kube_scheduler_without_extender": without_extender,
