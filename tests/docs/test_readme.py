@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 
 import pytest
@@ -50,6 +51,15 @@ def test_the_readme_shows_the_command_at_work() -> None:
     commands = [each.command for each in examples() if each.document == "README.md"]
     for name in ("topo --from-text", "what-if"):
         assert any(command.startswith(f"gpustack {name}") for command in commands), name
+
+
+def test_the_readme_says_how_the_command_is_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    text = (ROOT / "README.md").read_text("utf-8")
+    before, _, after = text.partition("$ gpustack")
+    install = re.search(r"`pip install '\.\[([a-z,]+)\]'`", before)
+    assert after and install, "who types the first example has no such command"
+    assert set(install[1].split(",")) <= set(project["optional-dependencies"])
 
 
 @pytest.mark.parametrize(
