@@ -229,6 +229,19 @@ def test_preflight_accepts_a_unit_that_reads_our_file(tmp_path: pathlib.Path) ->
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+def test_preflight_wants_to_hear_from_one_that_has_long_been_running(make: Make, kind: str) -> None:
+    host = make(kind)
+    elsewhere = {"kube_scheduler_health_url": "http://127.0.0.1:1/healthz"}
+    young = host.play("preflight", **elsewhere, __kube_scheduler_settled_seconds=1_000_000)
+    assert young.returncode == 0, young.stdout
+    done = host.play("preflight", **elsewhere, __kube_scheduler_settled_seconds=0)
+    assert done.returncode != 0
+    assert "Set kube_scheduler_health_url to where it answers" in " ".join(done.stdout.split())
+    done = host.play("preflight", __kube_scheduler_settled_seconds=0)
+    assert done.returncode == 0, done.stdout
+
+
 def test_preflight_wants_systemd_to_have_read_the_unit(tmp_path: pathlib.Path) -> None:
     done = Host(tmp_path, shown="NeedDaemonReload=yes").play("preflight")
     assert done.returncode != 0

@@ -25,7 +25,9 @@ def parsed(text: str, path: str) -> dict[str, Any] | None:
         raise ValueError(f"{path}: {' '.join(str(error).split())}: mend this file") from error
     if found is None or isinstance(found, dict):
         return found
-    raise ValueError(f"{path}: holds no mapping, as a KubeSchedulerConfiguration is: mend this file")
+    raise ValueError(
+        f"{path}: holds no mapping, as a KubeSchedulerConfiguration is: mend this file"
+    )
 
 
 def with_extender(
