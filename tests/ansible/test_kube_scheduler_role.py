@@ -268,7 +268,7 @@ BINDS = f"{FOUND}extenders: [{{urlPrefix: http://other.test/x, bindVerb: bind}}]
     [
         (BINDS, "extenders: http://other.test/x has a bindVerb, and so has gpustack"),
         ("profiles: [\n", "scheduler-config.yaml: while parsing a flow node"),
-        ("- one\n", "scheduler-config.yaml: holds no mapping"),
+        ("- one\n", "scheduler-config.yaml: is no KubeSchedulerConfiguration"),
     ],
 )
 def test_preflight_refuses_a_configuration_that_is_not_to_be_merged_into(

@@ -25,9 +25,7 @@ def parsed(text: str, path: str) -> dict[str, Any] | None:
         raise ValueError(f"{path}: {' '.join(str(error).split())}: mend this file") from error
     if found is None or isinstance(found, dict):
         return found
-    raise ValueError(
-        f"{path}: holds no mapping, as a KubeSchedulerConfiguration is: mend this file"
-    )
+    raise ValueError(f"{path}: is no KubeSchedulerConfiguration: mend this file")
 
 
 def with_extender(
