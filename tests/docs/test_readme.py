@@ -58,7 +58,8 @@ def test_the_readme_says_how_the_command_is_installed() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     before, _, after = text.partition("$ gpustack")
     install = re.search(r"`pip install '\.\[([a-z,]+)\]'`", before)
-    assert after and install, "who types the first example has no such command"
+    assert after
+    assert install, "who types the first example has no such command"
     assert set(install[1].split(",")) <= set(project["optional-dependencies"])
 
 
