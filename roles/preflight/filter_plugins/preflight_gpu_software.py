@@ -68,14 +68,15 @@ def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
         our_agent: whether our agent is installed, whose sockets have the original's names.
     """
     found = []
+    left = " (if what made it is gone, remove the socket)"
     for path in sorted(paths):
         name = path.rpartition("/")[2]
         if name.startswith("nvidia"):
-            found.append(finding("nvidia-device-plugin", f"{path} is there"))
+            found.append(finding("nvidia-device-plugin", f"{path} is there{left}"))
         elif name.startswith("gpu.nvidia.com"):
-            found.append(finding("nvidia-dra-driver", f"{path} is there"))
+            found.append(finding("nvidia-dra-driver", f"{path} is there{left}"))
         elif name == "vcore.sock" and not our_agent:
-            found.append(finding("gpu-manager", f"{path} is there, and our agent isn't"))
+            found.append(finding("gpu-manager", f"{path} is there, and our agent isn't{left}"))
     return found
 
 
