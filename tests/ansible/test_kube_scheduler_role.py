@@ -104,6 +104,9 @@ def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
     host.wait()
     assert "What it ran with before is back, and it answers again." in said, done.stdout
     assert "run.go:74: no such extender" in said
+    given = host.config.with_name(host.config.name + ".failed-gpustack")
+    assert BROKEN in given.read_text()
+    assert f"is kept as {given}" in said
     if kind == "unit":
         assert host.config.read_text() == FOUND
         assert "journalctl --unit=kube-scheduler.service says" in said
