@@ -53,6 +53,22 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         "names the host plane.example, which the extender refuses: add it to "
         "gpustack_extender_allowed_hosts",
     ),
+    "plain-url": (
+        "control_plane",
+        {"kube_scheduler_extender_url": "http://127.0.0.1:3456/scheduler"},
+        "kube_scheduler_extender_url is http://127.0.0.1:3456/scheduler, but the extender is "
+        "called over TLS",
+    ),
+    "one-tls": (
+        "control_plane",
+        {"kube_scheduler_tls": False},
+        "gpustack_extender_tls is True and kube_scheduler_tls is False",
+    ),
+    "policy-tls": (
+        "control_plane",
+        {"kube_scheduler_form": "policy", "gpustack_extender_tls": True},
+        "kube_scheduler_form is policy, which calls by plain HTTP: leave gpustack_extender_tls",
+    ),
     "unheard": (
         "control_plane",
         {"gpustack_extender_listen": "192.0.2.10:3456"},
@@ -77,6 +93,13 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
         {
             "kube_scheduler_extender_url": "https://plane.example:3456/scheduler",
             "gpustack_extender_allowed_hosts": ["Plane.example"],
+        },
+    ),
+    "sound-plain": (
+        "control_plane",
+        {
+            "gpustack_extender_tls": False,
+            "kube_scheduler_extender_url": "http://127.0.0.1:3456/scheduler",
         },
     ),
     "sound-localhost": (
