@@ -16,7 +16,8 @@ from gpustack.model.request import BadRequest
 from gpustack.wire.kube.eligibility import parse_demands
 
 _FIELDS: Final = ("nodeSelector", "tolerations", "schedulingGates")
-_LONGEST_BYTES: Final = 16 << 10  # as JSON: some 300 terms; most pods have a few hundred bytes
+_LONGEST_BYTES: Final = 16 << 10  # as JSON; most pods have a few hundred bytes
+_MOST_MEMBERS: Final = 512  # of a character each they would take twelve times their JSON
 # What is read takes some three times the bytes that it is read from.
 _READ_PARTS: Final = 4  # with the bytes themselves
 _ENTRY_BYTES: Final = 512
@@ -32,7 +33,7 @@ def read_demands(spec: Mapping[str, Any]) -> Demands:
         said["affinity"] = {"nodeAffinity": node_affinity}
     for each in (said, {"schedulingGates": said.get("schedulingGates")}):
         text = msgspec.json.encode(each)
-        if len(text) <= _LONGEST_BYTES:
+        if len(text) <= _LONGEST_BYTES and text.count(b",") < _MOST_MEMBERS:
             return _demands_of(text) if said else NO_DEMANDS
     return NO_DEMANDS
 

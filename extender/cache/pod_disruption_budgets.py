@@ -15,6 +15,7 @@ from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
 
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 _LONGEST_SELECTOR: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
+_MOST_MEMBERS: Final = 128  # of a selector; of a character each they would take thirty times that
 
 
 def read_budget(raw: bytes | msgspec.Raw) -> Budget:
@@ -24,7 +25,8 @@ def read_budget(raw: bytes | msgspec.Raw) -> Budget:
     """
     value = _ANY.decode(raw)
     spec = value.get("spec") or {}
-    if len(msgspec.json.encode(spec.get("selector"))) > _LONGEST_SELECTOR:
+    text = msgspec.json.encode(spec.get("selector"))
+    if len(text) > _LONGEST_SELECTOR or text.count(b",") >= _MOST_MEMBERS:
         return replace(decode_budget({**value, "spec": {}}), endless=True)
     return decode_budget(value)
 

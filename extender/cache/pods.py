@@ -21,7 +21,8 @@ _DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
-_MOST_LABELS: Final = 16 << 10  # characters of all; an object of the API may have a megabyte
+_MOST_LABELS: Final = 16 << 10  # bytes of all; an object of the API may have a megabyte
+_LABEL_BYTES: Final = 64  # that a label takes beside its characters: a tenant's may have one each
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 
 
@@ -251,7 +252,8 @@ def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str] | None
     """Return the labels; None where they are endless: any budget may protect such a pod."""
     if not labels:
         return _NO_LABELS
-    if sum(len(key) + len(value) for key, value in labels.items()) > _MOST_LABELS:
+    sizes = (_LABEL_BYTES + len(key) + len(value) for key, value in labels.items())
+    if sum(sizes) > _MOST_LABELS:
         return None
     return _labels_of(tuple(sorted(labels.items())))
 

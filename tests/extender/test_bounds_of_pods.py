@@ -1,12 +1,16 @@
 """What pods say beside their limits is kept in bounds: on nodes, and for disruption budgets."""
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from extender.cache.pod_disruption_budgets import read_budget
 from extender.cache.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import NO_DEMANDS
+from gpustack.wire.kube import api_objects
 from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 from tests.control_plane.fleet import KEYS
 from tests.extender.mini_cluster import pod
@@ -105,3 +109,56 @@ def test_a_pod_of_endless_labels_is_covered_by_whatever_selects_some_pod() -> No
     many = labelled({f"l{at}": "" for at in range(50_000)})
     assert violating([many], [budget({"matchLabels": {"a": "b"}})]) == {many.uid}
     assert not violating([many], [budget({})])
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+MOST_BYTES = 32 << 10  # of each: a tenant may have ten thousand
+
+
+def short(first: int) -> list[str]:
+    """Return 16 KiB of names that are as short as so many different ones can be."""
+    numbers = range(first * 5_000, (first + 1) * 5_000)
+    return ["".join(LETTERS[at // 26**power % 26] for power in range(4)) for at in numbers]
+
+
+def small_labels(at: int) -> object:
+    return labelled_raw({"labels": dict.fromkeys(short(at)[:3_900], "")}, {})
+
+
+def small_selector(at: int) -> object:
+    return labelled_raw({}, {"nodeSelector": dict.fromkeys(short(at)[:1_600], "")})
+
+
+def small_values(at: int) -> object:
+    terms = [{"matchExpressions": [{"key": "a", "operator": "In", "values": short(at)[:2_200]}]}]
+    return labelled_raw(
+        {}, {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+    )
+
+
+def small_budget(at: int) -> object:
+    return budget({"matchLabels": dict.fromkeys(short(at)[:1_600], "")})
+
+
+def labelled_raw(metadata: dict[str, Any], spec: dict[str, Any]) -> PodState:
+    """Read a pod of one share as the watch brings it."""
+    value = pod("p", 50, 32)
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1", **metadata}
+    value["spec"] |= spec
+    return read_pod(KEYS, api_objects.decode_pod(msgspec.json.encode(value)))
+
+
+@pytest.mark.parametrize("made", [small_labels, small_selector, small_values, small_budget])
+def test_sixteen_kibibytes_of_small_words_take_little_memory(
+    made: Callable[[int], object],
+) -> None:
+    for at in range(8):  # until what is remembered of them is full
+        made(at)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = [made(at) for at in range(8, 16)]
+        took = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert took < len(kept) * MOST_BYTES
