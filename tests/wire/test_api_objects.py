@@ -152,8 +152,20 @@ def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
                 "containers": [{"volumeMounts": [{"mountPath": f"/{at}"} for at in range(30_000)]}]
             }
         },
+        {"metadata": {"annotations": {f"{KEYS.idx_prefix}{at}": "" for at in range(6_000)}}},
+        {"spec": {"containers": [{"name": f"c{at}"} for at in range(9_000)]}},
+        {"status": {"containerStatuses": [{"name": f"c{at}", "state": {}} for at in range(9_000)]}},
     ],
-    ids=["labels", "annotations", "environment", "tolerations", "mounts"],
+    ids=[
+        "labels",
+        "annotations",
+        "environment",
+        "tolerations",
+        "mounts",
+        "decisions",
+        "containers",
+        "statuses",
+    ],
 )
 def test_a_large_pod_costs_a_host_little(value: dict[str, Any]) -> None:
     raw = json.dumps({"metadata": {"name": "p"}, **value}).encode()

@@ -167,16 +167,18 @@ def decode_host_pod(keys: Keys, raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
     """
     pod = _decode(_HOST_POD, raw)
     metadata, spec = pod["metadata"], pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    if not any([_keep_what_is_asked(keys, container) for container in containers]):
+        return _stranger(pod)
     if found := metadata.get("annotations"):
         metadata["annotations"] = {
             key: value for key, value in found.items() if _is_read(keys, key)
         }
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        _keep_what_is_asked(keys, container)
     return pod
 
 
-def _keep_what_is_asked(keys: Keys, container: dict[str, Any]) -> None:
+def _keep_what_is_asked(keys: Keys, container: dict[str, Any]) -> bool:
+    """Drop what isn't read of a container; returns whether it asks for anything of ours."""
     limits = (container.get("resources") or {}).pop("limits", None) or {}
     names = keys.vcuda_core, keys.vcuda_memory
     if asked := {name: limits[name] for name in names if name in limits}:
@@ -184,6 +186,20 @@ def _keep_what_is_asked(keys: Keys, container: dict[str, Any]) -> None:
     else:  # nothing of ours is mounted there
         container.pop("volumeMounts", None)
         container.pop("volumeDevices", None)
+    return bool(asked)
+
+
+def _stranger(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a pod that asks for no GPU: who it is, where, and whether it has ended."""
+    metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    kept: dict[str, Any] = {
+        "metadata": {key: each for key, each in metadata.items() if key != "annotations"}
+    }
+    if node := spec.get("nodeName"):
+        kept["spec"] = {"nodeName": node}
+    if phase := status.get("phase"):
+        kept["status"] = {"phase": phase}
+    return kept
 
 
 def _is_read(keys: Keys, key: str) -> bool:
