@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.admission.site import COSTLY, MIRROR, PLAIN, Json, Site, bind, notes, pod
+from tests.admission.site import COSTLY, MIRROR, PLAIN, PODS, Json, Site, bind, notes, pod
 from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import container
@@ -126,3 +126,15 @@ def test_a_node_mirrors_its_own_static_gpu_pods_only(site: Site) -> None:
     assert "spec.nodeName" in site.denied(mirror, site.other)
     assert "spec.nodeName" in site.denied(mirror)
     assert "spec.nodeName" in site.denied(pod(nodeName="gpu1"), site.node)
+
+
+def test_a_node_gives_no_cards_to_its_static_pods(site: Site) -> None:
+    """It may make them in any namespace, whose quota they would take."""
+    mirror = pod(nodeName="gpu1", annotations={MIRROR: "abc"})
+    site.node.post(PODS, mirror)
+    path = f"{PODS}/{mirror['metadata']['name']}/status"
+    decided = notes(**{KEYS.predicate_node: "gpu1"})
+    assert KEYS.predicate_node in site.patched(path, decided, site.node)
+    assert "mirror" in site.patched(path, notes(**{MIRROR: None}), site.node)
+    assert site.patched(path, {"status": {"phase": "Running"}}, site.node) == ""
+    assert site.patched(path, decided, site.extender) == ""
