@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _RECEIPTS: Final = 64
 # Of a connection that asks for no decision; nothing but a head is expected of it.
 _OTHERS_RECEIPTS: Final = 4
+# Steps of handshakes in a turn, a millisecond or two each: those let in already are heard then.
+_HANDSHAKES: Final = 8
 _TICK_SECONDS: Final = 0.5  # the loop turns once a second at least, and twice for each request
 # Answers that wait for their clients, in all: of a large cluster one has 10 MB.
 _UNSENT_BYTES: Final = 1 << 25
@@ -50,9 +52,11 @@ class BufferingWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn h
         self._sending: collections.deque[ClientConnection] = collections.deque()
         self._seldom = RateLimitedLog()
         self._next_tick = 0.0
+        self._handshakes = 0  # that this turn has room for
 
     def notify(self) -> None:
         """Show the arbiter and systemd that the loop turns; called at each of its turns."""
+        self._handshakes = _HANDSHAKES
         now = time.monotonic()
         if now < self._next_tick:
             return
@@ -175,6 +179,9 @@ class BufferingWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn h
     def _greet(self, conn: ClientConnection) -> bool:
         """Shake hands, as far as it goes without waiting; True when done."""
         if not conn.greeted:
+            if not self._handshakes:
+                return False  # the poller names it again in the next turn
+            self._handshakes -= 1
             wanted = conn.greet(self.app.contexts) or selectors.EVENT_READ
             self.poller.modify(conn.sock, wanted, functools.partial(self._readable, conn))
         return conn.greeted

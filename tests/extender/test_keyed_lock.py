@@ -79,6 +79,42 @@ def test_a_verb_is_answered_though_everybody_else_waits(tmp_path: Path, tls: boo
                 assert [read_one(answers) for _ in range(3)] == [200] * 3
 
 
+def hello() -> bytes:
+    """Return how a client begins a handshake."""
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(into, out, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return out.read()
+
+
+def test_a_verb_is_answered_before_most_who_shake_hands(tmp_path: Path) -> None:
+    """The process stands still until all of them have begun, and the scheduler has asked."""
+    values, context = secured(tmp_path)
+    with (
+        FakeKubeApi() as api,
+        process(api, tmp_path, module="tests.extender.handshakes", **values) as served,
+        contextlib.ExitStack() as stack,
+    ):
+        plain = stack.enter_context(served.connect())
+        scheduler = stack.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+        answers = stack.enter_context(scheduler.makefile("rb"))
+        scheduler.sendall(GET)
+        assert read_one(answers) == 200
+        others = [stack.enter_context(served.connect()) for _ in range(MANY * 2)]
+        assert served.call("GET", "/healthz").status == 200  # all before it are accepted
+        os.kill(served.worker, signal.SIGSTOP)
+        try:
+            for each in others:
+                each.sendall(hello())
+            scheduler.sendall(post(b"{}"))
+        finally:
+            os.kill(served.worker, signal.SIGCONT)
+        assert read_one(answers) == 400
+        said = served.said.partition("to be decided after ")[2]
+        assert int(said.split()[0]) < MANY
+
+
 def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
     """The only thread has one request of it; somebody else's comes before its second."""
     with FakeKubeApi() as api:
