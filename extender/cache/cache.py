@@ -111,10 +111,14 @@ class ClusterCache(CacheReads):
             self._tell_room()
 
     def learn_pods(self, pods: Iterable[PodState]) -> None:
-        """Take what a read of ours says of some pods; what it doesn't name stays as it is."""
-        with self.lock:
-            for pod in pods:
-                self.add_pod(pod)
+        """Take what a read of ours says of some pods; what it doesn't name stays as it is.
+
+        As of a list, whoever takes cards comes before whoever gives some back.
+        """
+        for some in portions(sorted(pods, key=lambda pod: pod.finished)):
+            with self.lock:
+                for pod in some:
+                    self.add_pod(pod)
 
     def pod_event(self, kind: str, pod: PodState) -> None:
         """Take one change of a pod."""

@@ -115,6 +115,25 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
     assert seen.node_count == 3
 
 
+def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: MeteredLock) -> None:
+    """Those who take cards come first: no moment shows cards free that another pod of it has."""
+    shown: list[set[str]] = []
+    seen = view(on_room=lambda: shown.append({*seen.holders("n0")}))
+    first, wanted = view(), asking((100, 0))
+    nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
+    first.sync_nodes(nodes)
+    pods = [bound(first, f"p{at}", wanted, f"n{at}") for at in range(MANY)]
+    seen.sync_nodes(nodes)
+    any_lock: Any = lock
+    seen.lock = any_lock
+    seen.learn_pods(pods)
+    ended = replace(pods[0], finished=True, version=pods[0].version + 1)
+    heir = replace(pods[0], uid="heir", name="heir")
+    shown.clear()
+    seen.learn_pods([ended, *pods[1:], heir])
+    assert shown == [{"heir"}]
+
+
 def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
     """Between two portions a pod ends and another comes; the sum is that of those there are."""
     seen, wanted = view(), asking((30, 8))
