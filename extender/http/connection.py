@@ -37,7 +37,8 @@ class ClientConnection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no 
 
     Attributes:
         greeted: whoever it is has been let in, with or without TLS.
-        decided: it has asked for a decision, and may; the last to be closed for want of places.
+        decided: it has asked for a decision and may, or has shown the scheduler's certificate; the
+            last to be closed for want of places.
         closed: it is no more.
         outgoing: the answer, as far as the client has not taken it.
         since: when it began to wait for what it waits for, by the monotonic clock.
@@ -89,9 +90,19 @@ class ClientConnection(gthread.TConn):  # type: ignore[misc]  # gunicorn has no 
             settled = self._settings.tls
             name = tls.common_name(self.sock)
             self._may_decide = settled is not None and name == settled.client_name
+            self.decided = self._may_decide
         self.outgoing = ResponseBuffer(self.sock)
         self.greeted = True
         return 0
+
+    @property
+    def shakes_hands(self) -> bool:
+        """What has come is of a handshake.
+
+        Raises:
+            OSError: it is gone, or has not begun.
+        """
+        return self.greeting or self.sock.recv(1, socket.MSG_PEEK) == _HANDSHAKE
 
     @property
     def greeting(self) -> bool:

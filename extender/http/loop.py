@@ -179,9 +179,10 @@ class BufferingWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn h
     def _greet(self, conn: ClientConnection) -> bool:
         """Shake hands, as far as it goes without waiting; True when done."""
         if not conn.greeted:
-            if not self._handshakes:
+            secured = self.app.contexts is not None and conn.shakes_hands
+            if secured and not self._handshakes:
                 return False  # the poller names it again in the next turn
-            self._handshakes -= 1
+            self._handshakes -= secured
             wanted = conn.greet(self.app.contexts) or selectors.EVENT_READ
             self.poller.modify(conn.sock, wanted, functools.partial(self._readable, conn))
         return conn.greeted

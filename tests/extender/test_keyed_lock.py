@@ -253,3 +253,25 @@ def test_whose_calls_decide_keeps_its_place(served: Process) -> None:
                 assert read_one(other) == 200
         scheduler.sendall(post(b"{}"))
         assert read_one(answers) == 400
+
+
+def test_who_shows_the_schedulers_certificate_keeps_its_place(tmp_path: Path) -> None:
+    """It has asked for no decision yet, and has waited longest."""
+    values, context = secured(tmp_path)
+    with (
+        FakeKubeApi() as api,
+        process(api, tmp_path, **values) as served,
+        contextlib.ExitStack() as stack,
+    ):
+        plain = stack.enter_context(served.connect())
+        scheduler = stack.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+        answers = stack.enter_context(scheduler.makefile("rb"))
+        scheduler.sendall(GET)
+        assert read_one(answers) == 200
+        for _ in range(PLACES + 20):
+            each = stack.enter_context(served.connect())
+            each.sendall(GET)
+            with each.makefile("rb") as other:
+                assert read_one(other) == 200
+        scheduler.sendall(post(b"{}"))
+        assert read_one(answers) == 400
