@@ -30,7 +30,7 @@ class _Counting(Contexts):
                 logging.info("to be decided after %d handshakes", self.begun)
             enqueue(worker, conn)
 
-        Worker.enqueue_req = told  # type: ignore[method-assign]
+        Worker.enqueue_req = told  # type: ignore[assignment, method-assign]
 
     def current(self) -> ssl.SSLContext:
         self.begun += 1
