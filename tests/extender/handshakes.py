@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 from extender import settings
-from extender.connection import Connection
-from extender.server import Server
-from extender.tls import Contexts, TlsFiles
-from extender.worker import Worker
+from extender.http.connection import ClientConnection
+from extender.http.server import Server
+from extender.http.tls import TlsContexts, TlsFiles
+from extender.http.worker import Worker
 from gpustack.adapters.systemd import Notifier
 
 
-class _Counting(Contexts):
+class _Counting(TlsContexts):
     """Counts the connections that begin to shake hands."""
 
     begun = 0
@@ -25,7 +25,7 @@ class _Counting(Contexts):
         super().__init__(files)
         enqueue = Worker.enqueue_req
 
-        def told(worker: Worker, conn: Connection) -> None:
+        def told(worker: Worker, conn: ClientConnection) -> None:
             if conn.deciding:
                 logging.info("to be decided after %d handshakes", self.begun)
             enqueue(worker, conn)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from extender.api.app import create_app
+from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
 from extender.cache.portions import PORTION
@@ -20,7 +21,6 @@ from extender.extender import Extender
 from extender.requeue.requeue import Requeue
 from extender.verbs.reserve import Reserver
 from gpustack.model.node import Node
-from gpustack.model.quota import NamespaceQuota, Quota
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason
@@ -119,7 +119,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
 def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: MeteredLock) -> None:
     """Those who take cards come first: no moment shows cards free that another pod of it has."""
     shown: list[set[str]] = []
-    seen: ClusterView = view(on_room=lambda: shown.append({*seen.holders("n0")}))
+    seen: ClusterCache = view(on_room=lambda: shown.append({*seen.holders("n0")}))
     first, wanted = view(), asking((100, 0))
     nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
     first.sync_nodes(nodes)
