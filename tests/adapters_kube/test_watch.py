@@ -1,90 +1,26 @@
 """Watcher against the fake API server: nothing is missed, nothing comes twice."""
 
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from gpustack.adapters import kube
+from tests.adapters_kube.following import (
+    WAIT_SECONDS,
+    Follower,
+    Watch,
+    create_many,
+    pod,
+    wait_until,
+)
 from tests.fakes.kube_api import FakeKubeApi
-
-PODS = "/api/v1/pods"
-WAIT_SECONDS = 10
-
-
-def pod(name: str, node: str = "", **labels: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": node}}
-
-
-def create_many(api: FakeKubeApi, count: int) -> list[str]:
-    """Create pods; returns their names, in order."""
-    names = [f"p{i:04}" for i in range(count)]
-    for name in names:
-        api.create("pods", pod(name))
-    return names
-
-
-class Follower:
-    """Collects what a watcher tells; each thing it was told can be awaited."""
-
-    def __init__(self) -> None:
-        self.told: queue.Queue[tuple[str, Any]] = queue.Queue()
-
-    def on_sync(self, items: list[dict[str, Any]]) -> None:
-        self.told.put(("SYNC", sorted(item["metadata"]["name"] for item in items)))
-
-    def on_event(self, kind: str, value: dict[str, Any]) -> None:
-        self.told.put((kind, value["metadata"]["name"]))
-
-    def next(self) -> tuple[str, Any]:
-        return self.told.get(timeout=WAIT_SECONDS)
-
-
-@pytest.fixture
-def follower() -> Follower:
-    return Follower()
-
-
-Watch = Callable[..., kube.Watcher[Any]]
-
-
-@pytest.fixture
-def watch(client: kube.KubeClient, follower: Follower) -> Iterator[Watch]:
-    watchers: list[kube.Watcher[Any]] = []
-
-    def start(**options: Any) -> kube.Watcher[Any]:
-        watcher = kube.Watcher(
-            client,
-            PODS,
-            **{
-                "decode": kube.as_json,
-                "on_sync": follower.on_sync,
-                "on_event": follower.on_event,
-                **options,
-            },
-        )
-        watchers.append(watcher)
-        watcher.start()
-        return watcher
-
-    yield start
-    for watcher in watchers:
-        watcher.stop()
 
 
 def asked_to_watch(api: FakeKubeApi) -> int:
     return len([r for r in api.asked("GET", "/pods$") if "watch" in r.query])
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
 
 
 def test_a_watcher_lists_then_tells_each_change(
@@ -264,39 +200,3 @@ def test_stop_ends_a_watch_that_waits_and_calls_nothing_back(
     assert time.monotonic() - began < 2
     api.create("pods", pod("a"))
     assert follower.told.empty()
-
-
-def test_a_list_is_decoded_page_by_page(api: FakeKubeApi, watch: Watch, follower: Follower) -> None:
-    """One page is read ahead, never two: of a long list no more is ever in memory."""
-    create_many(api, 2500)
-    decoded: list[int] = []
-
-    def pages() -> int:
-        return len([r for r in api.asked("GET", "/pods$") if "limit" in r.query])
-
-    def name(raw: msgspec.Raw) -> dict[str, Any]:
-        ahead = min(3, len(decoded) // 1000 + 2)
-        wait_until(lambda: pages() >= ahead)
-        decoded.append(pages())
-        return kube.as_json(raw)
-
-    watch(decode=name)
-    assert len(follower.next()[1]) == 2500
-    assert decoded == [2] * 1000 + [3] * 1500
-
-
-def test_an_object_that_can_not_be_decoded_is_no_end(
-    api: FakeKubeApi, watch: Watch, follower: Follower
-) -> None:
-    api.create("pods", pod("good"))
-    broken = [True]
-
-    def decode(raw: msgspec.Raw) -> dict[str, Any]:
-        if broken:
-            raise ValueError("not now")
-        return kube.as_json(raw)
-
-    watch(decode=decode)
-    wait_until(lambda: len(api.asked("GET", "/pods$")) > 1)
-    broken.clear()
-    assert follower.next() == ("SYNC", ["good"])

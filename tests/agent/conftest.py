@@ -3,6 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.agent import activity
+from tests.agent.activity import Stage
 from tests.agent.host import Host
 
 
@@ -10,3 +12,9 @@ from tests.agent.host import Host
 def host(tmp_path: pathlib.Path) -> Iterator[Host]:
     with Host(tmp_path) as host:
         yield host
+
+
+@pytest.fixture
+def stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
+    with activity.stage(tmp_path) as stage:
+        yield stage

@@ -1,29 +1,18 @@
 """What the agent tells hooks about their cards, and what it reports."""
 
 import pathlib
-import shutil
-import tracemalloc
-from collections.abc import Iterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.agent.activity import burst_policy, shares
+from gpustack.agent.activity import burst_policy
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
-from tests.agent import activity
 from tests.agent.activity import CARD, Stage
 
 MIB = 1 << 20
 OWNERS = ("a", "b", "c", "d")
-
-
-@pytest.fixture
-def stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
-    with activity.stage(tmp_path) as stage:
-        yield stage
 
 
 def test_a_page_says_what_the_driver_sees_and_no_ledger_explains(stage: Stage) -> None:
@@ -170,133 +159,6 @@ def test_a_neighbour_whose_ledger_cannot_be_read_wants_its_share(stage: Stage) -
     stage.cut_ledger("hard")
     stage.sampler.look()
     assert not stage.card("elastic").burst_allowed
-
-
-def test_a_damaged_ledger_is_reported_once_and_counts_everything(stage: Stage) -> None:
-    stage.process(stage.share("one"), memory_bytes=10 * MIB)
-    stage.cut_ledger("one")
-    for _ in range(3):
-        stage.sampler.look()
-    assert stage.card("one").unaccounted_bytes == 10 * MIB
-    assert [(each.name, each.reason, each.warning) for each in stage.events] == [
-        ("one", "LedgerDamaged", True)
-    ]
-    assert stage.escapes.damaged == 1
-
-
-def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
-    container = stage.share("one")
-    stage.process(container, memory_bytes=MIB)
-    stage.sampler.look()
-    assert not stage.events
-    loose = stage.process(container, memory_bytes=MIB, maps=())
-    stage.sampler.look()
-    stage.sampler.look()
-    (event,) = stage.events
-    assert event.reason == "UnhookedProcess"
-    assert f"train (host PID {loose})" in str(event.message)
-    assert stage.escapes.unhooked == 1
-
-
-def test_a_container_is_reported_once_though_its_ceiling_changes(stage: Stage) -> None:
-    stage.process(stage.share("one"), memory_bytes=MIB, maps=())
-    stage.cut_ledger("one")
-    stage.sampler.look()
-    stage.set_burst("one", 90)
-    stage.sampler.look()
-    assert [each.reason for each in stage.events] == ["LedgerDamaged", "UnhookedProcess"]
-    assert (stage.escapes.damaged, stage.escapes.unhooked) == (1, 1)
-
-
-def test_a_process_named_like_a_line_of_the_log_stays_in_ours(stage: Stage) -> None:
-    pid = stage.process(stage.share("one"), memory_bytes=MIB, maps=())
-    (stage.proc / str(pid) / "comm").write_text("a\n<3>b\n")
-    stage.sampler.look()
-    (event,) = stage.events
-    assert rf"a\n<3>b (host PID {pid})" in str(event.message)
-
-
-@pytest.mark.parametrize("end", ["\r", "\x0b", "\x85", "\u2028"])
-def test_no_file_name_makes_up_a_line_of_maps(stage: Stage, end: str) -> None:
-    container = stage.share("one")
-    pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
-    maps = stage.proc / str(pid) / "maps"
-    ours = maps.read_text().splitlines()[2:]
-    forged = "400000-401000 r-xp 0 00:00 3 /tmp/" + "".join(end + line for line in ours)
-    maps.write_text(forged, newline="")
-    stage.sampler.look()
-    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
-
-
-def test_long_maps_take_no_memory_and_are_read_so_far(stage: Stage) -> None:
-    container = stage.share("one")
-    pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
-    maps = stage.proc / str(pid) / "maps"
-    ours = maps.read_bytes()
-    line = b"400000-401000 r-xp 0 00:00 3 /tmp/" + b"x" * 4000 + b"\n"
-    maps.write_bytes(line * 4000 + ours)  # 16 MB
-    tracemalloc.start()
-    stage.sampler.look()
-    peak_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak_bytes < 4 * MIB
-    assert not stage.events
-    maps.write_bytes(line * 5000 + ours)
-    stage.sampler.look()
-    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
-
-
-def test_a_folder_that_is_lost_within_a_look_does_not_end_it(stage: Stage) -> None:
-    pid = stage.process(stage.share("one"), memory_bytes=MIB)
-    (share,) = shares.read(stage.records, stage.folders)
-    shutil.rmtree(share.folder)
-    share.folder.touch()
-    for _ in range(2):
-        stage.escapes.look_at(share, (pid,))
-    assert not stage.events, "what there is none of, nobody can map"
-
-
-def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:
-    container = stage.share("one")
-    pid = stage.process(container, memory_bytes=MIB, maps=())
-    stage.sampler.look()
-    stage.write_maps(pid, container, ("hook",))
-    for _ in range(3):
-        stage.sampler.look()
-    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
-
-
-@pytest.mark.parametrize(
-    "maps", [("hook", "~limits", "ledger"), ("hook", "limits", "~ledger"), ("hook",)]
-)
-def test_a_process_that_maps_files_of_its_own_for_ours_is_reported_at_the_second_look(
-    stage: Stage, maps: tuple[str, ...]
-) -> None:
-    pid = stage.process(stage.share("one"), memory_bytes=MIB, maps=maps)
-    stage.sampler.look()
-    assert not stage.events, "it may be about to map them"
-    for _ in range(3):
-        stage.sampler.look()
-    (event,) = stage.events
-    assert event.reason == "ForeignLimits"
-    assert f"train (host PID {pid})" in str(event.message)
-    assert stage.escapes.foreign == 1
-
-
-def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage) -> None:
-    stage.process(stage.share("one"), memory_bytes=MIB, maps=("~hook", "limits", "ledger"))
-    stage.sampler.look()
-    assert [each.reason for each in stage.events] == ["UnhookedProcess"]
-
-
-def test_what_a_container_left_goes_with_it(stage: Stage) -> None:
-    stage.process(stage.share("one"), memory_bytes=10 * MIB)
-    for _ in range(3):
-        stage.sampler.look()
-    stage.records.remove("uid-one")
-    stage.folders.remove("uid-one")
-    stage.sampler.look()
-    assert stage.sampler.unaccounted_bytes == 0
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1), st.lists(st.integers(0, 1000), min_size=1))

@@ -2,7 +2,6 @@
 
 import pathlib
 import subprocess
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
@@ -11,16 +10,9 @@ from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity import shares
 from gpustack.agent.activity.isolation_violations import IsolationViolations
-from tests.agent import activity
 from tests.agent.activity import Stage
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
-    with activity.stage(tmp_path) as stage:
-        yield stage
 
 
 def test_a_ledger_that_fills_the_disk_is_cut_and_reported(stage: Stage) -> None:

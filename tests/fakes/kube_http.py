@@ -11,10 +11,10 @@ import ssl
 import threading
 import time
 import urllib.parse
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes import kube_rules
+from tests.fakes.kube_objects import created_key, replaced, selectors, status_of
 from tests.fakes.kube_store import Change, Key, KubeObject, StoreError
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if fault.drop == "before":
                 return self._break()
             if fault.status:
-                return self._send(fault.status, _status(fault.status, fault.reason, "injected"))
+                return self._send(fault.status, status_of(fault.status, fault.reason, "injected"))
         try:
             status, body = self._route(request)
         except StoreError as error:
-            status, body = error.status, _status(error.status, error.reason, error.message)
+            status, body = error.status, status_of(error.status, error.reason, error.message)
         if fault is not None and fault.drop == "after":
             return self._break()
         if body is not None:
@@ -176,14 +176,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 store.update(key, lambda pod: kube_rules.bound(pod, body))
                 return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             case "POST", "":
-                return 201, store.create(_created_key(key, body), body)
+                return 201, store.create(created_key(key, body), body)
             case "PATCH", "" | "status":
                 kind = request.headers.get("content-type", "")
                 return 200, store.update(
                     key, lambda old: kube_rules.written(key[0], sub, old, body, kind)
                 )
             case "PUT", "" | "status":
-                return 200, store.update(key, lambda old: _replaced(old, body))
+                return 200, store.update(key, lambda old: replaced(old, body))
             case "DELETE", "":
                 return 200, store.delete(key)
         raise StoreError(405, "MethodNotAllowed", f"{request.method} {request.path}")
@@ -192,7 +192,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """One page; a ``continue`` token holds the version and the first item's position."""
         store = self.server.api.store
         version, items = store.list(key[0], key[1])
-        items = [i for i in items if kube_rules.matches(i, *_selectors(query))]
+        items = [i for i in items if kube_rules.matches(i, *selectors(query))]
         start, limit = 0, int(query.get("limit") or 0)
         if query.get("continue"):
             version, start = json.loads(base64.b64decode(query["continue"]))
@@ -228,7 +228,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if api.stopping:
                     return
                 if version < store.oldest:
-                    expired = _status(410, "Expired", f"too old resource version: {version}")
+                    expired = status_of(410, "Expired", f"too old resource version: {version}")
                     return self._event("ERROR", expired)
                 pending = [] if api.held else list(store.changes_after(version, key[0], key[1]))
                 told = time.monotonic() - api.lag_seconds
@@ -241,7 +241,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     store.changed.wait(timeout=max(0.0, until - time.monotonic()))
                     continue
             for change in fresh:
-                if self._tell(change, *_selectors(query)):
+                if self._tell(change, *selectors(query)):
                     told_version = change.version
                 version = change.version
             if bookmark and len(fresh) == len(pending):
@@ -265,38 +265,3 @@ class Handler(http.server.BaseHTTPRequestHandler):
         raw = json.dumps({"type": kind, "object": value}).encode() + b"\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
         self.wfile.flush()
-
-
-def _selectors(query: dict[str, str]) -> tuple[str, str]:
-    return query.get("fieldSelector", ""), query.get("labelSelector", "")
-
-
-def _created_key(key: Key, body: KubeObject) -> Key:
-    metadata = body.get("metadata") or {}
-    name = metadata.get("name")
-    if not name and metadata.get("generateName"):
-        name = metadata["generateName"] + uuid.uuid4().hex[:5]
-    if not name:
-        raise StoreError(422, "Invalid", "metadata.name: Required value")
-    return key[0], key[1], name
-
-
-def _replaced(old: KubeObject, new: KubeObject) -> KubeObject:
-    version = (new.get("metadata") or {}).get("resourceVersion")
-    if version and version != old["metadata"]["resourceVersion"]:
-        raise StoreError(409, "Conflict", "the object has been modified")
-    new["metadata"]["uid"] = old["metadata"]["uid"]
-    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-    return new
-
-
-def _status(code: int, reason: str, message: str) -> KubeObject:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }

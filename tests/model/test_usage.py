@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.quota.usage import Usage
-from tests.model.clusters import NAMESPACES
+from gpustack.model.quota.usage import Usage, amounts
+from tests.model.clusters import NAMESPACES, clusters
 from tests.model.machines import card, dice, node, pod
 
 
@@ -79,3 +80,18 @@ def test_a_node_that_renames_its_cards_leaves_nothing_behind(
     monkeypatch.setattr("gpustack.model.quota.usage.model_matches", matches)
     assert usage.used("team", "P40") == 30
     assert sorted(asked) == ["M99", "Tesla-P40"]
+
+
+@given(clusters())
+def test_usage_kept_pod_by_pod_is_what_the_placements_hold(cluster: Cluster) -> None:
+    usage = cluster.usage()
+    for tenant in cluster.tenants[1:]:
+        usage.drop(tenant.uid)
+    for namespace in NAMESPACES:
+        expected = 0
+        for tenant in cluster.tenants[:1]:
+            if tenant.namespace == namespace:
+                where = cluster.nodes[tenant.placement.node]
+                found = amounts(where, tenant.placement)
+                expected = sum(v for model, v in found.items() if model_matches("P40", model))
+        assert usage.used(namespace, "P40") == expected

@@ -1,0 +1,66 @@
+"""What a node may write to harm its readers: endless, long and changing texts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gpustack.wire import nodes as nodes_of_wire
+from gpustack.wire import schemas
+from gpustack.wire.annotations import BadAnnotation
+from gpustack.wire.nodes import decode_node
+from tests.wire.api import KEYS
+from tests.wire.test_nodes import PAIR, api_node, body, broken
+
+
+@pytest.mark.parametrize("filler", ["x", "\u00e9", "\U0001f600", "\ud800"])
+def test_an_annotation_larger_than_the_api_allows_is_not_parsed(filler: str) -> None:
+    value = body()
+    value["vendor"] = ""
+    text = json.dumps(value)
+    width = len(filler.encode("utf-8", "surrogatepass"))
+    room = nodes_of_wire.MOST_TEXT_BYTES - len(text)
+    whole = text.replace('"vendor": ""', f'"vendor": "{filler * (room // width)}"')
+    if filler != "\ud800":
+        assert decode_node(KEYS, api_node(whole)) == PAIR
+    with pytest.raises(BadAnnotation, match=r"bytes; a node's cards are described in 262144 at"):
+        decode_node(KEYS, api_node(whole + " " * width))
+
+
+def test_a_problem_in_a_long_text_is_named_at_once() -> None:
+    value = body()
+    value["links"] = [[0] * 100_000]
+    with pytest.raises(BadAnnotation, match=r"describes no machine: Expected `str`, got `int`"):
+        decode_node(KEYS, api_node(json.dumps(value, separators=(",", ":"))))
+
+
+def test_of_thousands_of_problems_some_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is an object of 20 us, at every heartbeat of the node."""
+    told: list[object] = []
+    tell = schemas._tell
+
+    def noted(error: Any) -> str:
+        told.append(error)
+        return tell(error)
+
+    monkeypatch.setattr(schemas, "_tell", noted)
+    with pytest.raises(BadAnnotation, match=r"devices"):
+        decode_node(KEYS, api_node(json.dumps({**body(), "devices": [0] * 4000})))
+    assert 0 < len(told) <= 20
+
+
+def test_no_message_repeats_what_a_node_wrote_at_length() -> None:
+    for at in (("version",), ("driver",), ("devices", 0, "model"), ("links", 0, 0)):
+        for value in ("x" * 10_000, ["x" * 10_000], {"x" * 10_000: 1}):
+            with pytest.raises(BadAnnotation) as caught:
+                decode_node(KEYS, api_node(broken(*at, value=value)))
+            assert len(caught.value.message) < 300
+
+
+def test_texts_that_keep_changing_fill_no_memory() -> None:
+    known = nodes_of_wire._DECODED
+    for number in range(1000):
+        value = {**body(), "vendor": f"{number}" + "x" * 200_000}
+        decode_node(KEYS, api_node(value))
+        assert known.size_bytes <= 96 << 20
+    assert len(known) < 200
