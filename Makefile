@@ -35,7 +35,7 @@ setup: $(VENV)/.complete ## Install the tools that the other targets use
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml again
-	$(COMPILE) pyproject.toml --all-extras --group ansible --group lint --group test --group hosts --group bench \
+	$(COMPILE) pyproject.toml --all-extras --group ansible --group lint --group docs --group test --group hosts --group bench \
 	  -o requirements.lock
 	$(COMPILE) --group setup -o requirements-setup.lock
 	$(COMPILE) pyproject.toml --extra agent --extra extender --extra cli --group hosts -o requirements-hosts.lock

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+import argcomplete
+
 import gpustack
 from gpustack.cli import completion, explain, replay, snapshot, topo, usage, what_if
 from gpustack.cli.output import printing
@@ -53,7 +55,9 @@ def _help(chosen: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one question; return the exit status."""
-    chosen = parser().parse_args(arguments)
+    top = parser()
+    argcomplete.autocomplete(top)  # ends the process where a shell asks for words
+    chosen = top.parse_args(arguments)
     try:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
