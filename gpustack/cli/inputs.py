@@ -63,7 +63,7 @@ def pod(keys: Keys, path: str) -> AskedPod:
 
     Raises:
         SourceError: none does, several do, or one asks for what doesn't exist; names the field.
-        BadDocument, BadWorkload: there is no pod in it.
+        BadDocument, BadPodTemplate: there is no pod in it.
     """
     found = [
         (each, request)

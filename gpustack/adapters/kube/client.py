@@ -87,7 +87,7 @@ class KubeClient:
     ) -> bytes:
         """Read an object or a list as the server sent it; errors as in ``get``.
 
-        One of more than `most_bytes` is an AnswerTooLargeError.
+        One of more than `most_bytes` is an ResponseTooLargeError.
         """
         seconds, most = timeout_seconds, most_bytes
         return self._request("GET", path, params=params, timeout_seconds=seconds, most_bytes=most)

@@ -81,7 +81,7 @@ def exchange(
         most_bytes: the longest body that is read.
 
     Raises:
-        AnswerTooLargeError: the body is longer.
+        ResponseTooLargeError: the body is longer.
         urllib3.exceptions.ProtocolError: the connection broke; the request may have been carried
             out.
         urllib3.exceptions.HTTPError: no connection, or no answer in time.
@@ -154,7 +154,7 @@ def _read_any(
 def read_within(
     response: http.client.HTTPResponse | urllib3.BaseHTTPResponse, most: int | None
 ) -> bytes:
-    """Return the whole body; one of more than `most` bytes is an AnswerTooLargeError."""
+    """Return the whole body; one of more than `most` bytes is an ResponseTooLargeError."""
     data = response.read(None if most is None else most + 1)
     if most is not None and len(data) > most:
         response.close()

@@ -64,7 +64,8 @@ class LimitsFiles:
         of the container runs; what runs goes on with the file that it has mapped.
 
         Raises:
-            FolderError: the disk refused, or the limits of a container that runs can't be read.
+            LimitsFilesError: the disk refused, or the limits of a container that runs can't be
+            read.
         """
         folder = self.path(pod_uid, placement.name)
         limits = self._limits(placement, burst_percent)
@@ -105,7 +106,7 @@ class LimitsFiles:
         """Remove all that is left of a pod.
 
         Raises:
-            FolderError: the disk refused.
+            LimitsFilesError: the disk refused.
         """
         folder = self._root / pod_uid
         try:
@@ -147,7 +148,7 @@ def _read(
     """Return what a file says; None for one that has to be made, as nobody uses it.
 
     Raises:
-        FolderError: it can't be read, and its container may run.
+        LimitsFilesError: it can't be read, and its container may run.
     """
     try:
         return read(path)

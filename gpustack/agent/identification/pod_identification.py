@@ -50,7 +50,7 @@ _RESTART_SECONDS = 1.0  # the same before we register with a kubelet that has re
 
 
 class PodIdentification:
-    """Puts the evidence about this node's pods together and asks `identity` which one it is.
+    """Puts the evidence about this node's pods together and asks `pod_matching` which one it is.
 
     Args:
         may_come: whether the record of a pod (by UID) may still be taken up.

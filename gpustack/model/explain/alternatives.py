@@ -2,8 +2,8 @@
 
 The pod is taken away, and asked for again without one of its cards after another, and on every
 other node: that gives the best alternative to each card and to the node. Each is compared by the
-objective that decides (`policies`, `cardset`), criterion by criterion, until one tells the two
-apart. The cluster is looked at as it stands, not as it stood when the pod was placed: an
+objective that decides (`policies`, `card_set_search`), criterion by criterion, until one tells the
+two apart. The cluster is looked at as it stands, not as it stood when the pod was placed: an
 alternative may be better by now, and is then named so.
 """
 

@@ -1,6 +1,6 @@
 """Policies by name: in which order nodes and cards are tried.
 
-- `exact`: the model's own objective (`cardset`), the default;
+- `exact`: the model's own objective (`card_set_search`), the default;
 - `original`: the evaluators of gpu-manager, with ties to the lowest minor;
 - `spread`: the emptiest node and card first;
 - `fgd`: least growth of fragmentation under a workload.

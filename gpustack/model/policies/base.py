@@ -1,6 +1,6 @@
 """What a policy decides, and what the default one does.
 
-`placement` finds what is possible: health, the user's conditions, capacity, and taking a choice
+`place` finds what is possible: health, the user's conditions, capacity, and taking a choice
 back when it blocks another container. A policy only says in which order to try, so under every
 policy a pod is refused only where nothing fits. Writing one means overriding one to three methods;
 a policy is a frozen value, compared and hashed by what it holds.
@@ -18,7 +18,7 @@ from gpustack.model.search.demand import Demand
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`exact`: the objective of `cardset` for whole cards, best fit for shares and nodes."""
+    """`exact`: the objective of `card_set_search` for whole cards, best fit for shares and nodes."""
 
     name: ClassVar[str] = "exact"
     weighs_placements: ClassVar[bool] = False

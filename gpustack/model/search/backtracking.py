@@ -4,9 +4,9 @@ The demanding containers come first, each on its best cards. Where that leaves a
 any, the search goes back to the last choice that has an alternative. Three things keep it short:
 
 - it goes down once before it asks whether it can succeed at all (most pods fit, or fail, at once);
-  from the first dead end on, whatever `packing` shows to be hopeless isn't entered;
+  from the first dead end on, whatever `bounds` shows to be hopeless isn't entered;
 - what failed once isn't tried again on cards that are alike;
-- work is counted (`effort`). Once it is spent no choice is taken back any more, and a refusal says
+- work is counted (`budget`). Once it is spent no choice is taken back any more, and a refusal says
   that it is not proven.
 
 Whoever asks may have the last word about a whole placement (`Accepts`: a quota by models); then
@@ -252,7 +252,7 @@ class Attempt:
         yield from self._policy.wholes(state, self._request, step, demand, exact)
 
     def _fits(self, step: ContainerRequest, use: Use, index: int) -> bool:
-        """Say what `obstacles.of_card` says of a usable card, quickly."""
+        """Say what `diagnosis.of_card` says of a usable card, quickly."""
         if step.whole_cards:
             return use.idle
         return (

@@ -8,8 +8,8 @@ A set of cards is better than another, in this order:
    that hangs alone goes first); to spread, fewer is better;
 3. its cards are lower.
 
-The rule before all of these, how near the worst pair is, is the search's (`cardset`): it asks for
-one level after another.
+The rule before all of these, how near the worst pair is, is the search's (`card_set_search`): it
+asks for one level after another.
 
 Each of the three is a sum over the set's cards and pairs. The pairs that stay free are those of all
 free cards, less the ones of each card that goes, and plus the pairs of cards that go together, for

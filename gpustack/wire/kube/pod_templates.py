@@ -48,7 +48,7 @@ def parse_pod_templates(path: str, text: str) -> list[PodTemplate]:
 
     Raises:
         BadDocument: neither YAML nor JSON.
-        BadWorkload: no pod, or one whose containers or annotations are none.
+        BadPodTemplate: no pod, or one whose containers or annotations are none.
     """
     found = []
     for document in documents(path, text):
