@@ -77,9 +77,7 @@ def section() -> str:
     """Measure and return the page's part."""
     rows = ["## place() on one idle node of a dual-socket PCIe tree, ms: median (p99)", ""]
     rows += ["Remembered: the same question again, as a cluster of equal nodes asks it. Fresh: the"]
-    rows += [
-        "memory of `card_set_search` is emptied before each. Brute force tries every set of cards by"
-    ]
+    rows += ["memory of `card_set_search` is emptied before each. Brute force tries every set by"]
     rows += ["the same objective; its answer was the same each time.", ""]
     rows += ["| pod | cards | remembered | fresh | brute force |", "|---|---|---|---|---|"]
     for what, cores, memory in (

@@ -18,7 +18,7 @@ from gpustack.model.search.demand import Demand
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`exact`: the objective of `card_set_search` for whole cards, best fit for shares and nodes."""
+    """`exact`: best sets of whole cards, best fit for shares and nodes."""
 
     name: ClassVar[str] = "exact"
     weighs_placements: ClassVar[bool] = False
