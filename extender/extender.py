@@ -20,12 +20,14 @@ from extender.observability.decision_log import DecisionLog
 from extender.observability.event_messages import EventMessages
 from extender.observability.ignored_keys import IgnoredKeys
 from extender.observability.metrics import Metrics
+from extender.observability.outcome_events import OutcomeEvents
 from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.quota.quota_watch import QuotaWatch
 from extender.quota.quotas import Quotas
 from extender.requeue.requeue import Requeue
 from extender.settings import ExtenderSettings
 from extender.verbs.bind import Bind
+from extender.verbs.deadline import Deadline
 from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.predicates import Predicates
@@ -78,7 +80,8 @@ class Extender:
         self._stale_seconds = settings.stale_seconds
         self._compose_state(settings)
         self._compose_watches(client, reading, settings)
-        self._compose_verbs(keys, settings.decision_seconds)
+        self._decision_seconds = settings.decision_seconds
+        self._compose_verbs(keys)
         self._observe()
 
     def _compose_state(self, settings: ExtenderSettings) -> None:
@@ -93,7 +96,7 @@ class Extender:
         self.answers = EquivalenceCache(self.view)
         self._hosts = NodeAttributes()
         self.camera = Snapshotter(self.view, self.answers, self._hosts)
-        self.decisions = DecisionLog(now_ns=now_ns, clock=clock)
+        self.decisions = DecisionLog(now_ns=now_ns)
         policy = PolicyKeeper(settings.policy, view=self.view, answers=self.answers, clock=clock)
         self.quotas = Quotas(self.view, deny=settings.quota.deny)
         self.retry = Requeue(
@@ -132,14 +135,14 @@ class Extender:
             clock=clock,
         )
 
-    def _compose_verbs(self, keys: Keys, decision_seconds: float) -> None:
+    def _compose_verbs(self, keys: Keys) -> None:
         asked = PodLookup(self.view, self._writer, self.quotas, now_ns=self._now_ns)
         chooser = Reserver(self.view, self.answers, self.retry)
-        telling = OutcomeRecorder(
-            events=self._events,
+        messages = EventMessages(self.camera, self.answers, clock=self._clock)
+        self.recorder = OutcomeRecorder(
             count=self.metrics.count,
             decisions=self.decisions,
-            wording=EventMessages(self.camera, self.answers, clock=self._clock),
+            write_event=OutcomeEvents(self._events, messages).write,
         )
         self.predicates = Predicates(
             view=self.view,
@@ -147,9 +150,6 @@ class Extender:
             chooser=chooser,
             refresh=self._refresh,
             writer=self._writer,
-            telling=telling,
-            decision_seconds=decision_seconds,
-            clock=self._clock,
         )
         self.bind = Bind(
             view=self.view,
@@ -159,38 +159,21 @@ class Extender:
             refresh=self._refresh,
             writer=self._writer,
             keys=keys,
-            telling=telling,
-            decision_seconds=decision_seconds,
-            clock=self._clock,
         )
-        self._compose_questions(asked, telling, decision_seconds)
-
-    def _compose_questions(
-        self, asked: PodLookup, telling: OutcomeRecorder, decision_seconds: float
-    ) -> None:
-        """Compose the verbs that reserve nothing."""
         self.filter = Filter(
             view=self.view,
             answers=self.answers,
-            asked=asked,
-            retry=self.retry,
-            telling=telling,
-            decision_seconds=decision_seconds,
+            find=asked.find,
+            on_refused=self.retry.refused,
         )
-        self.prioritize = Prioritize(
-            view=self.view,
-            answers=self.answers,
-            asked=asked,
-            decision_seconds=decision_seconds,
-        )
+        self.prioritize = Prioritize(view=self.view, answers=self.answers, find=asked.find)
         self.preempt = Preempt(
-            view=self.view,
-            answers=self.answers,
-            asked=asked,
-            budgets=self.budgets,
-            telling=telling,
-            decision_seconds=decision_seconds,
+            view=self.view, answers=self.answers, find=asked.find, budgets=self.budgets
         )
+
+    def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
+        """Return the deadline of a call that begins now; ``disconnected``: its caller has gone."""
+        return Deadline(self._decision_seconds, self._clock, disconnected=disconnected)
 
     def _observe(self) -> None:
         self.metrics.observe(

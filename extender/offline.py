@@ -25,10 +25,10 @@ from extender.observability.metrics import Metrics
 from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.quota.quotas import Quotas
 from extender.settings import ExtenderSettings
+from extender.verbs.deadline import Deadline
 from extender.verbs.filter import Filter
-from extender.verbs.pod_lookup import Deadline
+from extender.verbs.outcome import Outcome
 from extender.verbs.prioritize import Prioritize
-from gpustack.adapters.kube import ObjectEvent
 from gpustack.model.quota.quota import Quota
 from gpustack.wire import extender_v1 as bodies
 from gpustack.wire.annotations import BadAnnotation
@@ -97,44 +97,41 @@ class SnapshotExtender:
         self._compose_verbs(_Pods(self.view, reading, self._path), settings.decision_seconds)
 
     def _compose_verbs(self, pods: "_Pods", decision_seconds: float) -> None:
-        telling = OutcomeRecorder(
-            events=_Nowhere(),
+        self._decision_seconds = decision_seconds
+        self.recorder = OutcomeRecorder(
             count=self.metrics.count,
             decisions=self.decisions,
-            wording=lambda _pod, _reasons, _example: str,
+            write_event=lambda _pod, _outcome: None,
         )
         self.filter = pods.named(
             Filter(
                 view=self.view,
                 answers=self.answers,
-                asked=pods,
-                retry=_Nowhere(),
-                telling=telling,
-                decision_seconds=decision_seconds,
+                find=pods.find,
+                on_refused=lambda _pod, _rooms: None,
             )
         )
         self.prioritize = pods.named(
-            Prioritize(
-                view=self.view,
-                answers=self.answers,
-                asked=pods,
-                decision_seconds=decision_seconds,
-            )
+            Prioritize(view=self.view, answers=self.answers, find=pods.find)
         )
 
-    def predicates(self, _args: bodies.FilterArgs) -> bytes:
+    def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
+        """Return the deadline of a call that begins now."""
+        return Deadline(self._decision_seconds, disconnected=disconnected)
+
+    def predicates(self, _args: bodies.FilterArgs, _deadline: Deadline) -> Outcome:
         """Refuse to reserve."""
         return self._refuse()
 
-    def bind(self, _args: bodies.BindingArgs) -> bytes:
+    def bind(self, _args: bodies.BindingArgs, _deadline: Deadline) -> Outcome:
         """Refuse to bind."""
         return self._refuse()
 
-    def preempt(self, _args: bodies.PreemptionArgs) -> bytes:
+    def preempt(self, _args: bodies.PreemptionArgs, _deadline: Deadline) -> Outcome:
         """Refuse to name victims."""
         return self._refuse()
 
-    def _refuse(self) -> bytes:
+    def _refuse(self) -> Outcome:
         text = f"{self._path} is a read-only snapshot: only filter and prioritize are answered"
         raise CannotDecide("ReadOnly", text)
 
@@ -152,20 +149,6 @@ class SnapshotExtender:
         """End nothing."""
 
 
-class _Nowhere:
-    """Takes what a cluster would be told."""
-
-    def told(self, _uid: str, _topic: str) -> bool:
-        """Say yes: nobody is to be told anything."""
-        return True
-
-    def record(self, event: ObjectEvent) -> None:
-        """Drop an Event."""
-
-    def refused(self, pod: PodState, rooms: int) -> None:
-        """Wake nobody: no room will appear."""
-
-
 class _Pods:
     """Finds the pod of a request: in the file, or in the request itself."""
 
@@ -175,16 +158,16 @@ class _Pods:
         self._path = path
 
     def named(
-        self, verb: Callable[[bodies.FilterArgs], bytes]
-    ) -> Callable[[bodies.FilterArgs], bytes]:
+        self, verb: Callable[[bodies.FilterArgs, Deadline], Outcome]
+    ) -> Callable[[bodies.FilterArgs, Deadline], Outcome]:
         """Return the verb, told of each pod all that is known."""
 
-        def call(args: bodies.FilterArgs) -> bytes:
+        def call(args: bodies.FilterArgs, deadline: Deadline) -> Outcome:
             pod, state = args.pod, self._state(args)
             if state is None:
-                return verb(args)
+                return verb(args, deadline)
             given = _Given(namespace=pod.namespace, name=pod.name, uid=pod.uid, state=state)
-            return verb(replace(args, pod=given))
+            return verb(replace(args, pod=given), deadline)
 
         return call
 

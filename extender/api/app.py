@@ -15,7 +15,7 @@ import werkzeug.exceptions
 
 from extender.api.interfaces import ExtenderService
 from extender.api.views import blueprint
-from extender.http import disconnect, heads, tls
+from extender.http import heads, tls
 from extender.observability.rate_limited_log import RateLimitedLog
 from gpustack.wire.host_header import AllowedHosts
 
@@ -41,7 +41,6 @@ def create_app(
     """
     app = flask.Flask("extender", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = request_limit_bytes
-    app.before_request(_know_caller)
     app.before_request(functools.partial(_check_head, hosts or AllowedHosts()))
     if client_name:
         app.before_request(functools.partial(_check_client, client_name, RateLimitedLog()))
@@ -50,12 +49,6 @@ def create_app(
     app.register_error_handler(werkzeug.exceptions.HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
     return app
-
-
-def _know_caller() -> None:
-    environ = flask.request.environ
-    # the first is the product's server, the second the tests'
-    disconnect.is_on(environ.get("gunicorn.socket") or environ.get("werkzeug.socket"))
 
 
 def _check_head(ours: AllowedHosts) -> flask.Response | None:

@@ -7,7 +7,10 @@ from extender.cache.cache import ClusterCache
 from extender.cache.snapshot import Snapshotter
 from extender.observability.decision_log import DecisionLog
 from extender.observability.metrics import Metrics
+from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.quota.quotas import Quotas
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import Outcome
 from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
 
 
@@ -35,27 +38,34 @@ class ExtenderService(Protocol):
         """What pictures of the cluster are taken with."""
 
     @property
+    def recorder(self) -> OutcomeRecorder:
+        """What records outcomes."""
+
+    def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
+        """Return the deadline of a call that begins now."""
+
+    @property
     def unready(self) -> str:
         """Why no decision can be made; empty when it can."""
 
     @property
-    def filter(self) -> Callable[[FilterArgs], bytes]:
+    def filter(self) -> Callable[[FilterArgs, Deadline], Outcome]:
         """The verb filter."""
 
     @property
-    def prioritize(self) -> Callable[[FilterArgs], bytes]:
+    def prioritize(self) -> Callable[[FilterArgs, Deadline], Outcome]:
         """The verb prioritize."""
 
     @property
-    def predicates(self) -> Callable[[FilterArgs], bytes]:
+    def predicates(self) -> Callable[[FilterArgs, Deadline], Outcome]:
         """The verb predicates."""
 
     @property
-    def bind(self) -> Callable[[BindingArgs], bytes]:
+    def bind(self) -> Callable[[BindingArgs, Deadline], Outcome]:
         """The verb bind."""
 
     @property
-    def preempt(self) -> Callable[[PreemptionArgs], bytes]:
+    def preempt(self) -> Callable[[PreemptionArgs, Deadline], Outcome]:
         """The verb preempt."""
 
     def start(self) -> None:

@@ -5,8 +5,10 @@ body that doesn't come with 200): `Error` of a filter's and of a binding's resul
 preempt has none, so an error is a 503 there, and the scheduler ends no pod.
 """
 
+import functools
 import json
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -15,7 +17,9 @@ import flask
 
 from extender.api.interfaces import ExtenderService
 from extender.errors import CannotDecide
-from extender.http import heads
+from extender.http import disconnect, heads
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import Outcome
 from gpustack.model.errors import GpustackError
 from gpustack.wire import extender_v1 as bodies
 
@@ -33,7 +37,8 @@ class Reply:
     status: int = 200
 
 
-_Call = Callable[[bytes], Reply]
+_Call = Callable[[bytes, Callable[[], bool]], Reply]
+"""A call: its body, and what tells whether the caller has closed its connection."""
 
 
 class SchedulerApi:
@@ -59,15 +64,22 @@ class SchedulerApi:
         }
         self.paths: Final = frozenset(_PREFIX + path for path in self._calls)
 
-    def answer(self, path: str, body: bytes) -> Reply:
+    def answer(
+        self, path: str, body: bytes, *, disconnected: Callable[[], bool] = lambda: False
+    ) -> Reply:
         """Answer a call; what goes wrong is in the answer.
+
+        Args:
+            path: one of ``paths``.
+            body: what was sent.
+            disconnected: tells whether the caller has closed its connection.
 
         Raises:
             KeyError: it isn't one of ``paths``.
         """
         call = self._calls[path.removeprefix(_PREFIX)]
         try:
-            return call(body)
+            return call(body, disconnected)
         except bodies.BadBody as error:
             return _error(str(error), 400)
         except GpustackError as error:
@@ -82,24 +94,28 @@ class SchedulerApi:
         self,
         name: str,
         decode: Callable[[bytes], _Args],
-        answer: Callable[[_Args], bytes],
+        verb: Callable[[_Args, Deadline], Outcome],
         failed: Callable[[str], Reply],
     ) -> _Call:
         service = self._service
         seconds = service.metrics.verb_seconds.labels(name)
 
-        def call(body: bytes) -> Reply:
-            with seconds.time(), service.decisions.call(name):
+        def call(body: bytes, disconnected: Callable[[], bool]) -> Reply:
+            began = time.monotonic()
+            with seconds.time():
                 args = decode(body)
                 try:
                     if service.unready:
                         raise CannotDecide("NotReady", service.unready)
-                    return Reply(answer(args))
+                    outcome = verb(args, service.deadline(disconnected))
+                    reply = Reply(outcome.answer)
                 except CannotDecide as error:
-                    service.metrics.count(error.code)
-                    service.decisions.fail(args.pod, error)
-                    logger.warning("no answer verb=%s error=%s", name, error)
-                    return failed(f"gpustack: {error}")
+                    reply = failed(f"gpustack: {error}")
+                    outcome = Outcome(
+                        pod=args.pod, code=error.code, answer=reply.body, message=str(error)
+                    )
+                service.recorder.record(name, outcome, time.monotonic() - began)
+                return reply
 
         return call
 
@@ -109,7 +125,11 @@ def blueprint(calls: SchedulerApi) -> flask.Blueprint:
     routes = flask.Blueprint("scheduler", __name__)
 
     def answer() -> flask.Response:
-        reply = calls.answer(flask.request.path, _body())
+        environ = flask.request.environ
+        # the first is the product's server, the second the tests'
+        connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
+        gone = functools.partial(disconnect.is_closed, connection)
+        reply = calls.answer(flask.request.path, _body(), disconnected=gone)
         return flask.Response(reply.body, status=reply.status, mimetype="application/json")
 
     for path in calls.paths:

@@ -5,6 +5,7 @@ everything else, so that nobody's questions stand before the scheduler's. In bot
 one answer a turn, and what it has sent ahead goes to the end of the queue.
 """
 
+import functools
 import gc
 import io
 import logging
@@ -106,8 +107,8 @@ class Worker(BufferingWorker):
         path, calls = self._reader.path_of(arrived.head), self.app.calls
         if calls is None or path not in calls.paths:
             return None
-        disconnect.is_on(conn.sock)
-        reply = calls.answer(path, arrived.body)
+        gone = functools.partial(disconnect.is_closed, conn.sock)
+        reply = calls.answer(path, arrived.body, disconnected=gone)
         kept = bool(self.alive)
         conn.outgoing.sendall(fast_path.response(reply.status, reply.body, kept=kept))
         return kept

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from extender.cache.pods import PodState
-from extender.observability.outcome_recorder import EventSink
-from gpustack.adapters.kube import ObjectEvent
+from gpustack.adapters.kube import EventRecorder, ObjectEvent
 
 _REASON: Final = "UserKeyIgnored"
 _REMEMBERED: Final = 10_000  # pods; of the others an Event may be written a second time
@@ -15,7 +14,7 @@ _REMEMBERED: Final = 10_000  # pods; of the others an Event may be written a sec
 class IgnoredKeys:
     """Tells each pod once for each text; fed by the watch of the pods, on one thread."""
 
-    def __init__(self, events: EventSink) -> None:
+    def __init__(self, events: EventRecorder) -> None:
         self._events = events
         self._told: collections.OrderedDict[str, str] = collections.OrderedDict()
 

@@ -10,8 +10,6 @@ taken back, a change of the pod makes that impossible.
 """
 
 import logging
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,8 +20,9 @@ from extender.cache.consistent_read import ConsistentRead
 from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.observability.outcome_recorder import OutcomeRecorder
-from extender.verbs.pod_lookup import Deadline, PodLookup
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import BOUND, Outcome
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.reserve import Reserver, refuse_unplaceable
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
@@ -64,11 +63,7 @@ class Bind:
         refresh: ConsistentRead,
         writer: PodWriter,
         keys: Keys,
-        telling: OutcomeRecorder,
-        decision_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; ``decision_seconds`` is the longest time for one binding."""
         self._view = view
         self._answers = answers
         self._asked = asked
@@ -76,40 +71,39 @@ class Bind:
         self._refresh = refresh
         self._writer = writer
         self._keys = keys
-        self._telling = telling
-        self._decision_seconds = decision_seconds
-        self._clock = clock
         self._turns = KeyedLock()
 
-    def __call__(self, args: BindingArgs) -> bytes:
-        """Bind a pod and return an ExtenderBindingResult; one that is bound there is bound.
+    def __call__(self, args: BindingArgs, deadline: Deadline) -> Outcome:
+        """Bind a pod; one that is bound there is bound. The answer is an ExtenderBindingResult.
 
         Raises:
             CannotDecide: it isn't bound, and says why. Nothing is reserved then, unless the API
                 server may still carry out what it gave no answer to.
         """
-        deadline = Deadline(self._decision_seconds, self._clock)
         with self._turns.of(args.pod.uid, timeout_seconds=deadline.left()):
             pod = self._asked.find(args.pod, deadline)
             pod = self._asked.settled(pod, deadline)
             held = _Held()
             try:
-                self._bind(args, pod, held, deadline)
+                return self._bind(args, pod, held, deadline)
             except CannotDecide:
                 if not self._bound_after_all(pod, args.node, held):
                     raise
-        return encode_binding_result()
+                return _bound_before(pod)
 
-    def _bind(self, args: BindingArgs, pod: PodState, held: _Held, deadline: Deadline) -> None:
+    def _bind(self, args: BindingArgs, pod: PodState, held: _Held, deadline: Deadline) -> Outcome:
         for _ in range(_MOST_TRIES):
-            if _is_bound(pod, args.node) or self._try(pod, args.node, held, deadline):
-                return
+            if _is_bound(pod, args.node):
+                return _bound_before(pod)
+            outcome = self._try(pod, args.node, held, deadline)
+            if outcome is not None:
+                return outcome
             pod = self._asked.settled(self._asked.read(args.pod, deadline), deadline)
         text = f"pod {pod.full_name} was not bound in {_MOST_TRIES} tries: {held.problem}"
         raise CannotDecide("WriteFailed", text)
 
-    def _try(self, pod: PodState, node: str, held: _Held, deadline: Deadline) -> bool:
-        """Choose and bind; False when only another look at the pod tells what has happened.
+    def _try(self, pod: PodState, node: str, held: _Held, deadline: Deadline) -> Outcome | None:
+        """Choose and bind; None when only another look at the pod tells what has happened.
 
         Raises:
             CannotDecide: it isn't bound, and trying again now would change nothing.
@@ -123,24 +117,32 @@ class Bind:
             if placement is not None:
                 annotations = encode_decision(self._keys, placement, held.time_ns)
                 if self._clear_strangers(pod, annotations, held, deadline):
-                    return False
+                    return None
             self._writer.bind(pod, node, annotations, timeout_seconds=_WRITE_PART * deadline.left())
         except kube.KubeError as error:
-            return self._refused(pod, error, held)
+            self._refused(pod, error, held)
+            return None
         except kube.KubeUnavailable as error:
-            return self._unanswered(pod, error, held)
-        self._remember(pod, placement, node, held)
-        return True
-
-    def _remember(self, pod: PodState, placement: Placement | None, node: str, held: _Held) -> None:
-        """Let the pod count as bound before the watch shows it."""
+            self._unanswered(pod, error, held)
+            return None
         if placement is not None:
-            # No version of the pod lies between the one that was named and the bound one.
-            written = Decision(node=node, time_ns=held.time_ns, assigned=False, placement=placement)
-            self._view.add_pod(replace(pod, node=node, decision=written))
-            self._refresh.wrote()
-        logger.info("bound pod=%s node=%s", pod.full_name, node)
-        self._telling.bound(pod, placement)
+            self._remember(pod, placement, held)
+        return Outcome(
+            pod=pod,
+            code=BOUND,
+            answer=encode_binding_result(),
+            node=node,
+            placement=placement,
+            reasons={None: 1},
+        )
+
+    def _remember(self, pod: PodState, placement: Placement, held: _Held) -> None:
+        """Let the pod count as bound before the watch shows it."""
+        node = placement.node
+        # No version of the pod lies between the one that was named and the bound one.
+        written = Decision(node=node, time_ns=held.time_ns, assigned=False, placement=placement)
+        self._view.add_pod(replace(pod, node=node, decision=written))
+        self._refresh.wrote()
 
     def _choose(
         self, pod: PodState, node: str, held: _Held, deadline: Deadline
@@ -188,23 +190,26 @@ class Bind:
         held.problem = "cards that somebody wrote were removed, and came back"
         return True
 
-    def _refused(self, pod: PodState, error: kube.KubeError, held: _Held) -> bool:
-        """Judge the API server's no; False where the pod must be looked at again."""
+    def _refused(self, pod: PodState, error: kube.KubeError, held: _Held) -> None:
+        """Judge the API server's no; returns where the pod must be looked at again.
+
+        Raises:
+            CannotDecide: the pod is gone, or may not be bound.
+        """
         if error.not_found:
             self._view.remove_pod(pod.uid)
             raise Gone(pod.full_name, pod.uid) from error
         held.problem = str(error)
         if error.conflict:
-            return False  # it has changed, or is bound: by an earlier request of ours perhaps
-        if error.status >= 500:
-            return self._unanswered(pod, error, held)
-        raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+            return  # it has changed, or is bound: by an earlier request of ours perhaps
+        if error.status < 500:
+            raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
+        self._unanswered(pod, error, held)
 
-    def _unanswered(self, pod: PodState, error: Exception, held: _Held) -> bool:
+    def _unanswered(self, pod: PodState, error: Exception, held: _Held) -> None:
         """Keep what is reserved: the API server may still bind the pod with it."""
         held.problem = str(error)
         self._view.doubt(pod.uid, held.time_ns)
-        return False
 
     def _bound_after_all(self, pod: PodState, node: str, held: _Held) -> bool:
         """Take back what is reserved, unless the pod is bound with it, or still may be.
@@ -225,6 +230,11 @@ class Bind:
                 self._view.add_pod(after)
         self._view.forget(pod.uid, held.time_ns)
         return after is not None and _is_bound(after, node)
+
+
+def _bound_before(pod: PodState) -> Outcome:
+    """Return the outcome of a pod that an earlier call, or a rival, has bound to the node."""
+    return Outcome(pod=pod, code="", answer=encode_binding_result())
 
 
 def _is_bound(pod: PodState, node: str) -> bool:

@@ -6,25 +6,19 @@ in fixed words, so that `kubectl describe pod` groups nodes by reason.
 
 import itertools
 import operator
-from typing import Protocol
+from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.equivalence_tables import REFUSED
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
-from extender.observability.outcome_recorder import OutcomeRecorder
-from extender.verbs.pod_lookup import Deadline, PodFinder
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import FITS, NOT_OURS, Outcome, bad_request, refused
+from extender.verbs.pod_lookup import FindPod
 from extender.verbs.reserve import refuse_unplaceable
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
-
-
-class Waiting(Protocol):
-    """Who wants to know of pods that no node has room for."""
-
-    def refused(self, pod: PodState, rooms: int) -> None:
-        """Take one, and how often there had been room when it was refused."""
 
 
 class Filter:
@@ -35,44 +29,46 @@ class Filter:
         *,
         view: ClusterCache,
         answers: EquivalenceCache,
-        asked: PodFinder,
-        retry: Waiting,
-        telling: OutcomeRecorder,
-        decision_seconds: float,
+        find: FindPod,
+        on_refused: Callable[[PodState, int], None],
     ) -> None:
-        """Compose; ``decision_seconds`` bounds the read of a pod that no watch has shown."""
+        """Compose.
+
+        Args:
+            view: what is known of the cluster.
+            answers: what nodes answer to a pod.
+            find: finds the pod of a request.
+            on_refused: takes a pod that no node has room for, and how often there had been room.
+        """
         self._view = view
         self._answers = answers
-        self._asked = asked
-        self._retry = retry
-        self._telling = telling
-        self._decision_seconds = decision_seconds
+        self._find = find
+        self._on_refused = on_refused
 
-    def __call__(self, args: FilterArgs) -> bytes:
-        """Return an ExtenderFilterResult.
+    def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
+        """Decide on which nodes the pod fits; the answer is an ExtenderFilterResult.
 
         Raises:
             CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
-        pod = self._asked.find(args.pod, Deadline(self._decision_seconds))
+        pod = self._find(args.pod, deadline)
         if pod.problem is not None:
-            self._telling.badly_asked(pod, pod.problem)
-            refused = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
-            return _result(args, NodeResults(args.names, refused))
+            refusals = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
+            return bad_request(pod, pod.problem, _result(args, NodeResults(args.names, refusals)))
         if pod.request is None:
-            self._telling.not_ours()
-            return encode_filter_echo(args)
+            return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
         refuse_unplaceable(pod)
         self._view.expire()
-        answers = self._answers.of(pod, args.names)
-        if answers.fits:
-            self._telling.fits(pod, answers)
-        elif answers.answers:
-            self._retry.refused(pod, answers.moment.rooms)
-            self._telling.refused(pod, answers)
+        results = self._answers.of(pod, args.names)
         awaited = pod.nominated if self._makes_room(pod.nominated) else ""
-        return _result(args, answers, awaited)
+        answer = _result(args, results, awaited)
+        if results.fits:
+            return Outcome(pod=pod, code=FITS, answer=answer, reasons=results.reasons())
+        if not args.names:
+            return Outcome(pod=pod, code="", answer=answer)
+        self._on_refused(pod, results.moment.rooms)
+        return refused(pod, results, answer)
 
     def _makes_room(self, name: str) -> bool:
         """Say whether pods that hold cards of a node are on their way out."""

@@ -2,54 +2,18 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.http import disconnect
 from extender.quota.quotas import Quotas
+from extender.verbs.deadline import Deadline
 from gpustack.adapters import kube
 from gpustack.wire.extender_v1 import PodName
 
-
-class Deadline:
-    """The moment until which a decision must be made and written."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._end = clock() + seconds
-
-    def left(self) -> float:
-        """Return the seconds that are left.
-
-        Raises:
-            CannotDecide: none are, or nobody waits for the decision any more.
-        """
-        if disconnect.is_gone():
-            raise CannotDecide("CallerGone", "the scheduler has closed its connection")
-        left = self._end - self._clock()
-        if left <= 0:
-            raise CannotDecide("TooLate", f"no decision within {self._seconds:g} s")
-        return left
-
-    @property
-    def over(self) -> bool:
-        """Whether no time is left."""
-        return self._clock() >= self._end
-
-
-class PodFinder(Protocol):
-    """Finds pods by what a request says of them."""
-
-    def find(self, asked: PodName, deadline: Deadline) -> PodState:
-        """Return the pod.
-
-        Raises:
-            CannotDecide: nobody knows it, or what it may have.
-        """
+FindPod = Callable[[PodName, Deadline], PodState]
+"""Returns the pod of a request; raises CannotDecide where it, or what it may have, is unknown."""
 
 
 class PodLookup:

@@ -5,9 +5,6 @@ before the answer is given. A pod that comes again (its binding failed, or the s
 wait for us) gets the same cards while they still suit it, and other ones when they don't.
 """
 
-import logging
-import time
-from collections.abc import Callable
 from typing import Final
 
 from extender.apiserver.keyed_lock import KeyedLock
@@ -18,16 +15,14 @@ from extender.cache.equivalence_tables import REFUSED
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
-from extender.observability.outcome_recorder import OutcomeRecorder
-from extender.verbs.pod_lookup import Deadline, PodLookup
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import NOT_OURS, PLACED, Outcome, bad_request, refused
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.reserve import Choice, Reserver
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
-from gpustack.model.request import BadRequest
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
-
-logger = logging.getLogger(__name__)
 
 _ANOTHER_POD: Final = 422  # the UID in a patch is immutable, and another pod has the name now
 
@@ -43,42 +38,41 @@ class Predicates:
         chooser: Reserver,
         refresh: ConsistentRead,
         writer: PodWriter,
-        telling: OutcomeRecorder,
-        decision_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; ``decision_seconds`` is the longest time for one decision."""
         self._view = view
         self._asked = asked
         self._chooser = chooser
         self._refresh = refresh
         self._writer = writer
-        self._telling = telling
-        self._decision_seconds = decision_seconds
-        self._clock = clock
         self._turns = KeyedLock()
 
-    def __call__(self, args: FilterArgs) -> bytes:
-        """Return an ExtenderFilterResult.
+    def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
+        """Place the pod; the answer is an ExtenderFilterResult.
 
         Raises:
             CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
-        deadline = Deadline(self._decision_seconds, self._clock)
         pod = self._asked.find(args.pod, deadline)
         if pod.problem is not None:
-            return self._refuse_badly_asked(args, pod, pod.problem)
+            refusals = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
+            answer = _answer(args, [], NodeResults(args.names, refusals))
+            return bad_request(pod, pod.problem, answer)
         if pod.request is None:
-            self._telling.not_ours()
-            return encode_filter_echo(args)
+            return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
         with self._turns.of(pod.uid, timeout_seconds=deadline.left()):
             choice = self._decide(args, self._asked.settled(pod, deadline), deadline)
-        if choice.placement is None:
-            self._telling.refused(choice.pod, choice.answers)
-            return _answer(args, [], choice.answers)
-        self._telling.placed(choice.pod, choice.placement, choice.answers)
-        return _answer(args, [choice.placement.node], choice.answers)
+        results, placement = choice.answers, choice.placement
+        if placement is None:
+            return refused(choice.pod, results, _answer(args, [], results))
+        return Outcome(
+            pod=choice.pod,
+            code=PLACED,
+            answer=_answer(args, [placement.node], results),
+            node=placement.node,
+            placement=placement,
+            reasons=results.reasons(),
+        )
 
     def _decide(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
         """Choose and write, anew while the pod changes in between; nothing is written when refused.
@@ -155,13 +149,7 @@ class Predicates:
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         self._refresh.wrote()
         self._view.add_pod(written)
-        logger.info("placed pod=%s node=%s", pod.full_name, placement.node)
         return True
-
-    def _refuse_badly_asked(self, args: FilterArgs, pod: PodState, problem: BadRequest) -> bytes:
-        self._telling.badly_asked(pod, problem)
-        refused = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
-        return _answer(args, [], NodeResults(args.names, refused))
 
 
 def _answer(args: FilterArgs, chosen: list[str], said: NodeResults) -> bytes:

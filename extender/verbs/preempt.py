@@ -16,8 +16,9 @@ from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
 from extender.cache.pods import PodState
-from extender.observability.outcome_recorder import OutcomeRecorder
-from extender.verbs.pod_lookup import Deadline, PodLookup
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import NOT_OURS, Outcome, bad_request
+from extender.verbs.pod_lookup import FindPod
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.place import within
@@ -43,37 +44,34 @@ class Preempt:
         *,
         view: ClusterCache,
         answers: EquivalenceCache,
-        asked: PodLookup,
+        find: FindPod,
         budgets: PodDisruptionBudgets,
-        telling: OutcomeRecorder,
-        decision_seconds: float,
     ) -> None:
-        """Compose; ``decision_seconds`` is the longest time for one answer."""
+        """Compose; ``find`` finds the pod of a request."""
         self._view = view
         self._answers = answers
-        self._asked = asked
+        self._find = find
         self._budgets = budgets
-        self._telling = telling
-        self._decision_seconds = decision_seconds
 
-    def __call__(self, args: PreemptionArgs) -> bytes:
-        """Return an ExtenderPreemptionResult.
+    def __call__(self, args: PreemptionArgs, deadline: Deadline) -> Outcome:
+        """Name the pods that must end; the answer is an ExtenderPreemptionResult.
 
         Raises:
             CannotDecide: the pod is gone, or the API server doesn't answer in time.
         """
-        deadline = Deadline(self._decision_seconds)
-        pod = self._asked.find(args.pod, deadline)
+        pod = self._find(args.pod, deadline)
         if pod.problem is not None:
-            self._telling.badly_asked(pod, pod.problem)
-            return encode_preemption_result({})
+            return bad_request(pod, pod.problem, encode_preemption_result({}))
         proposed = {name: each for name, each in args.victims.items() if each.uids}
         if pod.request is None:
-            self._telling.not_ours()
-            return encode_preemption_result(proposed)
+            return Outcome(pod=pod, code=NOT_OURS, answer=encode_preemption_result(proposed))
         found = self._answer(pod, proposed, deadline)
-        self._telling.preempted(pod, helped=len(found), of=len(proposed))
-        return encode_preemption_result(found)
+        return Outcome(
+            pod=pod,
+            code="Preempting" if found else "NoVictims",
+            answer=encode_preemption_result(found),
+            message=f"victims are named on {len(found)} of {len(proposed)} nodes",
+        )
 
     def _answer(
         self, pod: PodState, proposed: dict[str, NodeVictims], deadline: Deadline

@@ -7,46 +7,43 @@ what one gets more than the worst is written (`encode_priorities`).
 """
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.equivalence_tables import NodeResult
-from extender.verbs.pod_lookup import Deadline, PodFinder
+from extender.cache.pods import PodState
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import Outcome
+from extender.verbs.pod_lookup import FindPod
 from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
 
 class Prioritize:
     """Answers `/scheduler/prioritize` and `/scheduler/priorities`; changes nothing."""
 
-    def __init__(
-        self,
-        *,
-        view: ClusterCache,
-        answers: EquivalenceCache,
-        asked: PodFinder,
-        decision_seconds: float,
-    ) -> None:
-        """Compose; ``decision_seconds`` bounds the read of a pod that no watch has shown."""
+    def __init__(self, *, view: ClusterCache, answers: EquivalenceCache, find: FindPod) -> None:
+        """Compose; ``find`` finds the pod of a request."""
         self._view = view
         self._answers = answers
-        self._asked = asked
-        self._decision_seconds = decision_seconds
+        self._find = find
 
-    def __call__(self, args: FilterArgs) -> bytes:
-        """Return a HostPriorityList.
+    def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
+        """Rank the nodes, which decides nothing; the answer is a HostPriorityList.
 
         Raises:
             CannotDecide: the pod is gone, or the API server doesn't answer in time.
         """
-        pod = self._asked.find(args.pod, Deadline(self._decision_seconds))
+        pod = self._find(args.pod, deadline)
+        return Outcome(pod=pod, code="", answer=encode_priorities(args, self._scores(pod, args)))
+
+    def _scores(self, pod: PodState, args: FilterArgs) -> Iterable[int]:
         if pod.request is not None:
-            said = self._answers.of(pod, args.names)
-            return encode_priorities(args, map(scores(said.different).__getitem__, said.answers))
+            results = self._answers.of(pod, args.names)
+            return map(scores(results.different).__getitem__, results.answers)
         if pod.problem is not None:
-            return encode_priorities(args, itertools.repeat(0, len(args.names)))
-        cards = [self._has_cards(name) for name in args.names]
-        return encode_priorities(args, (0 if has else MOST for has in cards))
+            return itertools.repeat(0, len(args.names))
+        return [0 if self._has_cards(name) else MOST for name in args.names]
 
     def _has_cards(self, name: str) -> bool:
         node = self._view.base(name)

@@ -1,90 +1,77 @@
-"""The record of the last decisions: what is kept of which call."""
+"""The record of the last decisions: which outcomes it keeps, and what of them."""
 
-import functools
-import threading
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from extender.cache.pods import PodState
-from extender.errors import CannotDecide
 from extender.observability.decision_log import DecisionLog, DecisionRecord
+from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.verbs.outcome import FITS, NOT_OURS, Outcome
 from gpustack.model.refusal import Reason
+from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.wire.extender_v1 import PodName
-from tests.extender.calls import at_once
 from tests.extender.states import waiting
 
-POD = waiting("p", None)
+ASKED = PodRequest(containers=(ContainerRequest(name="main", index=0, cores=50, memory_units=8),))
+POD = waiting("p", ASKED)
+REASONS: Mapping[Reason | None, int] = {Reason.NO_CARDS: 2, None: 1}
 
 
-def told(decisions: DecisionLog, outcome: str, pod: PodState = POD) -> DecisionRecord:
-    with decisions.call("filter"):
-        decisions.tell(pod, outcome, reasons={Reason.NO_CARDS: 2, None: 1})
+def added(decisions: DecisionLog, code: str) -> DecisionRecord:
+    outcome = Outcome(pod=POD, code=code, answer=b"", reasons=REASONS)
+    decisions.add("filter", outcome, 2.5)
     return decisions.last[0]
 
 
+def recorded(outcome: Outcome) -> tuple[list[DecisionRecord], list[str]]:
+    """What is kept and counted of an outcome."""
+    counted: list[str] = []
+    decisions = DecisionLog()
+    recorder = OutcomeRecorder(
+        count=counted.append, decisions=decisions, write_event=lambda _pod, _outcome: None
+    )
+    recorder.record("filter", outcome, 2.5)
+    return decisions.last, counted
+
+
 def test_a_decision_counts_the_nodes_and_their_reasons() -> None:
-    found = told(DecisionLog(now_ns=lambda: 7), "Fits")
+    found = added(DecisionLog(now_ns=lambda: 7), FITS)
     assert (found.nodes, found.reasons, found.time_ns) == (3, {"NoCards": 2}, 7)
+    assert found.seconds == 2.5
 
 
-def test_the_time_is_that_of_the_whole_call() -> None:
-    ticks = iter([10.0, 12.5])
-    assert told(DecisionLog(clock=lambda: next(ticks)), "Fits").seconds == 2.5
+@pytest.mark.parametrize(
+    ("outcome", "kept", "counted"),
+    [
+        ({"code": FITS}, 1, []),
+        ({"code": Reason.NO_CARDS}, 1, ["NoCards"]),
+        ({"code": ""}, 0, []),
+        ({"code": NOT_OURS, "pod": waiting("p", None)}, 0, [NOT_OURS]),
+    ],
+)
+def test_only_what_is_decided_about_gpus_is_kept(
+    outcome: dict[str, Any], kept: int, counted: list[str]
+) -> None:
+    last, found = recorded(Outcome(**{"pod": POD, "answer": b"", **outcome}))
+    assert (len(last), found) == (kept, counted)
 
 
-def test_a_call_of_which_nothing_is_told_leaves_nothing() -> None:
-    decisions = DecisionLog()
-    with decisions.call("filter"):
-        pass
-    decisions.tell(POD, "Fits")  # nobody has asked
-    assert decisions.last == []
-
-
-def test_an_error_keeps_what_was_known_of_the_pod() -> None:
-    decisions = DecisionLog()
-    with decisions.call("bind"):
-        decisions.tell(POD, "Fits")
-        name = PodName(namespace="default", name="p", uid="p")
-        decisions.fail(name, CannotDecide("TooLate", "no decision within 3 s"))
-    (found,) = decisions.last
-    assert (found.outcome, found.message, found.uid) == ("TooLate", "no decision within 3 s", "p")
-
-
-def test_what_a_call_was_told_is_kept_when_it_fails_otherwise() -> None:
-    decisions = DecisionLog()
-
-    def ask() -> None:
-        with decisions.call("filter"):
-            decisions.tell(POD, "Fits")
-            raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        ask()
-    assert len(decisions.last) == 1
+def test_a_call_without_a_decision_is_kept_with_its_error() -> None:
+    name = PodName(namespace="default", name="p", uid="p")
+    message = "no decision within 3 s"
+    last, counted = recorded(Outcome(pod=name, code="TooLate", answer=b"", message=message))
+    (found,) = last
+    assert (found.outcome, found.message, found.uid) == ("TooLate", message, "p")
+    assert counted == ["TooLate"]
 
 
 @pytest.mark.parametrize("outcome", ["NoVictims", "TooLate"])
 def test_a_refusal_stands_until_some_node_has_room(outcome: str) -> None:
     decisions = DecisionLog()
-    refusal = told(decisions, "NoWholeCard")
-    told(decisions, outcome)
-    assert decisions.refusals(["p", "other"]) == {"p": refusal}
-    told(decisions, "Fits")
+    refusal = added(decisions, "NoWholeCard")
+    added(decisions, outcome)
+    (found,) = decisions.refusals(["p", "other"]).values()
+    assert (found.number, found.request) == (refusal.number, None)
+    added(decisions, FITS)
     assert decisions.refusals(["p"]) == {}
-
-
-def test_calls_at_the_same_time_do_not_mix() -> None:
-    decisions = DecisionLog()
-    both = threading.Barrier(2, timeout=10)
-
-    def ask(name: str) -> None:
-        with decisions.call(name):
-            both.wait()
-            decisions.tell(waiting(name, None), "Fits")
-            both.wait()
-
-    at_once([functools.partial(ask, name) for name in ("filter", "bind")])
-    assert {(each.verb, each.pod) for each in decisions.last} == {
-        ("filter", "filter"),
-        ("bind", "bind"),
-    }

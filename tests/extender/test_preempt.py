@@ -175,7 +175,7 @@ def test_whom_the_scheduler_proposes_may_end_whatever_we_know_of_it(mini: MiniCl
 def test_what_there_was_no_time_for_is_left_out(mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 200)
     asked = mini.sees(vip(mini, 100))
-    mini.service.preempt._decision_seconds = 0.0
+    mini.service._decision_seconds = 0.0
     assert preempt(mini, asked, {"gpu1": ["a"]}) == {}
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from extender.errors import CannotDecide
 from extender.extender import Extender
 from extender.settings import ExtenderSettings, QuotaSource
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import Outcome
 from gpustack.adapters import kube
 from gpustack.adapters.kube.connect import ApiConnection
 from gpustack.wire import extender_v1 as bodies
@@ -116,13 +118,15 @@ class Instance:
     def predicates(self, pod: KubeObject, nodes: list[str]) -> list[str]:
         """Return the node that the verb chose, or none."""
         args = bodies.decode_filter_args(_raw({"Pod": pod, "NodeNames": nodes}))
-        found: list[str] = self._ask(pod, lambda: self.service.predicates(args))["NodeNames"]
+        found: list[str] = self._ask(pod, lambda deadline: self.service.predicates(args, deadline))[
+            "NodeNames"
+        ]
         return found or []
 
     def filter(self, pod: KubeObject, nodes: list[str]) -> Filtered:
         """Return the nodes that fit, and those that can't."""
         args = bodies.decode_filter_args(_raw({"Pod": pod, "NodeNames": nodes}))
-        said = self._ask(pod, lambda: self.service.filter(args))
+        said = self._ask(pod, lambda deadline: self.service.filter(args, deadline))
         return Filtered(
             fitting=said["NodeNames"] or [], hopeless=set(said["FailedAndUnresolvableNodes"] or ())
         )
@@ -135,7 +139,9 @@ class Instance:
         }
         body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         args = bodies.decode_preemption_args(_raw(body))
-        said = self._ask(pod, lambda: self.service.preempt(args))["NodeNameToMetaVictims"]
+        said = self._ask(pod, lambda deadline: self.service.preempt(args, deadline))[
+            "NodeNameToMetaVictims"
+        ]
         return {name: [each["UID"] for each in there["Pods"]] for name, there in said.items()}
 
     def bind(self, pod: KubeObject, node: str) -> None:
@@ -149,9 +155,9 @@ class Instance:
             namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"]
         )
         args = bodies.BindingArgs(pod=name, node=node)
-        self._ask(pod, lambda: self.service.bind(args))
+        self._ask(pod, lambda deadline: self.service.bind(args, deadline))
 
-    def _ask(self, pod: KubeObject, verb: Callable[[], bytes]) -> Any:
+    def _ask(self, pod: KubeObject, verb: Callable[[Deadline], Outcome]) -> Any:
         """Call a verb as the web application does.
 
         Raises:
@@ -170,13 +176,13 @@ class Instance:
         try:
             if self.service.unready:
                 raise NoAnswer(self.service.unready)
-            answer = verb()
+            outcome = verb(self.service.deadline(lambda: False))
         except CannotDecide as error:
             raise NoAnswer(str(error)) from error
         finally:
             self.caller.busy.discard(uid)
             self.caller.known = outer
-        return json.loads(answer)
+        return json.loads(outcome.answer)
 
 
 def _raw(value: object) -> bytes:
