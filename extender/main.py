@@ -10,8 +10,8 @@ from typing import Final
 
 import gpustack
 from extender import settings
-from extender.api.interfaces import ExtenderService
 from extender.extender import Extender
+from extender.extender_base import ExtenderBase
 from extender.http import server
 from extender.http.tls import TlsContexts, TlsError
 from extender.offline import SnapshotExtender
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _read(
     options: argparse.Namespace,
-) -> tuple[ExtenderSettings, Callable[[ExtenderSettings], ExtenderService]]:
+) -> tuple[ExtenderSettings, Callable[[ExtenderSettings], ExtenderBase]]:
     """Return the settings, and what makes an extender of them.
 
     Raises:

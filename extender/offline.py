@@ -7,23 +7,16 @@ file doesn't hold may be asked about as well, as the request describes it.
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.cache.cache import ClusterCache
 from extender.cache.decode import Decoder, NodeState
-from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.node_attributes import NodeAttributes
 from extender.cache.pods import PodState
-from extender.cache.policy import PolicyKeeper
-from extender.cache.snapshot import Snapshotter
 from extender.errors import CannotDecide
-from extender.observability.cluster_metrics import ClusterCollector
-from extender.observability.decision_log import DecisionLog
-from extender.observability.metrics import Metrics
+from extender.extender_base import ExtenderBase
 from extender.observability.outcome_recorder import OutcomeRecorder
-from extender.quota.quotas import Quotas
 from extender.settings import ExtenderSettings
 from extender.verbs.deadline import Deadline
 from extender.verbs.filter import Filter
@@ -53,15 +46,8 @@ class _Contents:
     quota: Quota
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given(bodies.PodName):
-    """A pod with what is known of it."""
-
-    state: PodState
-
-
-class SnapshotExtender:
-    """Everything that lives as long as the process."""
+class SnapshotExtender(ExtenderBase):
+    """Everything that lives as long as the process; nothing runs beside the requests."""
 
     def __init__(self, settings: ExtenderSettings, path: str) -> None:
         """Read the file and compose the parts.
@@ -69,175 +55,106 @@ class SnapshotExtender:
         Raises:
             SourceError: the file can't be read, or something in it; names file and place.
         """
-        self._path = title(path)
-        reading = Decoder(Keys(settings.domain), settings.labels)
-        contents = _read(settings, reading, path)
-        self.view = ClusterCache(
+        cache = ClusterCache(
             reservation_seconds=settings.reservation_seconds,
-            on_room=lambda: None,
             now_ns=lambda: 0,
             clock=lambda: 0.0,
         )
-        hosts = NodeAttributes()
-        hosts.sync(contents.nodes)
-        self.view.sync_nodes(contents.nodes)
-        self.view.sync_pods(contents.pods, int(_VERSION))
-        self.view.set_quota(contents.quota)
-        self.answers = EquivalenceCache(self.view)
-        PolicyKeeper(settings.policy, view=self.view, answers=self.answers).renew()
-        self.quotas = Quotas(self.view, deny=False)
-        self.camera = Snapshotter(self.view, self.answers, hosts)
-        self.decisions = DecisionLog()
-        self.metrics = Metrics()
-        self.metrics.observe(
-            watch_age_seconds={},
-            reservations=lambda: self.view.reservations,
-            cluster=ClusterCollector(self.view, self.quotas, self.decisions),
-        )
-        self._compose_verbs(_Pods(self.view, reading, self._path), settings.decision_seconds)
-
-    def _compose_verbs(self, pods: "_Pods", decision_seconds: float) -> None:
-        self._decision_seconds = decision_seconds
+        super().__init__(settings, cache)
+        self._path = title(path)
+        self._decoder = Decoder(Keys(settings.domain), settings.labels)
+        contents = _read(settings, self._decoder, path)
+        self.sync_nodes(contents.nodes)
+        cache.sync_pods(contents.pods, int(_VERSION))
+        cache.set_quota(contents.quota)
+        self.policy.renew()
         self.recorder = OutcomeRecorder(
             count=self.metrics.count,
             decisions=self.decisions,
             write_event=lambda _pod, _outcome: None,
         )
-        self.filter = pods.named(
-            Filter(
-                view=self.view,
-                answers=self.answers,
-                find=pods.find,
-                on_refused=lambda _pod, _rooms: None,
-            )
+        self.filter = Filter(
+            view=cache,
+            answers=self.evaluator,
+            find=self._find,
+            on_refused=lambda _pod, _rooms: None,
         )
-        self.prioritize = pods.named(
-            Prioritize(view=self.view, answers=self.answers, find=pods.find)
-        )
+        self.prioritize = Prioritize(view=cache, answers=self.evaluator, find=self._find)
+        self.predicates = self.bind = self.preempt = self._refuse
 
-    def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
-        """Return the deadline of a call that begins now."""
-        return Deadline(self._decision_seconds, disconnected=disconnected)
+    def start(self) -> None:
+        """Log what is served."""
+        nodes, pods = self.cache.node_count, len(self.cache.pods)
+        logger.info("serving a snapshot file=%s nodes=%d pods=%d", self._path, nodes, pods)
 
-    def predicates(self, _args: bodies.FilterArgs, _deadline: Deadline) -> Outcome:
-        """Refuse to reserve."""
-        return self._refuse()
-
-    def bind(self, _args: bodies.BindingArgs, _deadline: Deadline) -> Outcome:
-        """Refuse to bind."""
-        return self._refuse()
-
-    def preempt(self, _args: bodies.PreemptionArgs, _deadline: Deadline) -> Outcome:
-        """Refuse to name victims."""
-        return self._refuse()
-
-    def _refuse(self) -> Outcome:
+    def _refuse(self, _args: object, _deadline: Deadline) -> Outcome:
         text = f"{self._path} is a read-only snapshot: only filter and prioritize are answered"
         raise CannotDecide("ReadOnly", text)
 
-    @property
-    def unready(self) -> str:
-        """Never: all there is to know is known."""
-        return ""
-
-    def start(self) -> None:
-        """Say what is served; nothing runs beside the requests."""
-        nodes, pods = self.view.node_count, len(self.view.pods)
-        logger.info("serving a snapshot file=%s nodes=%d pods=%d", self._path, nodes, pods)
-
-    def stop(self) -> None:
-        """End nothing."""
-
-
-class _Pods:
-    """Finds the pod of a request: in the file, or in the request itself."""
-
-    def __init__(self, view: ClusterCache, reading: Decoder, path: str) -> None:
-        self._view = view
-        self._reading = reading
-        self._path = path
-
-    def named(
-        self, verb: Callable[[bodies.FilterArgs, Deadline], Outcome]
-    ) -> Callable[[bodies.FilterArgs, Deadline], Outcome]:
-        """Return the verb, told of each pod all that is known."""
-
-        def call(args: bodies.FilterArgs, deadline: Deadline) -> Outcome:
-            pod, state = args.pod, self._state(args)
-            if state is None:
-                return verb(args, deadline)
-            given = _Given(namespace=pod.namespace, name=pod.name, uid=pod.uid, state=state)
-            return verb(replace(args, pod=given), deadline)
-
-        return call
-
-    def find(self, asked: bodies.PodName, _deadline: Deadline) -> PodState:
-        """Return the pod.
+    def _find(self, pod: bodies.PodName, _deadline: Deadline) -> PodState:
+        """Return the pod of a request: of the file, or as the request describes it.
 
         Raises:
             CannotDecide: neither the file nor the request describes it.
+            BadBody: the request describes no pod.
         """
-        if isinstance(asked, _Given):
-            return asked.state
-        text = f"no pod {asked.namespace}/{asked.name} in {self._path}, and none in the request"
-        raise CannotDecide("Gone", text)
-
-    def _state(self, args: bodies.FilterArgs) -> PodState | None:
-        pod = args.pod
-        known = self._view.pod(pod.uid)
-        value = bodies.pod_of(args)
+        known = self.cache.pod(pod.uid)
+        value = bodies.pod_of(pod)
         if known is None and "spec" in value:
             return self._described(pod, value)
-        same = (each for each in self._view.pods if each.full_name == f"{pod.namespace}/{pod.name}")
-        return known or next(same, None)
+        name = f"{pod.namespace}/{pod.name}"
+        found = known or next((p for p in self.cache.pods if p.full_name == name), None)
+        if found is None:
+            raise CannotDecide("Gone", f"no pod {name} in {self._path}, and none in the request")
+        return found
 
     def _described(self, pod: bodies.PodName, value: Mapping[str, Any]) -> PodState:
         given = value.get("metadata")  # another spelling has told its name
         named = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         metadata = {**(given if isinstance(given, dict) else {}), **named}
         try:
-            return _pod(self._reading, {**value, "metadata": metadata})
+            return _pod(self._decoder, {**value, "metadata": metadata})
         except BadObject as error:
             raise bodies.BadBody("Pod", str(error)) from error
 
 
-def _read(settings: ExtenderSettings, reading: Decoder, path: str) -> _Contents:
+def _read(settings: ExtenderSettings, decoder: Decoder, path: str) -> _Contents:
     quota = settings.quota
     names = Names(quota=(quota.namespace, quota.name), labels=settings.labels)
     found = parse(title(path), read_file(path), names)
     keys = Keys(settings.domain)
     return _Contents(
-        nodes=[_checked_node(keys, reading, found, each) for each in found.nodes],
-        pods=[_checked_pod(reading, found, each) for each in found.pods],
+        nodes=[_checked_node(keys, decoder, found, each) for each in found.nodes],
+        pods=[_checked_pod(decoder, found, each) for each in found.pods],
         quota=_quota(found),
     )
 
 
 def _checked_node(
-    keys: Keys, reading: Decoder, found: Snapshot, item: Mapping[str, Any]
+    keys: Keys, decoder: Decoder, found: Snapshot, item: Mapping[str, Any]
 ) -> NodeState:
     """Read a node; one that describes no machine is an error of the file's, not left out."""
     try:
         decode_node(keys, item, found.names.labels)
-        return reading.node(_encoded(item))
+        return decoder.node(_encoded(item))
     except (BadAnnotation, BadObject) as error:
         raise found.error(item, error) from error
 
 
-def _checked_pod(reading: Decoder, found: Snapshot, item: Mapping[str, Any]) -> PodState:
+def _checked_pod(decoder: Decoder, found: Snapshot, item: Mapping[str, Any]) -> PodState:
     try:
-        return _pod(reading, item)
+        return _pod(decoder, item)
     except BadObject as error:
         raise found.error(item, error) from error
 
 
-def _pod(reading: Decoder, item: Mapping[str, Any]) -> PodState:
+def _pod(decoder: Decoder, item: Mapping[str, Any]) -> PodState:
     """Read a pod; one that somebody wrote by hand needs no UID and no namespace."""
     metadata = dict(item["metadata"])
     namespace = metadata.get("namespace") or "default"
     uid = metadata.get("uid") or f"{namespace}/{metadata['name']}"
     named = {**metadata, "namespace": namespace, "uid": uid}
-    return reading.pod(_encoded({**item, "metadata": named}))
+    return decoder.pod(_encoded({**item, "metadata": named}))
 
 
 def _encoded(item: Mapping[str, Any]) -> bytes:

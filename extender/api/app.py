@@ -13,8 +13,8 @@ from typing import Final
 import flask
 import werkzeug.exceptions
 
-from extender.api.interfaces import ExtenderService
 from extender.api.views import blueprint
+from extender.extender_base import ExtenderBase
 from extender.http import heads, tls
 from extender.observability.rate_limited_log import RateLimitedLog
 from gpustack.wire.host_header import AllowedHosts
@@ -25,16 +25,16 @@ _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 
 
 def create_app(
-    service: ExtenderService,
+    extender: ExtenderBase,
     *,
     request_limit_bytes: int,
     client_name: str = "",
     hosts: AllowedHosts | None = None,
 ) -> flask.Flask:
-    """Return the application that answers for ``service``.
+    """Return the application that answers for ``extender``.
 
     Args:
-        service: what decides.
+        extender: what decides.
         request_limit_bytes: largest body.
         client_name: common name of the only client whose requests decide; empty without TLS.
         hosts: what it may be asked as; loopback names only unless given.
@@ -45,7 +45,7 @@ def create_app(
     if client_name:
         app.before_request(functools.partial(_check_client, client_name, RateLimitedLog()))
     app.before_request(_check_body)
-    app.register_blueprint(blueprint(service))
+    app.register_blueprint(blueprint(extender))
     app.register_error_handler(werkzeug.exceptions.HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
     return app

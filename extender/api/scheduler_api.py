@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 import flask
 
-from extender.api.interfaces import ExtenderService
 from extender.errors import CannotDecide
+from extender.extender_base import ExtenderBase
 from extender.http import disconnect, heads
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import Outcome
@@ -48,18 +48,18 @@ class SchedulerApi:
         paths: the paths that are answered.
     """
 
-    def __init__(self, service: ExtenderService) -> None:
-        self._service = service
+    def __init__(self, extender: ExtenderBase) -> None:
+        self._extender = extender
         nodes = bodies.decode_filter_args
-        prioritize = self._call("prioritize", nodes, service.prioritize, _unavailable)
+        prioritize = self._call("prioritize", nodes, extender.prioritize, _unavailable)
         self._calls: dict[str, _Call] = {
-            "/predicates": self._call("predicates", nodes, service.predicates, _filter_error),
-            "/filter": self._call("filter", nodes, service.filter, _filter_error),
+            "/predicates": self._call("predicates", nodes, extender.predicates, _filter_error),
+            "/filter": self._call("filter", nodes, extender.filter, _filter_error),
             "/prioritize": prioritize,
             "/priorities": prioritize,  # the original's
-            "/bind": self._call("bind", bodies.decode_binding_args, service.bind, _binding_error),
+            "/bind": self._call("bind", bodies.decode_binding_args, extender.bind, _binding_error),
             "/preempt": self._call(
-                "preempt", bodies.decode_preemption_args, service.preempt, _unavailable
+                "preempt", bodies.decode_preemption_args, extender.preempt, _unavailable
             ),
         }
         self.paths: Final = frozenset(_PREFIX + path for path in self._calls)
@@ -97,24 +97,24 @@ class SchedulerApi:
         verb: Callable[[_Args, Deadline], Outcome],
         failed: Callable[[str], Reply],
     ) -> _Call:
-        service = self._service
-        seconds = service.metrics.verb_seconds.labels(name)
+        extender = self._extender
+        seconds = extender.metrics.verb_seconds.labels(name)
 
         def call(body: bytes, disconnected: Callable[[], bool]) -> Reply:
             began = time.monotonic()
             with seconds.time():
                 args = decode(body)
                 try:
-                    if service.unready:
-                        raise CannotDecide("NotReady", service.unready)
-                    outcome = verb(args, service.deadline(disconnected))
+                    if extender.unready:
+                        raise CannotDecide("NotReady", extender.unready)
+                    outcome = verb(args, extender.deadline(disconnected))
                     reply = Reply(outcome.answer)
                 except CannotDecide as error:
                     reply = failed(f"gpustack: {error}")
                     outcome = Outcome(
                         pod=args.pod, code=error.code, answer=reply.body, message=str(error)
                     )
-                service.recorder.record(name, outcome, time.monotonic() - began)
+                extender.recorder.record(name, outcome, time.monotonic() - began)
                 return reply
 
         return call

@@ -12,15 +12,15 @@ import flask
 import msgspec
 
 from extender.api import openapi, serializers
-from extender.api.interfaces import ExtenderService
 from extender.cache.pods import PodState
 from extender.cache.snapshot import NOTHING_ASKED, ClusterSnapshot, advise, standing
+from extender.extender_base import ExtenderBase
 from gpustack.wire import explanations
 
 _RETRY_SECONDS: Final = 1
 
 
-def blueprint(service: ExtenderService) -> flask.Blueprint:
+def blueprint(extender: ExtenderBase) -> flask.Blueprint:
     """Return the routes below `/v1/`."""
     routes = flask.Blueprint("v1", __name__, url_prefix="/v1")
     known = serializers.ClusterValues()
@@ -28,18 +28,18 @@ def blueprint(service: ExtenderService) -> flask.Blueprint:
 
     @routes.get("/cluster")
     def cluster() -> flask.Response:
-        picture = service.camera.take()
+        picture = extender.snapshotter.take()
         value = known.make(
             picture,
-            service.decisions.refusals(pod.uid for pod in picture.waiting),
-            unready=service.unready,
-            quota_problem=service.quotas.problem,
+            extender.decisions.refusals(pod.uid for pod in picture.waiting),
+            unready=extender.unready,
+            quota_problem=extender.quotas.problem,
         )
         return _answer(value)
 
     @routes.get("/decisions")
     def decisions() -> flask.Response:
-        return _answer(serializers.decisions(service.decisions.last))
+        return _answer(serializers.decisions(extender.decisions.last))
 
     @routes.get("/explain/<namespace>/<pod>")
     def explain(namespace: str, pod: str) -> flask.Response:
@@ -48,7 +48,7 @@ def blueprint(service: ExtenderService) -> flask.Blueprint:
             busy.headers["Retry-After"] = str(_RETRY_SECONDS)
             return busy
         try:
-            return _explain(service, namespace, pod)
+            return _explain(extender, namespace, pod)
         finally:
             free.release()
 
@@ -59,20 +59,18 @@ def blueprint(service: ExtenderService) -> flask.Blueprint:
     return routes
 
 
-def _explain(service: ExtenderService, namespace: str, name: str) -> flask.Response:
-    picture = service.camera.take()
+def _explain(extender: ExtenderBase, namespace: str, name: str) -> flask.Response:
+    picture = extender.snapshotter.take()
     pod = picture.named(namespace, name)
     if pod is None:
         text = (
             f"PodUnknown: no pod {namespace}/{name} is known that asks for a GPU and has not ended"
         )
         return _error(text, 404)
-    return _answer(explanation(service, picture, pod))
+    return _answer(explanation(extender, picture, pod))
 
 
-def explanation(
-    service: ExtenderService, picture: ClusterSnapshot, pod: PodState
-) -> dict[str, Any]:
+def explanation(extender: ExtenderBase, picture: ClusterSnapshot, pod: PodState) -> dict[str, Any]:
     """Return one pod's answer, in the form of `gpustack explain POD -o json`."""
     tenant = picture.tenant(pod.uid)
     if tenant is not None:
@@ -86,7 +84,7 @@ def explanation(
     if pod.node:
         notes = [*_notes(pod), explanations.undecided(pod.node)]
         return explanations.waiting(pod.full_name, picture.cluster, NOTHING_ASKED, notes)
-    picture = service.camera.take(pod)
+    picture = extender.snapshotter.take(pod)
     found = advise(picture, pod)
     notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]
     return explanations.waiting(pod.full_name, picture.cluster, found, notes)

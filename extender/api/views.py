@@ -4,16 +4,16 @@ import flask
 
 import gpustack
 from extender.api import page, scheduler_api, v1
-from extender.api.interfaces import ExtenderService
+from extender.extender_base import ExtenderBase
 
 
-def blueprint(service: ExtenderService) -> flask.Blueprint:
-    """Return the routes that answer for ``service``."""
+def blueprint(extender: ExtenderBase) -> flask.Blueprint:
+    """Return the routes that answer for ``extender``."""
     routes = flask.Blueprint("extender", __name__)
 
     for each in (
-        scheduler_api.blueprint(scheduler_api.SchedulerApi(service)),
-        v1.blueprint(service),
+        scheduler_api.blueprint(scheduler_api.SchedulerApi(extender)),
+        v1.blueprint(extender),
         page.blueprint(),
     ):
         routes.register_blueprint(each)
@@ -28,11 +28,11 @@ def blueprint(service: ExtenderService) -> flask.Blueprint:
 
     @routes.get("/readyz")
     def readyz() -> flask.Response:
-        return _text(service.unready, 503) if service.unready else _text("ok")
+        return _text(extender.unready, 503) if extender.unready else _text("ok")
 
     @routes.get("/metrics")
     def metrics() -> flask.Response:
-        text, content_type = service.metrics.render(flask.request.headers.get("Accept", ""))
+        text, content_type = extender.metrics.render(flask.request.headers.get("Accept", ""))
         return flask.Response(text, content_type=content_type)
 
     return routes

@@ -1,8 +1,9 @@
 """Reads and writes of single pods at the API server."""
 
 import logging
+import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from extender.cache.decode import Decoder
@@ -23,10 +24,18 @@ _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quo
 class PodWriter:
     """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
 
-    def __init__(self, client: kube.KubeClient, keys: Keys, reading: Decoder) -> None:
+    def __init__(
+        self,
+        client: kube.KubeClient,
+        keys: Keys,
+        decoder: Decoder,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._client = client
         self._keys = keys
-        self._reading = reading
+        self._decoder = decoder
+        self._now_ns = now_ns
 
     def read(self, pod: PodName, *, timeout_seconds: float) -> PodState | None:
         """Return the pod of this name as the API server has it; None when there is none.
@@ -46,7 +55,11 @@ class PodWriter:
                 return None
             name = f"{pod.namespace}/{pod.name}"
             raise CannotDecide("ReadFailed", f"pod {name}: {error}") from error
-        return self._reading.pod(raw)
+        return self._decoder.pod(raw)
+
+    def annotations(self, placement: Placement, time_ns: int) -> dict[str, str]:
+        """Return a decision in the form in which it stands on a pod."""
+        return encode_decision(self._keys, placement, time_ns)
 
     def write_decision(
         self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float
@@ -62,7 +75,7 @@ class PodWriter:
             KubeUnavailable: it may or may not have been written.
         """
         annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
-        annotations.update(encode_decision(self._keys, placement, time_ns))
+        annotations.update(self.annotations(placement, time_ns))
         return self._annotate(pod, annotations, timeout_seconds, _version_of(pod))
 
     def clear_decision(self, pod: PodState, *, timeout_seconds: float) -> PodState:
@@ -78,14 +91,14 @@ class PodWriter:
             pod, dict.fromkeys(pod.decision_keys), timeout_seconds, _version_of(pod)
         )
 
-    def touch(self, pod: PodState, time_ns: int, *, timeout_seconds: float) -> PodState:
+    def touch(self, pod: PodState, *, timeout_seconds: float) -> PodState:
         """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then.
 
         Raises:
             KubeError: it was not written; the pod may be gone.
             KubeUnavailable: it may or may not have been written.
         """
-        return self._annotate(pod, {self._keys.gpu_retry: str(time_ns)}, timeout_seconds)
+        return self._annotate(pod, {self._keys.gpu_retry: str(self._now_ns())}, timeout_seconds)
 
     def _annotate(
         self,
@@ -100,7 +113,7 @@ class PodWriter:
             {"metadata": {"uid": pod.uid, **(version or {}), "annotations": annotations}},
             timeout_seconds=timeout_seconds,
         )
-        return self._reading.pod(raw)
+        return self._decoder.pod(raw)
 
     def bind(
         self,
@@ -131,13 +144,13 @@ class PodWriter:
         path = f"{_path(pod.namespace, pod.name)}/binding"
         self._client.post(path, body, timeout_seconds=timeout_seconds)
 
-    def write_retry(self, pod: PodState, time_ns: int) -> PodState | None:
+    def write_retry(self, pod: PodState) -> PodState | None:
         """Make the scheduler look at a waiting pod again; returns it then.
 
         None where that wasn't written, which is harmless.
         """
         try:
-            return self.touch(pod, time_ns, timeout_seconds=_RETRY_SECONDS)
+            return self.touch(pod, timeout_seconds=_RETRY_SECONDS)
         except kube.KubeError as error:
             logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
         except kube.KubeUnavailable as error:

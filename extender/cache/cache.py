@@ -26,7 +26,11 @@ _TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any re
 
 
 class ClusterCache(CacheReads):
-    """Nodes, pods and decisions. Hold ``lock`` while a decision is made, and never for a search."""
+    """Nodes, pods and decisions. Hold ``lock`` while a decision is made, and never for a search.
+
+    Attributes:
+        on_room: called, with the lock held, when cards may have become free.
+    """
 
     def __init__(
         self,
@@ -34,7 +38,6 @@ class ClusterCache(CacheReads):
         reservation_seconds: float,
         now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
-        on_room: Callable[[], None],
     ) -> None:
         """Start empty.
 
@@ -42,11 +45,10 @@ class ClusterCache(CacheReads):
             reservation_seconds: how long an unbound pod keeps its cards.
             now_ns: the clock, Unix nanoseconds.
             clock: monotonic seconds.
-            on_room: called, with the lock held, when cards may have become free.
         """
         super().__init__(Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock))
         self._clock = clock
-        self._on_room = on_room
+        self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._room = False
@@ -235,4 +237,4 @@ class ClusterCache(CacheReads):
         if self._room or self._holdings.freed:
             self._room = self._holdings.freed = False
             self.rooms += 1
-            self._on_room()
+            self.on_room()

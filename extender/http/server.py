@@ -15,9 +15,9 @@ import gunicorn.arbiter
 import gunicorn.glogging
 
 from extender.api.app import create_app
-from extender.api.interfaces import ExtenderService
 from extender.api.scheduler_api import SchedulerApi
 from extender.extender import Extender
+from extender.extender_base import ExtenderBase
 from extender.http.tls import TlsContexts
 from extender.http.worker import Worker
 from extender.observability.rate_limited_log import RateLimitedLog
@@ -54,7 +54,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         notifier: Notifier,
         watchdog_seconds: float,
         contexts: TlsContexts | None,
-        compose: Callable[[ExtenderSettings], ExtenderService] = Extender,
+        compose: Callable[[ExtenderSettings], ExtenderBase] = Extender,
     ) -> None:
         """Prepare; ``run`` serves.
 
@@ -71,7 +71,7 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
         self._ping_seconds = watchdog_seconds / 3
         self._next_ping = 0.0
         self._status = ""
-        self.service: ExtenderService | None = None
+        self.service: ExtenderBase | None = None
         self.calls: SchedulerApi | None = None
         self._compose = compose
         super().__init__()
@@ -142,8 +142,8 @@ class Server(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  # gunico
             # What is known by now stays: looking through a million objects for garbage would
             # stop every answer for a tenth of a second, and find nothing.
             gc.freeze()
-        if self._ping_seconds and now >= self._next_ping and service.view.lock.acquire(False):
-            service.view.lock.release()
+        if self._ping_seconds and now >= self._next_ping and service.cache.lock.acquire(False):
+            service.cache.lock.release()
             self._next_ping = now + self._ping_seconds
             self._notifier.watchdog()
 

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,8 +18,11 @@ _BUCKETS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25,
 class Metrics:
     """What `/metrics` shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Collector, *, reservations: Callable[[], int]) -> None:
+        """Begin to count; ``cluster`` and ``reservations`` are read for each answer."""
         self.registry = CollectorRegistry()
+        counter = functools.partial(Counter, registry=self.registry)
+        gauge = functools.partial(Gauge, registry=self.registry)
         self.verb_seconds = Histogram(
             "gpustack_extender_verb_duration_seconds",
             "Time from a request's arrival to its answer.",
@@ -27,52 +30,36 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._decisions = Counter(
+        self._decisions = counter(
             "gpustack_extender_decisions_total",
             "Answers about pods, by outcome: Placed, Bound, NotOurs, or why not.",
             ["outcome"],
-            registry=self.registry,
         )
-        self._events_dropped = Counter(
-            "gpustack_extender_events_dropped_total",
-            "Events that could not be written.",
-            registry=self.registry,
+        self._events_dropped = counter(
+            "gpustack_extender_events_dropped_total", "Events that could not be written."
         )
-        self._refused = Counter(
+        self._refused = counter(
             "gpustack_extender_connections_refused_total",
             "Connections that were closed before they became a request, by cause.",
             ["cause"],
-            registry=self.registry,
         )
-        Gauge(
-            "gpustack_extender_build_info",
-            "Always 1; the label is the version.",
-            ["version"],
-            registry=self.registry,
-        ).labels(gpustack.__version__).set(1)
-
-    def observe(
-        self,
-        *,
-        watch_age_seconds: Mapping[str, Callable[[], float]],
-        reservations: Callable[[], int],
-        cluster: Collector,
-    ) -> None:
-        """Add the gauges that are read when somebody asks."""
-        ages = Gauge(
+        self._watch_ages = gauge(
             "gpustack_extender_watch_age_seconds",
             "Time since the API server last told anything; NaN before the first list.",
             ["resource"],
-            registry=self.registry,
         )
-        for resource, age in watch_age_seconds.items():
-            ages.labels(resource).set_function(functools.partial(_finite, age))
-        Gauge(
-            "gpustack_extender_reservations",
-            "Pods that hold cards and aren't bound.",
-            registry=self.registry,
+        version = "Always 1; the label is the version."
+        gauge("gpustack_extender_build_info", version, ["version"]).labels(
+            gpustack.__version__
+        ).set(1)
+        gauge(
+            "gpustack_extender_reservations", "Pods that hold cards and aren't bound."
         ).set_function(reservations)
         self.registry.register(cluster)
+
+    def show_watch_age(self, resource: str, age_seconds: Callable[[], float]) -> None:
+        """Show how long ago a watch heard of the API server."""
+        self._watch_ages.labels(resource).set_function(functools.partial(_finite, age_seconds))
 
     def count(self, outcome: str) -> None:
         """Count an answer about a pod."""

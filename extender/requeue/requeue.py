@@ -52,7 +52,6 @@ class Requeue:
         answers: EquivalenceCache,
         on_tick: Callable[[], None] = lambda: None,
         refuses_all: Callable[[], bool] = lambda: False,
-        now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Compose; nothing runs until ``start``, from when ``on_tick`` is called every second.
@@ -65,7 +64,6 @@ class Requeue:
         self._answers = answers
         self._on_tick = on_tick
         self._refuses_all = refuses_all
-        self._now_ns = now_ns
         self._clock = clock
         self._waiting = UnschedulablePods(clock)  # guarded by the view's lock
         self._looked_at: set[Kind] = set()  # without room, since the round over all kinds began
@@ -122,7 +120,7 @@ class Requeue:
 
     def tell(self, pod: PodState) -> None:
         """Wake a pod, and learn what it is like by then: another instance may have bound it."""
-        after = self._writer.write_retry(pod, self._now_ns())
+        after = self._writer.write_retry(pod)
         if after is not None:
             self._view.learn_pods([after])
 

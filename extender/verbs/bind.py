@@ -26,9 +26,8 @@ from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.reserve import Reserver, refuse_unplaceable
 from gpustack.adapters import kube
 from gpustack.model.placement import Placement
-from gpustack.wire.annotations import Decision, encode_decision
+from gpustack.wire.annotations import Decision
 from gpustack.wire.extender_v1 import BindingArgs, encode_binding_result
-from gpustack.wire.keys import Keys
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +61,6 @@ class Bind:
         chooser: Reserver,
         refresh: ConsistentRead,
         writer: PodWriter,
-        keys: Keys,
     ) -> None:
         self._view = view
         self._answers = answers
@@ -70,7 +68,6 @@ class Bind:
         self._chooser = chooser
         self._refresh = refresh
         self._writer = writer
-        self._keys = keys
         self._turns = KeyedLock()
 
     def __call__(self, args: BindingArgs, deadline: Deadline) -> Outcome:
@@ -115,7 +112,7 @@ class Bind:
         annotations: dict[str, str] = {}
         try:
             if placement is not None:
-                annotations = encode_decision(self._keys, placement, held.time_ns)
+                annotations = self._writer.annotations(placement, held.time_ns)
                 if self._clear_strangers(pod, annotations, held, deadline):
                     return None
             self._writer.bind(pod, node, annotations, timeout_seconds=_WRITE_PART * deadline.left())
@@ -221,7 +218,7 @@ class Bind:
         after = self._view.pod(pod.uid)
         if held.time_ns and self._view.is_doubtful(pod.uid):
             try:
-                after = self._writer.touch(pod, held.time_ns, timeout_seconds=_FENCE_SECONDS)
+                after = self._writer.touch(pod, timeout_seconds=_FENCE_SECONDS)
             except (kube.KubeError, kube.KubeUnavailable) as error:
                 if not isinstance(error, kube.KubeError) or not error.not_found:
                     logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)

@@ -1,6 +1,5 @@
 """The pod that the scheduler asks about, as we know it ourselves."""
 
-import time
 from collections.abc import Callable
 
 from extender.apiserver.writer import PodWriter
@@ -23,16 +22,8 @@ class PodLookup:
     may be what decides.
     """
 
-    def __init__(
-        self,
-        view: ClusterCache,
-        writer: PodWriter,
-        quotas: Quotas,
-        *,
-        now_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
+    def __init__(self, view: ClusterCache, writer: PodWriter, quotas: Quotas) -> None:
         self._view = view
-        self._now_ns = now_ns
         self._writer = writer
         self._quotas = quotas
 
@@ -75,7 +66,7 @@ class PodLookup:
         if not self._view.is_doubtful(pod.uid):
             return pod
         try:
-            after = self._writer.touch(pod, self._now_ns(), timeout_seconds=deadline.left())
+            after = self._writer.touch(pod, timeout_seconds=deadline.left())
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if isinstance(error, kube.KubeError) and error.not_found:
                 self._view.remove_pod(pod.uid)

@@ -32,7 +32,7 @@ def scores(
 
 
 def args(mini: MiniCluster, asked: dict[str, Any], nodes: Sequence[str] | None) -> dict[str, Any]:
-    names = sorted(mini.service.view.node_names) if nodes is None else list(nodes)
+    names = sorted(mini.service.cache.node_names) if nodes is None else list(nodes)
     return {"Pod": asked, "Nodes": None, "NodeNames": names}
 
 

@@ -104,7 +104,7 @@ class MiniCluster:
 
     def ask(self, asked: dict[str, Any], nodes: list[str] | None = None) -> Any:
         """Call predicates as a scheduler with ``nodeCacheCapable: true``; returns the result."""
-        names = sorted(self.service.view.node_names) if nodes is None else nodes
+        names = sorted(self.service.cache.node_names) if nodes is None else nodes
         body = {"Pod": asked, "Nodes": None, "NodeNames": names}
         answer = self.call("POST", PREDICATES, json.dumps(body).encode())
         assert answer.status == 200, answer.raw
@@ -119,7 +119,7 @@ class MiniCluster:
         version = int(pod["metadata"]["resourceVersion"])
 
         def shown() -> bool:
-            known = self.service.view.pod(pod["metadata"]["uid"])
+            known = self.service.cache.pod(pod["metadata"]["uid"])
             return known is not None and known.version >= version
 
         eventually(shown)
@@ -142,7 +142,7 @@ class MiniCluster:
         return found
 
     def free_cores(self, name: str) -> int:
-        found = self.service.view.node(name)
+        found = self.service.cache.node(name)
         assert found is not None
         return sum(found.free_cores(index) for index in range(len(found.cards)))
 

@@ -69,5 +69,5 @@ def bound(seen: ClusterCache, uid: str, request: PodRequest, node: str, **fields
 
 
 def view(**options: Any) -> ClusterCache:
-    values: dict[str, Any] = {"reservation_seconds": 900.0, "on_room": lambda: None, **options}
+    values: dict[str, Any] = {"reservation_seconds": 900.0, **options}
     return ClusterCache(**values)

@@ -221,14 +221,14 @@ def test_a_search_never_takes_all_threads(
     """One at a time; whoever else asks for one is told to come again."""
     mini.create(pod("big", 400))
     eventually(lambda: len(cluster(mini)["waiting"]) == 1)
-    take, inside, go = mini.service.camera.take, threading.Event(), threading.Event()
+    take, inside, go = mini.service.snapshotter.take, threading.Event(), threading.Event()
 
     def slow(*args: Any) -> Any:
         inside.set()
         assert go.wait(10)
         return take(*args)
 
-    monkeypatch.setattr(mini.service.camera, "take", slow)
+    monkeypatch.setattr(mini.service.snapshotter, "take", slow)
     statuses: list[int] = []
 
     def ask() -> None:

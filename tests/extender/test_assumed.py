@@ -262,7 +262,8 @@ def test_who_waits_hears_of_room_and_of_nothing_else(
     happens: Callable[[ClusterCache], None],
 ) -> None:
     heard: list[str] = []
-    seen = view(on_room=lambda: heard.append("room"))
+    seen = view()
+    seen.on_room = lambda: heard.append("room")
     for name in ("n0", "n1"):
         seen.set_node(known(host(name)))
     bound(seen, "t", CARD, "n0")

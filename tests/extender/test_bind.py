@@ -224,7 +224,7 @@ def test_of_fifty_pods_that_want_the_last_card_one_gets_it(mini: MiniCluster) ->
 
 def test_a_node_without_published_uuids_gets_minors_only(mini: MiniCluster) -> None:
     mini.api.create("nodes", original_node("old"))
-    eventually(lambda: mini.service.view.node("old") is not None)
+    eventually(lambda: mini.service.cache.node("old") is not None)
     stale = {"tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-0"}
     created = mini.create(pod("p", 50, 16, annotations=stale))
     assert bind(mini, created, "old") == ""

@@ -49,7 +49,7 @@ def test_asking_changes_nothing(mini: MiniCluster) -> None:
         scores(mini, created)
     assert first["NodeNames"] == ["gpu1", "gpu2"]
     assert mini.free_cores("gpu1") == mini.free_cores("gpu2") == 200
-    assert mini.service.view.reservations == 0
+    assert mini.service.cache.reservations == 0
     assert mini.api.get("pods", "p") == created
     assert [r for r in mini.api.requests if r.method != "GET"] == []
 

@@ -62,7 +62,7 @@ def test_nobody_is_refused_for_what_others_write(cluster: MiniCluster) -> None:
         assert honest(cluster, f"cards-{turn}", 700) == names
         assert honest(cluster, f"too-many-{turn}", EIGHT_CARDS) == set()
     for trick in range(hostile.NODE_TRICKS):
-        assert f"bad-{trick}" in cluster.service.view.node_names
+        assert f"bad-{trick}" in cluster.service.cache.node_names
     placed = cluster.create(fleet.waiting_pod("placed", 100, 0))
     assert bind(cluster, placed, fleet.name_of(1)) == ""
     for path in ("/v1/cluster", "/metrics", "/v1/explain/default/bad-0-1"):
@@ -74,7 +74,7 @@ def test_a_node_that_says_too_much_is_left_out_by_name(
 ) -> None:
     said = [each.getMessage() for each in caplog.get_records("setup")]
     for trick, words in ((0, "256 at most"), (2, "262144 at most"), (3, "describes no machine")):
-        node = cluster.service.view.node(f"bad-{trick}")
+        node = cluster.service.cache.node(f"bad-{trick}")
         assert node is not None
         assert node.cards == ()
         assert any(f"node=bad-{trick} " in each and words in each for each in said)

@@ -95,9 +95,9 @@ def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
     name = PodName(namespace=metadata["namespace"], name="one", uid=metadata["uid"])
     waiting = first.service._writer.read(name, timeout_seconds=5)
     assert waiting is not None
-    assert first.service.view.placement(waiting.uid) is None
-    first.service.retry.tell(waiting)
-    assert first.service.view.placement(waiting.uid) is not None
+    assert first.service.cache.placement(waiting.uid) is None
+    first.service.requeue.tell(waiting)
+    assert first.service.cache.placement(waiting.uid) is not None
     assert first.place("two", 200)["NodeNames"] == ["gpu2"]
 
 
@@ -122,7 +122,7 @@ def test_a_quota_that_the_first_has_used_up_is_not_given_again(
     first, second = pair
     quota = Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})})
     for instance in pair:
-        instance.service.view.set_quota(quota)
+        instance.service.cache.set_quota(quota)
     assert bind(first, first.create(pod("one", 100)), "gpu1") == ""
     assert "QuotaExceeded" in bind(second, second.create(pod("two", 100)), "gpu2")
     assert second.place("three", 100)["FailedNodes"]["gpu2"].startswith("QuotaExceeded")
@@ -143,7 +143,7 @@ def test_an_instance_that_was_idle_reads_again(
     mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mini.place("one", 50, 32)
-    monkeypatch.setattr(mini.service._refresh, "_clock", lambda: time.monotonic() + 11)
+    monkeypatch.setattr(mini.service._consistent_read, "_clock", lambda: time.monotonic() + 11)
     mini.place("two", 50, 32)
     assert lists(mini.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
 
@@ -152,7 +152,7 @@ def test_requests_that_arrive_together_share_the_first_ones_read(mini: MiniClust
     for number in range(12):
         mini.api.create("nodes", node(f"more{number}"))
     asked = [mini.sees(mini.create(pod(f"p{number}", 50, 32))) for number in range(12)]
-    eventually(lambda: len(mini.service.view.node_names) == 15)
+    eventually(lambda: len(mini.service.cache.node_names) == 15)
     calls = [
         functools.partial(bind, mini, each, f"more{number}") for number, each in enumerate(asked)
     ]

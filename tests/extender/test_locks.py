@@ -58,7 +58,7 @@ def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[Min
     api.create("configmaps", {**quota, "data": {"gpu_quota": json.dumps(LIMITS)}})
     service = Extender(settings(api, tmp_path))
     any_lock: Any = lock
-    service.view.lock = any_lock
+    service.cache.lock = any_lock
     with listening(create_app(service, request_limit_bytes=1 << 20)) as port:
         service.start()
         try:
@@ -92,7 +92,7 @@ def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: MiniC
         metered.create(pod("first", 200, priority=10))["metadata"]["name"],
         {"status": {"nominatedNodeName": "n001"}},
     )
-    eventually(lambda: metered.service.view.nominated_nodes == ["n001"])
+    eventually(lambda: metered.service.cache.nominated_nodes == ["n001"])
     second = metered.create(pod("second", 200))
     assert filter_nodes(metered, second, ["n001", "n004"])["NodeNames"] == ["n004"]
     assert metered.call("GET", "/v1/explain/default/second").status == 200

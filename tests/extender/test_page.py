@@ -155,7 +155,7 @@ def test_it_can_be_paused(page: Browser, mini: MiniCluster) -> None:
     assert page.find("#pause").get_attribute("aria-pressed") == "true"
     assert "paused" in page.text("#status")
     mini.create(pod("another", 400))
-    eventually(lambda: len(mini.service.camera.take().waiting) == 2)
+    eventually(lambda: len(mini.service.snapshotter.take().waiting) == 2)
     page.look_again()
     assert page.text("#waiting .count") == "1"
     page.find("#pause").click()

@@ -151,7 +151,7 @@ def test_asked_again_after_the_card_failed_the_answer_is_another_card(mini: Mini
     devices["devices"][0].update(healthy=False, reason="XID 79")
     broken["metadata"]["annotations"][KEYS.gpu_devices] = json.dumps(devices)
     mini.api.edit("nodes", "gpu1", broken)
-    eventually(lambda: not mini.service.view.node("gpu1").cards[0].healthy)  # type: ignore[union-attr]
+    eventually(lambda: not mini.service.cache.node("gpu1").cards[0].healthy)  # type: ignore[union-attr]
     assert mini.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
     assert mini.annotations("one")["tencent.com/predicate-gpu-idx-0"] == "1"
 

@@ -163,7 +163,7 @@ def test_the_quota_of_victims_is_free_and_so_is_what_the_pod_holds_itself(
     bound(mini, "b", "gpu2", 100)
     asked = vip(mini, 100)
     assert mini.ask(asked, ["gpu1"])["NodeNames"] == ["gpu1"]
-    mini.service.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 200})}))
+    mini.service.cache.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 200})}))
     assert len(preempt(mini, asked, {"gpu2": ["a", "b"]})["gpu2"]) == 1
 
 
@@ -249,5 +249,5 @@ def test_asking_ends_and_reserves_nothing(mini: MiniCluster) -> None:
     first = preempt(mini, asked, {"gpu1": ["a"]})
     assert preempt(mini, asked, {"gpu1": ["a"]}) == first
     assert mini.free_cores("gpu1") == 0
-    assert mini.service.view.reservations == 0
+    assert mini.service.cache.reservations == 0
     assert mini.api.asked("DELETE", "") == []

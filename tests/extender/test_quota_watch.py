@@ -28,7 +28,7 @@ def set_quota(mini: MiniCluster, quota: object) -> None:
 
 
 def in_force(mini: MiniCluster, namespace: str = "default") -> bool:
-    return mini.service.view.quota.of(namespace) is not None
+    return mini.service.cache.quota.of(namespace) is not None
 
 
 def metrics(mini: MiniCluster) -> dict[str, float]:
@@ -113,8 +113,8 @@ def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
     with serving(api, tmp_path, quota=source) as mini:
         assert "quota can't be used" in mini.place("p", 50, 32)["Error"]
         assert mini.ask(mini.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
-        assert mini.service.retry.waiting == 1
-        assert mini.service.retry._look() == []  # there is room, but not from us
+        assert mini.service.requeue.waiting == 1
+        assert mini.service.requeue._look() == []  # there is room, but not from us
         set_quota(mini, {})
         eventually(lambda: not mini.service.quotas.problem)
         assert mini.place("q", 50, 32)["NodeNames"] == ["gpu1"]

@@ -23,7 +23,7 @@ def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     api.create("nodes", node("gpu1", 8))
     with serving(api, tmp_path, threads=THREADS) as mini:
         limit = NamespaceQuota(cards={"A100": 250})
-        mini.service.view.set_quota(Quota(namespaces={"default": limit}))
+        mini.service.cache.set_quota(Quota(namespaces={"default": limit}))
         yield mini
 
 
@@ -60,7 +60,9 @@ def test_a_pod_asked_again_does_not_count_twice(roomy: MiniCluster) -> None:
 def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: MiniCluster) -> None:
     created = roomy.create(pod("one", 200))
     assert roomy.ask(created)["NodeNames"] == ["gpu1"]
-    roomy.service.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})}))
+    roomy.service.cache.set_quota(
+        Quota(namespaces={"default": NamespaceQuota(cards={"A100": 100})})
+    )
     answer = roomy.ask(created)
     assert answer["NodeNames"] == []
     assert answer["FailedNodes"]["gpu1"].startswith("QuotaExceeded")

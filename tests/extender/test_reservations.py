@@ -99,7 +99,7 @@ def test_a_reservation_ends_by_age_and_a_bound_pod_does_not(
         mini.place("reserved", 100)
         assert mini.free_cores("gpu1") == 0
         eventually(lambda: mini.free_cores("gpu1") == 100)
-        assert mini.service.view.reservations == 0
+        assert mini.service.cache.reservations == 0
 
 
 def test_a_restart_rebuilds_from_annotations(api: FakeKubeApi, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_restart_rebuilds_from_annotations(api: FakeKubeApi, tmp_path: Path) -
         mini.place("reserved", 50, 32)
     with serving(api, tmp_path) as mini:
         assert mini.free_cores("gpu1") == 50
-        assert mini.service.view.reservations == 1
+        assert mini.service.cache.reservations == 1
         assert mini.place("third", 60, 32)["NodeNames"] == []
         assert mini.place("fourth", 50, 32)["NodeNames"] == ["gpu1"]
 
@@ -149,22 +149,22 @@ def test_the_agents_correction_moves_the_cards(mini: MiniCluster) -> None:
         "tencent.com/predicate-gpu-uuid-0": "GPU-gpu1-1",
     }
     mini.api.edit("pods", "one", {"metadata": {"annotations": corrected}})
-    eventually(lambda: mini.service.view.node("gpu1").free_cores(1) == 50)  # type: ignore[union-attr]
+    eventually(lambda: mini.service.cache.node("gpu1").free_cores(1) == 50)  # type: ignore[union-attr]
     assert mini.free_cores("gpu1") == 150
 
 
 def test_pods_of_a_node_that_returns_still_hold_their_cards(mini: MiniCluster) -> None:
     mini.place("one", 100)
     mini.api.delete("nodes", "gpu1")
-    eventually(lambda: mini.service.view.node("gpu1") is None)
+    eventually(lambda: mini.service.cache.node("gpu1") is None)
     mini.api.create("nodes", node("gpu1"))
-    eventually(lambda: mini.service.view.node("gpu1") is not None)
+    eventually(lambda: mini.service.cache.node("gpu1") is not None)
     assert mini.free_cores("gpu1") == 100
 
 
 def test_a_broken_node_annotation_is_a_node_without_cards(mini: MiniCluster) -> None:
     mini.api.edit("nodes", "gpu1", {"metadata": {"annotations": {KEYS.gpu_devices: "{"}}})
-    eventually(lambda: not mini.service.view.node("gpu1").cards)  # type: ignore[union-attr]
+    eventually(lambda: not mini.service.cache.node("gpu1").cards)  # type: ignore[union-attr]
     result = mini.place("p", 50, 32)
     assert result["NodeNames"] == ["gpu2"]
     assert result["FailedNodes"]["gpu1"] == "NoCards: the node has no GPU"
@@ -172,7 +172,7 @@ def test_a_broken_node_annotation_is_a_node_without_cards(mini: MiniCluster) -> 
 
 def test_a_node_of_the_original_manager_has_equal_cards(mini: MiniCluster) -> None:
     mini.api.create("nodes", original_node("old"))
-    eventually(lambda: mini.service.view.node("old") is not None)
+    eventually(lambda: mini.service.cache.node("old") is not None)
     created = mini.create(pod("p", 50, 32))
     assert mini.ask(created, ["old"])["NodeNames"] == ["old"]
     assert "tencent.com/predicate-gpu-uuid-0" not in mini.annotations("p")

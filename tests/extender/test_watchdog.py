@@ -93,7 +93,7 @@ def test_ticks_say_that_we_live_as_often_as_systemd_asks(
     for _ in range(3):
         server.tick()
     assert systemd.heard() == [b"STATUS=ready", *[b"WATCHDOG=1"] * pings]
-    assert others_get(quiet.view)
+    assert others_get(quiet.cache)
 
 
 def test_nothing_is_said_while_no_decision_can_be_made(
@@ -103,7 +103,7 @@ def test_nothing_is_said_while_no_decision_can_be_made(
     taken, end = threading.Event(), threading.Event()
 
     def hang() -> None:
-        with quiet.view.lock:
+        with quiet.cache.lock:
             taken.set()
             end.wait(WAIT_SECONDS)
 

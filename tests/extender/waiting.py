@@ -56,7 +56,7 @@ def main(config: Path) -> None:
 
     def compose(chosen: ExtenderSettings) -> Extender:
         made = Extender(chosen)
-        made.camera = _Waiting(made.camera, config.parent)  # type: ignore[assignment]
+        made.snapshotter = _Waiting(made.snapshotter, config.parent)  # type: ignore[assignment]
         return made
 
     Server(

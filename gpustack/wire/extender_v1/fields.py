@@ -1,7 +1,7 @@
 """How a body is taken apart: Go's field names in any case, and errors that name the place."""
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -28,13 +28,21 @@ class BadBody(GpustackError):
         super().__init__(f"{field or 'body'}: {problem}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PodName:
-    """Which pod the scheduler means."""
+    """Which pod the scheduler means.
+
+    Attributes:
+        namespace: its namespace.
+        name: its name.
+        uid: its UID.
+        value: the pod as the scheduler has it; None where it sends the name only.
+    """
 
     namespace: str
     name: str
     uid: str
+    value: msgspec.Raw | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 class _PodMetadata(msgspec.Struct):
@@ -122,7 +130,8 @@ def read_pod(fields: Mapping[str, msgspec.Raw]) -> PodName:
     for field, value in (("name", found.name), ("uid", found.uid)):
         if not value:
             raise BadBody(f"Pod.metadata.{field}", "is empty")
-    return PodName(namespace=found.namespace or "default", name=found.name, uid=found.uid)
+    namespace = found.namespace or "default"
+    return PodName(namespace=namespace, name=found.name, uid=found.uid, value=raw)
 
 
 def _pod_metadata(raw: msgspec.Raw | None) -> _PodMetadata:

@@ -95,13 +95,13 @@ def decode_filter_args(body: bytes) -> FilterArgs:
     return _full(pod, args.nodes.items if args.nodes else [], body)
 
 
-def pod_of(args: FilterArgs) -> Mapping[str, Any]:
-    """Return the pod of a body that was read, as plain values: for who has no cluster to ask.
+def pod_of(pod: PodName) -> Mapping[str, Any]:
+    """Return the pod of a body as plain values: for who has no cluster to ask.
 
     Raises:
         BadBody: a value that JSON has and Python hasn't.
     """
-    return read("Pod", read_object(args.body).get("pod"), _POD)
+    return read("Pod", pod.value, _POD)
 
 
 def _in_any_case(body: bytes) -> FilterArgs:

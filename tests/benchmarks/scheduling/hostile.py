@@ -115,7 +115,7 @@ def measure(kind: str, nodes: int, seconds: float) -> Found:
         service = Extender(settings(api, folder, decision_seconds=_DECISION_SECONDS))
         lock = MeteredLock(traced=False)
         any_lock: Any = lock
-        service.view.lock = any_lock
+        service.cache.lock = any_lock
         service.start()
         try:
             deadline = time.monotonic() + _READY_SECONDS
@@ -143,7 +143,7 @@ class _Scheduler:
         part = 0.01 if kind == "hostile" else 0.0
         self._names = [hostile_cluster.node_name(at, part) for at in range(nodes)]
         self._good = {name for name in self._names if name.startswith("gpu-")}
-        pods = {pod.name: pod for pod in service.view.pods}
+        pods = {pod.name: pod for pod in service.cache.pods}
         asked = [pods[f"asked-{name}"] for name in hostile_cluster.ASKED]
         bad = [pod for name, pod in pods.items() if name.startswith("bad-") and not pod.node]
         self._asked, self._bad = self._bodies(asked), self._bodies(bad[: len(asked)] or asked)
@@ -222,7 +222,7 @@ class _Scheduler:
         try:
             while not self._stop.wait(_LOOKS_EVERY_SECONDS):
                 service.metrics.render("")
-                picture = service.camera.take()
+                picture = service.snapshotter.take()
                 self._values.make(picture, {}, unready="", quota_problem="")
                 advise(picture, next(pod for pod in picture.waiting if pod.request is not None))
         except BaseException as error:

@@ -74,7 +74,7 @@ class Instance:
             clock=lambda: server.clock.seconds,
             now_ns=self.now_ns,
         )
-        lock: Any = self.service.view.lock
+        lock: Any = self.service.cache.lock
         self.caller.locked = lock._is_owned
         self.watchers: dict[str, kube.Watcher[Any]] = {
             "nodes": self.service._nodes,
@@ -102,14 +102,14 @@ class Instance:
     def wake(self) -> list[str]:
         """Do what the retry thread does once; returns whom it woke, by UID."""
         woken = []
-        for pod in self.service.retry._look():
-            self.service.retry.tell(pod)
+        for pod in self.service.requeue._look():
+            self.service.requeue.tell(pod)
             woken.append(pod.uid)
         return woken
 
     def keeps(self, uid: str) -> bool:
         """Whether it has refused this pod, or taken it over, and would wake it."""
-        return uid in self.service.retry._waiting._where
+        return uid in self.service.requeue._waiting._where
 
     def busy_with(self, uid: str) -> bool:
         """Whether a request for this pod is under way, which another one would wait for."""

@@ -36,4 +36,4 @@ def refused(instance: Instance, value: KubeObject, node: str, words: str) -> Non
     """The pod isn't bound, and nothing is kept for it."""
     with pytest.raises(NoAnswer, match=words):
         instance.bind(value, node)
-    assert instance.service.view.placement(pods.uid(value)) is None
+    assert instance.service.cache.placement(pods.uid(value)) is None

@@ -66,7 +66,7 @@ class Schedulers:
         if there is None or caller.shown.get(uid, 0) < pods.version(there):
             return
         if not pods.text_of(there) and uid not in dict(self._truth.doubts(caller)):
-            assert instance.service.view.placement(uid) is None, "keeps what it didn't give"
+            assert instance.service.cache.placement(uid) is None, "keeps what it didn't give"
 
     def _stands(self, instance: Instance, value: KubeObject, name: str) -> None:
         """What was answered stands on the pod, or what somebody wrote since."""

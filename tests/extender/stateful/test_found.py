@@ -46,7 +46,7 @@ def test_a_pod_that_is_refused_after_a_look_at_the_api_server_keeps_nothing(
     cluster.schedulers.cycle(leader, arrived(cluster, SHARE), 1)
     cluster.users.change_node("n1", 0, "gone")
     cluster.schedulers.predicates(idle, arrived(cluster, BOTH))
-    assert idle.service.view.reservations == 0
+    assert idle.service.cache.reservations == 0
 
 
 @pytest.mark.parametrize("model", ["A100", "A40"])
@@ -120,4 +120,4 @@ def test_a_decision_that_comes_back_into_force_is_no_younger_for_it(cluster: Clu
         cluster.advance(105)
         leader.deliver_all()
     cluster.schedulers.predicates(leader, arrived(cluster, BOTH))
-    assert leader.service.view.reservations == 1
+    assert leader.service.cache.reservations == 1

@@ -109,7 +109,7 @@ def test_a_pod_that_somebody_bound_without_cards_since_our_binding_was_lost_keep
     """They were kept for as long as the pod was there: a bound pod has no reservation to end."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
-    leader.service._refresh.wrote()
+    leader.service._consistent_read.wrote()
     cluster.server.plan = lost((0, True, "before", lambda: bare_binding(cluster, value, "n2")))
     refused(leader, value, "n2", "by somebody else, without cards")
 
@@ -122,11 +122,11 @@ def test_a_pod_that_a_rival_bound_elsewhere_since_our_binding_was_lost_is_an_err
     value = arrived(cluster, CARD)
     for each in cluster.instances:
         each.deliver_all()
-        each.service._refresh.wrote()
+        each.service._consistent_read.wrote()
     cluster.server.plan = lost((0, True, "before", lambda: rival.bind(value, "n1")))
     with pytest.raises(NoAnswer, match="runs on node n1 already"):
         leader.bind(value, "n2")
-    held = leader.service.view.placement(pods.uid(value))
+    held = leader.service.cache.placement(pods.uid(value))
     assert held is not None
     assert held.node == "n1"
 
@@ -164,10 +164,10 @@ def test_a_pod_that_changed_since_its_write_was_lost_keeps_nothing(cluster: Clus
     leader.deliver_all()
     cluster.server.plan = [(0, True, "silent", nothing)]
     cluster.schedulers.predicates(leader, value)
-    assert leader.service.view.reservations == 1
+    assert leader.service.cache.reservations == 1
     cluster.users.change(value, "label")
     leader.deliver_all()
-    assert leader.service.view.reservations == 0
+    assert leader.service.cache.reservations == 0
 
 
 def test_a_pod_that_is_refused_after_its_write_was_lost_keeps_nothing(cluster: Cluster) -> None:
@@ -180,7 +180,7 @@ def test_a_pod_that_is_refused_after_its_write_was_lost_keeps_nothing(cluster: C
     cluster.users.change_node("n2", 0, "sick")
     leader.deliver_all()
     cluster.schedulers.predicates(leader, value)
-    assert leader.service.view.reservations == 0
+    assert leader.service.cache.reservations == 0
 
 
 def test_a_pod_that_goes_while_its_lost_binding_is_ruled_out_keeps_nothing(
@@ -189,7 +189,7 @@ def test_a_pod_that_goes_while_its_lost_binding_is_ruled_out_keeps_nothing(
     """A mutant: no such pod was taken for no answer."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
-    leader.service._refresh.wrote()
+    leader.service._consistent_read.wrote()
     cluster.server.plan = lost((0, True, "before", lambda: cluster.users.change(value, "delete")))
     refused(leader, value, "n2", "403")
 
@@ -203,7 +203,7 @@ def test_a_binding_that_was_lost_is_out_of_the_question_before_other_cards_are_c
     value, other = arrived(cluster, CARD, LIMITED), arrived(cluster, CARD)
     cluster.users.set_quota(quota({"NVIDIA": 1}))
     leader.deliver_all()
-    leader.service._refresh.wrote()
+    leader.service._consistent_read.wrote()
 
     def forbidden_now() -> None:
         cluster.users.set_quota(quota({"A40": 1}))
@@ -228,7 +228,7 @@ def test_a_binding_that_may_come_about_still_keeps_its_cards(
 ) -> None:
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
-    leader.service._refresh.wrote()
+    leader.service._consistent_read.wrote()
     cluster.server.plan = [
         (0, True, what, nothing),
         (0, False, "403", nothing),
@@ -237,7 +237,7 @@ def test_a_binding_that_may_come_about_still_keeps_its_cards(
     with pytest.raises(NoAnswer, match="403"):
         leader.bind(value, "n2")
     assert not cluster.server.plan
-    assert leader.service.view.placement(pods.uid(value)) is not None
+    assert leader.service.cache.placement(pods.uid(value)) is not None
     leader.bind(value, "n1")  # once it is out of the question
     assert is_bound(cluster, value)
 
@@ -250,5 +250,5 @@ def test_a_decision_that_may_be_written_still_keeps_its_cards(cluster: Cluster, 
     with pytest.raises(NoAnswer):
         leader.predicates(value, cluster.world.nodes)
     cluster.server.plan = []
-    assert leader.service.view.placement(pods.uid(value)) is not None
+    assert leader.service.cache.placement(pods.uid(value)) is not None
     assert leader.predicates(value, cluster.world.nodes)

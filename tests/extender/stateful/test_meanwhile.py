@@ -26,7 +26,7 @@ def test_what_a_pod_was_to_get_before_it_changed_is_not_kept(cluster: Cluster, c
     cluster.server.plan = [(0, True, "before", lambda: cluster.users.change(value, change))]
     cluster.schedulers.predicates(leader, value)
     assert not cluster.server.plan
-    assert leader.service.view.reservations == 0
+    assert leader.service.cache.reservations == 0
     assert not any(map(pods.text_of, cluster.truth.pods()))
 
 
@@ -41,7 +41,7 @@ def test_a_decision_that_came_too_late_to_be_written_is_not_kept(cluster: Cluste
     cluster.server.plan = [(2, False, "after", later)]
     with pytest.raises(NoAnswer, match="no decision within 5 s"):
         leader.predicates(value, cluster.world.nodes)
-    assert leader.service.view.reservations == 0
+    assert leader.service.cache.reservations == 0
 
 
 @pytest.mark.parametrize("verb", ["predicates", "cycle"])
@@ -60,7 +60,7 @@ def test_a_pod_that_was_created_again_gets_nothing_of_what_was_asked_for_the_fir
     assert pods.uid(fresh) != pods.uid(value)
     assert not pods.text_of(fresh)
     assert not pods.bound(fresh)
-    assert leader.service.view.reservations == 0
+    assert leader.service.cache.reservations == 0
     ask(leader, fresh)
     assert pods.text_of(cluster.truth.pods()[0])
 
@@ -89,7 +89,7 @@ def test_a_pod_that_goes_before_it_is_bound_is_forgotten_at_once(cluster: Cluste
     cluster.server.plan = [(0, True, "before", lambda: cluster.users.change(value, "delete"))]
     with pytest.raises(NoAnswer, match="is gone"):
         leader.bind(value, "n1")
-    assert leader.service.view.pod(pods.uid(value)) is None
+    assert leader.service.cache.pod(pods.uid(value)) is None
 
 
 def test_a_conflict_after_which_the_pod_can_not_be_read_is_settled_by_the_watch(
@@ -103,9 +103,9 @@ def test_a_conflict_after_which_the_pod_can_not_be_read_is_settled_by_the_watch(
         (0, False, "403", nothing),
     ]
     cluster.schedulers.predicates(leader, value)
-    assert leader.service.view.reservations == 1
+    assert leader.service.cache.reservations == 1
     leader.deliver_all()
-    assert leader.service.view.reservations == 0
+    assert leader.service.cache.reservations == 0
 
 
 @pytest.mark.parametrize(("seconds", "due"), [(9.0, False), (11.0, True)])
@@ -128,7 +128,7 @@ def test_an_instance_rests_on_its_watch_for_ten_seconds_from_its_last_look_or_de
         cluster.schedulers.predicates(leader, value)
     leader.deliver_all()
     cluster.server.clock.seconds += seconds - (2 if last == "look" else 0)
-    assert leader.service._refresh.due("n1", FREE) is due
+    assert leader.service._consistent_read.due("n1", FREE) is due
 
 
 def test_a_look_that_failed_is_made_again_by_an_instance_that_is_not_idle(
@@ -141,7 +141,7 @@ def test_a_look_that_failed_is_made_again_by_an_instance_that_is_not_idle(
         each.deliver_all()
     rival.bind(theirs, "n2")
     leader.bind(first, "n1")
-    held = rival.service.view.placement(pods.uid(theirs))
+    held = rival.service.cache.placement(pods.uid(theirs))
     assert held is not None
     cluster.users.change_node("n2", 1 - held.containers[0].minors[0], "sick")
     for calls_before in (0, 1):  # the node, then its pods
@@ -181,7 +181,7 @@ def test_nobody_sees_the_room_between_a_last_look_and_its_reservation(
 ) -> None:
     """Threads that race for it hardly ever meet there, so the lock itself is looked at."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
-    answers, view = leader.service.answers, leader.service.view
+    answers, view = leader.service.evaluator, leader.service.cache
     seen: list[tuple[str, bool]] = []
 
     def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,20 +205,20 @@ def test_a_card_that_is_taken_during_the_search_is_not_given_again(
     leader = cluster.instances[0]
     first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
     leader.deliver_all()
-    answers_of = leader.service.answers.of
+    answers_of = leader.service.evaluator.of
 
     def overtaken(*asked: Any) -> Any:
         said = answers_of(*asked)
-        monkeypatch.setattr(leader.service.answers, "of", answers_of)
+        monkeypatch.setattr(leader.service.evaluator, "of", answers_of)
         assert leader.predicates(second, ["n2"]) == ["n2"]
         return said
 
-    monkeypatch.setattr(leader.service.answers, "of", overtaken)
+    monkeypatch.setattr(leader.service.evaluator, "of", overtaken)
     if verb == "bind":
         with pytest.raises(NoAnswer, match="does not fit on node n2 any more"):
             leader.bind(first, "n2")
     else:
         assert leader.predicates(first, ["n2"]) == []
-    held = [leader.service.view.placement(each["metadata"]["uid"]) for each in (first, second)]
+    held = [leader.service.cache.placement(each["metadata"]["uid"]) for each in (first, second)]
     assert held[0] is None
     assert held[1] is not None

@@ -1,0 +1,98 @@
+"""What the HTTP paths are answered from, wherever a cluster is known from.
+
+`extender` learns of a cluster from its API server, `offline` from a file. Each of them composes the
+verbs on top of this.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from extender.cache.cache import ClusterCache
+from extender.cache.decode import NodeState
+from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_attributes import NodeAttributes
+from extender.cache.policy import PolicyKeeper
+from extender.cache.snapshot import Snapshotter
+from extender.observability.cluster_metrics import ClusterCollector
+from extender.observability.decision_log import DecisionLog
+from extender.observability.metrics import Metrics
+from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.quota.quotas import Quotas
+from extender.settings import ExtenderSettings
+from extender.verbs.deadline import Deadline
+from extender.verbs.outcome import Outcome
+from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
+
+
+class ExtenderBase:
+    """A cluster as it is known, and the record of what was decided about it.
+
+    Attributes:
+        cache: the cluster.
+        evaluator: what its nodes answer to a pod.
+        quotas: whether the quota can be used.
+        snapshotter: takes the snapshots that people look at.
+        decisions: the last decisions.
+        metrics: what `/metrics` shows.
+        recorder: records what verbs decide.
+    """
+
+    filter: Callable[[FilterArgs, Deadline], Outcome]
+    prioritize: Callable[[FilterArgs, Deadline], Outcome]
+    predicates: Callable[[FilterArgs, Deadline], Outcome]
+    bind: Callable[[BindingArgs, Deadline], Outcome]
+    preempt: Callable[[PreemptionArgs, Deadline], Outcome]
+    recorder: OutcomeRecorder
+
+    def __init__(
+        self,
+        settings: ExtenderSettings,
+        cache: ClusterCache,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Compose what follows from an empty cache.
+
+        Args:
+            settings: what the operator decided.
+            cache: the cluster.
+            clock: monotonic seconds.
+            now_ns: Unix nanoseconds.
+        """
+        self._decision_seconds = settings.decision_seconds
+        self._clock = clock
+        self.cache = cache
+        self.evaluator = EquivalenceCache(cache)
+        self.policy = PolicyKeeper(settings.policy, view=cache, answers=self.evaluator, clock=clock)
+        self.quotas = Quotas(cache, deny=settings.quota.deny)
+        self._node_attributes = NodeAttributes()
+        self.snapshotter = Snapshotter(cache, self.evaluator, self._node_attributes)
+        self.decisions = DecisionLog(now_ns=now_ns)
+        cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
+        self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
+
+    @property
+    def unready(self) -> str:
+        """Why no decision can be made now; empty when it can."""
+        return ""
+
+    def start(self) -> None:
+        """Begin what runs beside the requests."""
+
+    def stop(self) -> None:
+        """End it; safe to call when nothing was started."""
+
+    def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
+        """Return the deadline of a call that begins now; ``disconnected``: its caller has gone."""
+        return Deadline(self._decision_seconds, self._clock, disconnected=disconnected)
+
+    def sync_nodes(self, nodes: Sequence[NodeState]) -> None:
+        """Replace all nodes."""
+        self._node_attributes.sync(nodes)
+        self.cache.sync_nodes(nodes)
+
+    def node_event(self, kind: str, state: NodeState) -> None:
+        """Take one change of a node."""
+        self._node_attributes.event(kind, state)
+        self.cache.node_event(kind, state)
