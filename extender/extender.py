@@ -65,13 +65,13 @@ class Extender(ExtenderBase):
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
         self.requeue = Requeue(
             writer=self._writer,
-            view=cache,
-            answers=self.evaluator,
+            cache=cache,
+            evaluator=self.evaluator,
             on_tick=self.policy.renew,
             refuses_all=lambda: self.quotas.refuses,
             clock=clock,
         )
-        cache.on_room = self.requeue.room
+        cache.on_room = self.requeue.wake
         self._compose_events(client)
         self._compose_watches(client, decoder, settings.watch_idle_seconds)
         self._compose_quota(client, settings)
@@ -149,26 +149,26 @@ class Extender(ExtenderBase):
         lookup = PodLookup(cache, self._writer, self.quotas)
         reserver = Reserver(cache, evaluator, self.requeue)
         self.filter = Filter(
-            view=cache, answers=evaluator, find=lookup.find, on_refused=self.requeue.refused
+            cache=cache, evaluator=evaluator, find=lookup.find, on_refused=self.requeue.refused
         )
-        self.prioritize = Prioritize(view=cache, answers=evaluator, find=lookup.find)
+        self.prioritize = Prioritize(cache=cache, evaluator=evaluator, find=lookup.find)
         self.predicates = Predicates(
-            view=cache,
-            asked=lookup,
-            chooser=reserver,
-            refresh=self._consistent_read,
+            cache=cache,
+            lookup=lookup,
+            reserver=reserver,
+            consistent_read=self._consistent_read,
             writer=self._writer,
         )
         self.bind = Bind(
-            view=cache,
-            answers=evaluator,
-            asked=lookup,
-            chooser=reserver,
-            refresh=self._consistent_read,
+            cache=cache,
+            evaluator=evaluator,
+            lookup=lookup,
+            reserver=reserver,
+            consistent_read=self._consistent_read,
             writer=self._writer,
         )
         self.preempt = Preempt(
-            view=cache, answers=evaluator, find=lookup.find, budgets=self.budgets
+            cache=cache, evaluator=evaluator, find=lookup.find, budgets=self.budgets
         )
 
     def _sync_pods(self, pods: Sequence[PodState]) -> None:

@@ -64,7 +64,9 @@ class ExtenderBase:
         self._clock = clock
         self.cache = cache
         self.evaluator = EquivalenceCache(cache)
-        self.policy = PolicyKeeper(settings.policy, view=cache, answers=self.evaluator, clock=clock)
+        self.policy = PolicyKeeper(
+            settings.policy, cache=cache, evaluator=self.evaluator, clock=clock
+        )
         self.quotas = Quotas(cache, deny=settings.quota.deny)
         self._node_attributes = NodeAttributes()
         self.snapshotter = Snapshotter(cache, self.evaluator, self._node_attributes)

@@ -1,4 +1,4 @@
-"""An extender of a file: answers filter, prioritize and whoever looks, and writes nothing.
+"""An extender of a file: answers filter, prioritize and every GET, and writes nothing.
 
 The cluster is what a `List` of nodes, pods and the quota's ConfigMap says (`wire.snapshots`), at
 the moment when it was written: time stands still, so a reservation in it lasts. A pod that the
@@ -74,12 +74,12 @@ class SnapshotExtender(ExtenderBase):
             write_event=lambda _pod, _outcome: None,
         )
         self.filter = Filter(
-            view=cache,
-            answers=self.evaluator,
+            cache=cache,
+            evaluator=self.evaluator,
             find=self._find,
             on_refused=lambda _pod, _rooms: None,
         )
-        self.prioritize = Prioritize(view=cache, answers=self.evaluator, find=self._find)
+        self.prioritize = Prioritize(cache=cache, evaluator=self.evaluator, find=self._find)
         self.predicates = self.bind = self.preempt = self._refuse
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ def _checked_pod(decoder: Decoder, found: Snapshot, item: Mapping[str, Any]) -> 
 
 
 def _pod(decoder: Decoder, item: Mapping[str, Any]) -> PodState:
-    """Read a pod; one that somebody wrote by hand needs no UID and no namespace."""
+    """Read a pod; one that was written by hand needs no UID and no namespace."""
     metadata = dict(item["metadata"])
     namespace = metadata.get("namespace") or "default"
     uid = metadata.get("uid") or f"{namespace}/{metadata['name']}"

@@ -71,7 +71,7 @@ def _check_head(ours: AllowedHosts) -> flask.Response | None:
 
 
 def _check_client(client_name: str, seldom: RateLimitedLog) -> flask.Response | None:
-    """Let only the scheduler decide; whoever has reached us may read."""
+    """Let only the scheduler decide; every client may read."""
     if not flask.request.path.startswith(heads.VERBS):
         return None
     name = tls.common_name(flask.request.environ.get("gunicorn.socket"))

@@ -18,7 +18,7 @@ _DOCUMENTS: Final = {"Cluster": "v1-cluster", "Decisions": "v1-decisions", "Expl
 
 @functools.cache
 def description() -> Mapping[str, Any]:
-    """Return the description, which nobody may change."""
+    """Return the description; it is shared and must not be changed."""
     components: dict[str, Any] = {
         name: _moved(each, "") for name, each in schemas.load("scheduler")["$defs"].items()
     }

@@ -33,7 +33,7 @@ class ClusterValues:
 
     def make(
         self,
-        picture: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         refusals: Mapping[str, DecisionRecord],
         *,
         unready: str,
@@ -42,27 +42,27 @@ class ClusterValues:
         """Return everything there is.
 
         Args:
-            picture: the cluster of that moment.
+            snapshot: the cluster of that moment.
             refusals: the last refusal of the pods that wait, by UID.
             unready: why no decision can be made now; empty when it can.
             quota_problem: why the quota's ConfigMap can't be used; empty when it can.
         """
-        nodes = picture.cluster.nodes
-        known = {name: self._node(picture, nodes[name]) for name in sorted(nodes)}
+        nodes = snapshot.cluster.nodes
+        known = {name: self._node(snapshot, nodes[name]) for name in sorted(nodes)}
         self._known = known  # in one store: another thread may be here as well
         return {
-            "policy": picture.policy.name,
+            "policy": snapshot.policy.name,
             "unready": unready,
             "nodes": [each.value for each in known.values()],
-            "waiting": [_waiting(pod, refusals.get(pod.uid)) for pod in picture.waiting],
-            "quotas": picture.quotas,
+            "waiting": [_waiting(pod, refusals.get(pod.uid)) for pod in snapshot.waiting],
+            "quotas": snapshot.quotas,
             "quota_problem": quota_problem,
         }
 
-    def _node(self, picture: ClusterSnapshot, node: Node) -> "_Known":
-        host = picture.cluster.hosts.get(node.name, eligibility.OPEN)
-        held = picture.holders.get(node.name, {})
-        pods = [pod for uid in held if (pod := picture.pods.get(uid)) is not None]
+    def _node(self, snapshot: ClusterSnapshot, node: Node) -> "_Known":
+        host = snapshot.cluster.hosts.get(node.name, eligibility.OPEN)
+        held = snapshot.holders.get(node.name, {})
+        pods = [pod for uid in held if (pod := snapshot.pods.get(uid)) is not None]
         states = tuple((pod.uid, bool(pod.node), pod.deletion) for pod in pods)
         before = self._known.get(node.name)
         if before is not None and before.of(node, host, states):
@@ -90,7 +90,7 @@ class _Known:
 
 def decisions(last: Sequence[DecisionRecord]) -> dict[str, Any]:
     """Return the last decisions, newest first."""
-    return {"decisions": [_decision(told) for told in last]}
+    return {"decisions": [_decision(record) for record in last]}
 
 
 def moment(time_ns: int) -> str:
@@ -151,7 +151,7 @@ def _tenant(pod: PodState, uses: Mapping[int, Use], node: Node) -> dict[str, Any
     }
 
 
-def _waiting(pod: PodState, told: DecisionRecord | None) -> dict[str, Any]:
+def _waiting(pod: PodState, record: DecisionRecord | None) -> dict[str, Any]:
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -161,37 +161,37 @@ def _waiting(pod: PodState, told: DecisionRecord | None) -> dict[str, Any]:
         "nominated": pod.nominated,
         "request": _request(pod.request),
         "problem": pod.problem.message if pod.problem is not None else "",
-        "refusal": _refusal(told) if told is not None else None,
+        "refusal": _refusal(record) if record is not None else None,
         "scheduler": pod.unschedulable,
         "since": moment(pod.unschedulable_ns) if pod.unschedulable_ns > 1 else None,
     }
 
 
-def _refusal(told: DecisionRecord) -> dict[str, Any]:
+def _refusal(record: DecisionRecord) -> dict[str, Any]:
     return {
-        "time": moment(told.time_ns),
-        "code": told.outcome,
-        "nodes": told.nodes,
-        "reasons": dict(told.reasons),
-        "message": told.message,
+        "time": moment(record.time_ns),
+        "code": record.outcome,
+        "nodes": record.nodes,
+        "reasons": dict(record.reasons),
+        "message": record.message,
     }
 
 
-def _decision(told: DecisionRecord) -> dict[str, Any]:
+def _decision(record: DecisionRecord) -> dict[str, Any]:
     return {
-        "number": told.number,
-        "time": moment(told.time_ns),
-        "verb": told.verb,
-        "namespace": told.namespace,
-        "name": told.pod,
-        "uid": told.uid,
-        "request": _request(told.request),
-        "outcome": told.outcome,
-        "nodes": told.nodes,
-        "reasons": dict(told.reasons),
-        "chosen": _placement(told.placement),
-        "message": told.message,
-        "seconds": round(told.seconds, 6),
+        "number": record.number,
+        "time": moment(record.time_ns),
+        "verb": record.verb,
+        "namespace": record.namespace,
+        "name": record.pod,
+        "uid": record.uid,
+        "request": _request(record.request),
+        "outcome": record.outcome,
+        "nodes": record.nodes,
+        "reasons": dict(record.reasons),
+        "chosen": _placement(record.placement),
+        "message": record.message,
+        "seconds": round(record.seconds, 6),
     }
 
 

@@ -28,10 +28,10 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
 
     @routes.get("/cluster")
     def cluster() -> flask.Response:
-        picture = extender.snapshotter.take()
+        snapshot = extender.snapshotter.take()
         value = known.make(
-            picture,
-            extender.decisions.refusals(pod.uid for pod in picture.waiting),
+            snapshot,
+            extender.decisions.refusals(pod.uid for pod in snapshot.waiting),
             unready=extender.unready,
             quota_problem=extender.quotas.problem,
         )
@@ -60,34 +60,34 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
 
 
 def _explain(extender: ExtenderBase, namespace: str, name: str) -> flask.Response:
-    picture = extender.snapshotter.take()
-    pod = picture.named(namespace, name)
+    snapshot = extender.snapshotter.take()
+    pod = snapshot.named(namespace, name)
     if pod is None:
         text = (
             f"PodUnknown: no pod {namespace}/{name} is known that asks for a GPU and has not ended"
         )
         return _error(text, 404)
-    return _answer(explanation(extender, picture, pod))
+    return _answer(explanation(extender, snapshot, pod))
 
 
-def explanation(extender: ExtenderBase, picture: ClusterSnapshot, pod: PodState) -> dict[str, Any]:
+def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState) -> dict[str, Any]:
     """Return one pod's answer, in the form of `gpustack explain POD -o json`."""
-    tenant = picture.tenant(pod.uid)
+    tenant = snapshot.tenant(pod.uid)
     if tenant is not None:
         return explanations.running(
             pod.full_name,
-            picture.cluster,
+            snapshot.cluster,
             tenant.placement,
-            standing(picture, pod, tenant),
+            standing(snapshot, pod, tenant),
             _notes(pod),
         )
     if pod.node:
         notes = [*_notes(pod), explanations.undecided(pod.node)]
-        return explanations.waiting(pod.full_name, picture.cluster, NOTHING_ASKED, notes)
-    picture = extender.snapshotter.take(pod)
-    found = advise(picture, pod)
+        return explanations.waiting(pod.full_name, snapshot.cluster, NOTHING_ASKED, notes)
+    snapshot = extender.snapshotter.take(pod)
+    found = advise(snapshot, pod)
     notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]
-    return explanations.waiting(pod.full_name, picture.cluster, found, notes)
+    return explanations.waiting(pod.full_name, snapshot.cluster, found, notes)
 
 
 def _notes(pod: PodState) -> list[str]:
@@ -104,7 +104,7 @@ def _notes(pod: PodState) -> list[str]:
 
 
 def _answer(value: object) -> flask.Response:
-    """Return JSON; who has the same already is told so, and nothing is sent."""
+    """Return JSON; a client that has the same already gets 304 and no body."""
     body = msgspec.json.encode(value)
     response = _json(body, 200)
     response.set_etag(hashlib.blake2b(body, digest_size=16).hexdigest())

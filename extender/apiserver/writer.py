@@ -17,7 +17,7 @@ from gpustack.wire.keys import Keys
 
 logger = logging.getLogger(__name__)
 
-_RETRY_SECONDS: Final = 5.0  # gpu-retry waits for nobody
+_RETRY_SECONDS: Final = 5.0  # no request waits for gpu-retry
 _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
 
 
@@ -67,7 +67,7 @@ class PodWriter:
         """Annotate the very pod that is known here with a decision; returns the pod as it is then.
 
         It names the pod's ``resourceVersion``: a patch that is carried out late must not put an old
-        decision over a newer one. Cards that somebody wrote for containers that ask for none are
+        decision over a newer one. Cards that others wrote for containers that ask for none are
         removed, or they would make the whole decision unreadable.
 
         Raises:

@@ -1,8 +1,8 @@
-"""Who holds which cards of which node, and each node as the model wants to see it.
+"""Which pod holds which cards of which node, and each node as the model wants to see it.
 
 A change of one pod costs the arithmetic on its node's cards; a change of a node's cards a recount
 of that node's pods; other nodes cost nothing. Every node has a version that changes whenever its
-answer to some pod could, so whoever remembers answers asks only what changed since.
+answer to some pod could, so a memory of answers asks only the nodes that changed since.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +18,7 @@ class Allocations:
     """Not locked: its owner is.
 
     Attributes:
-        freed: cards may have become free since somebody cleared it.
+        freed: cards may have become free since it was cleared.
         version: the newest version of any node.
         drops: how many nodes were forgotten.
     """
@@ -108,7 +108,7 @@ class Allocations:
         return self._held.get(uid)
 
     def holders(self, name: str) -> Mapping[str, Placement]:
-        """Return who holds what of a node, by UID."""
+        """Return what each pod holds of a node, by UID."""
         return self._by_node.get(name, _NOBODY)
 
     def node(self, name: str) -> Node | None:

@@ -74,8 +74,8 @@ class ClusterCache(CacheReads):
             if state.version < self._node_versions.get(name, 0):
                 return
             self._node_versions[name] = state.version
-            if self._holdings.set_node(state.node):
-                self._limits.count(self._holdings.holders(name))
+            if self._allocations.set_node(state.node):
+                self._quota_usage.count(self._allocations.holders(name))
             self._tell_room()
 
     def node_event(self, kind: str, state: NodeState) -> None:
@@ -88,14 +88,14 @@ class ClusterCache(CacheReads):
     def drop_node(self, name: str) -> None:
         """Forget a node."""
         with self.lock:
-            self._holdings.drop_node(name)
+            self._allocations.drop_node(name)
             self._node_versions.pop(name, None)
-            self._limits.drop(self._holdings.holders(name))
+            self._quota_usage.drop(self._allocations.holders(name))
 
     def sync_pods(self, pods: Sequence[PodState], version: int) -> None:
         """Replace all pods by a list at ``version``; pods that we read later than it stay.
 
-        Whoever takes cards comes before whoever gives some back: in between too much counts as
+        Pods that take cards come before pods that give some back: in between too much counts as
         taken, and never too little.
         """
         for some in portions(sorted(pods, key=lambda pod: pod.finished)):
@@ -134,14 +134,14 @@ class ClusterCache(CacheReads):
     def set_quota(self, quota: Quota) -> None:
         """Let another quota hold from now on. One thread at a time."""
         with self.lock:
-            if not self._limits.begin(quota):
+            if not self._quota_usage.begin(quota):
                 return
             uids = list(self._pods)
         for some in portions(uids):
             with self.lock:
-                self._limits.count(some)
+                self._quota_usage.count(some)
         with self.lock:
-            self._limits.replace()
+            self._quota_usage.replace()
             self._room = True  # cheaper to ask than to compare
             self._tell_room()
 
@@ -212,8 +212,8 @@ class ClusterCache(CacheReads):
         pod = self._pods.pop(uid, None)
         self._reservations.forget(uid)
         self._room |= self._nominated.forget(uid)
-        self._holdings.give_back(uid)
-        self._limits.drop((uid,))
+        self._allocations.give_back(uid)
+        self._quota_usage.drop((uid,))
         if pod is not None:
             self._gone[uid] = None
             if len(self._gone) > _TOMBSTONES:
@@ -227,14 +227,14 @@ class ClusterCache(CacheReads):
         """Count what a pod holds now."""
         placement = self._reservations.settle(pod)
         if placement is None:
-            self._holdings.give_back(pod.uid)
-            self._limits.drop((pod.uid,))
-        elif self._holdings.take(pod.uid, placement):
-            self._limits.count((pod.uid,))
+            self._allocations.give_back(pod.uid)
+            self._quota_usage.drop((pod.uid,))
+        elif self._allocations.take(pod.uid, placement):
+            self._quota_usage.count((pod.uid,))
         self._room |= self._nominated.learn(pod)
 
     def _tell_room(self) -> None:
-        if self._room or self._holdings.freed:
-            self._room = self._holdings.freed = False
+        if self._room or self._allocations.freed:
+            self._room = self._allocations.freed = False
             self.rooms += 1
             self.on_room()

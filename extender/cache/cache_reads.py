@@ -1,4 +1,4 @@
-"""What can be asked of the cluster view. Hold its lock as long as an answer has to be true."""
+"""The reads of the cluster cache. Hold its lock as long as an answer has to be true."""
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from gpustack.model.quota.usage import Usage
 
 
 class CacheReads:
-    """The state of the view, and the questions about it.
+    """The state of the cache, and the questions about it.
 
     Attributes:
         lock: everything here changes under it.
@@ -27,22 +27,22 @@ class CacheReads:
         """Start empty."""
         self.lock = threading.RLock()
         self.rooms = 0
-        self._holdings = Allocations()
+        self._allocations = Allocations()
         self._nominated = NominatedPods()
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
-        self._limits = QuotaUsage(self._pods, self._holdings)
+        self._quota_usage = QuotaUsage(self._pods, self._allocations)
 
     @property
     def node_names(self) -> frozenset[str]:
         """The nodes that are known."""
         with self.lock:
-            return self._holdings.node_names
+            return self._allocations.node_names
 
     @property
     def node_count(self) -> int:
         """How many nodes are known."""
-        return self._holdings.node_count
+        return self._allocations.node_count
 
     @property
     def pods(self) -> list[PodState]:
@@ -53,31 +53,31 @@ class CacheReads:
     @property
     def quota(self) -> Quota:
         """The quota in force."""
-        return self._limits.quota
+        return self._quota_usage.quota
 
     @property
     def usage(self) -> Usage:
         """What the namespaces hold that the quota names; hold the lock, for it changes."""
-        return self._limits.usage
+        return self._quota_usage.usage
 
     def usage_of(self, namespace: str) -> Usage:
         """Return what one namespace holds at this moment."""
         with self.lock:
-            return self._limits.usage.of(namespace)
+            return self._quota_usage.usage.of(namespace)
 
     @property
     def version(self) -> tuple[int, int]:
         """The newest version of any node, and how many nodes were forgotten."""
-        return self._holdings.version, self._holdings.drops
+        return self._allocations.version, self._allocations.drops
 
     def changed_after(self, version: int) -> list[str]:
         """Return the nodes that changed since, the newest change first."""
         with self.lock:
-            return list(self._holdings.changed_after(version))
+            return list(self._allocations.changed_after(version))
 
     def version_of(self, name: str) -> int | None:
         """Return the version of a node; None when the node isn't known."""
-        return self._holdings.version_of(name)
+        return self._allocations.version_of(name)
 
     def states(self, names: Iterable[str]) -> Iterator[tuple[Node, Node]]:
         """Yield the nodes that are known, each with nothing taken and with its uses.
@@ -86,7 +86,8 @@ class CacheReads:
         """
         for some in portions(names):
             with self.lock:
-                found = [(self._holdings.base(name), self._holdings.node(name)) for name in some]
+                held = self._allocations
+                found = [(held.base(name), held.node(name)) for name in some]
             for base, node in found:
                 if base is not None and node is not None:
                     yield base, node
@@ -103,25 +104,25 @@ class CacheReads:
     def node_without(self, name: str, uids: Collection[str]) -> Node | None:
         """Return a node with its uses, as if these pods held nothing."""
         with self.lock:
-            return self._holdings.node_without(name, uids)
+            return self._allocations.node_without(name, uids)
 
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of its cards."""
-        return self._holdings.base(name)
+        return self._allocations.base(name)
 
     def placement(self, uid: str) -> Placement | None:
         """Return the cards that a pod holds or has reserved."""
         with self.lock:
-            return self._holdings.placement(uid)
+            return self._allocations.placement(uid)
 
     def holders(self, name: str) -> Mapping[str, Placement]:
         """Return what each pod holds or has reserved of a node, by UID."""
         with self.lock:
-            return dict(self._holdings.holders(name))
+            return dict(self._allocations.holders(name))
 
     @property
     def nominated_nodes(self) -> list[str]:
-        """The nodes on which the scheduler makes room for somebody."""
+        """The nodes on which the scheduler makes room for a pod."""
         with self.lock:
             return list(self._nominated.nodes)
 
@@ -129,7 +130,7 @@ class CacheReads:
         """Return the pods that go before this one on a node and hold no cards yet."""
         with self.lock:
             found = self._nominated.before(pod, name)
-            return [each for each in found if self._holdings.placement(each.uid) is None]
+            return [each for each in found if self._allocations.placement(each.uid) is None]
 
     @property
     def reservations(self) -> int:

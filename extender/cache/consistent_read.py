@@ -12,7 +12,7 @@ A list from the API server's store costs it more than a decision costs us, so re
 together take turns: the first one reads, and its decision, once the watch shows it, spares the
 others theirs.
 
-What is read only adds to the view: pods that have ended are the watch's to tell.
+What is read only adds to the cache: pods that have ended are the watch's to tell.
 """
 
 import threading
@@ -39,18 +39,18 @@ class ConsistentRead:
     def __init__(
         self,
         client: kube.KubeClient,
-        reading: Decoder,
-        view: ClusterCache,
+        decoder: Decoder,
+        cache: ClusterCache,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Compose; ``shown`` and ``nodes_shown`` want to hear of the watches."""
         self._client = client
-        self._reading = reading
-        self._view = view
+        self._decoder = decoder
+        self._cache = cache
         self._clock = clock
         self._lock = threading.Lock()
-        self._turn = threading.RLock()  # one reads at a time; taken before the other
+        self._read_lock = threading.RLock()  # one reads at a time; taken before the other
         self._moved = threading.Condition()
         # The `resourceVersion` that the watches of pods and nodes have come to.
         self._shown = 0
@@ -66,13 +66,13 @@ class ConsistentRead:
             self._until = self._clock() + _IDLE_SECONDS
 
     def shown(self, version: str) -> None:
-        """Learn that the view has taken what the watch of pods shows, up to this version."""
+        """Learn that the cache has taken what the watch of pods shows, up to this version."""
         with self._moved:
             self._shown = int(version)
             self._moved.notify_all()
 
     def nodes_shown(self, version: str) -> None:
-        """Learn that the view has taken what the watch of nodes shows, up to this version."""
+        """Learn that the cache has taken what the watch of nodes shows, up to this version."""
         with self._moved:
             self._nodes_shown = int(version)
             self._moved.notify_all()
@@ -100,7 +100,7 @@ class ConsistentRead:
 
         Args:
             node: where the pod is to go.
-            namespace: whose quota counts.
+            namespace: the pod's, for its quota.
             timeout: gives the seconds that are left; raises when none are.
 
         Raises:
@@ -110,27 +110,27 @@ class ConsistentRead:
         try:
             with self._lock:
                 node_due = self._node_due(node)
-            if node_due:  # one object: nobody has to wait for others' reads
+            if node_due:  # one object: it waits for no other read
                 self._read_node(node, timeout)
             self._read_lists(node, namespace, began, timeout)
         except kube.KubeError as error:
             if not error.not_found:
                 raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
-            self._view.drop_node(node)
+            self._cache.drop_node(node)
         except kube.KubeUnavailable as error:
             raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
 
     def _read_node(self, node: str, timeout: Callable[[], float]) -> None:
         raw = self._client.get_raw(f"/api/v1/nodes/{node}", timeout_seconds=timeout())
-        self._view.set_node(self._reading.node(raw))
+        self._cache.set_node(self._decoder.node(raw))
         with self._lock:
             self._read_nodes.add(node)
 
     def _read_lists(
         self, node: str, namespace: str, began: float, timeout: Callable[[], float]
     ) -> None:
-        alone = self._turn.acquire(blocking=False)
-        if not alone and not self._turn.acquire(timeout=timeout()):
+        alone = self._read_lock.acquire(blocking=False)
+        if not alone and not self._read_lock.acquire(timeout=timeout()):
             raise CannotDecide("Busy", f"node {node}: earlier requests still read the API server")
         try:
             if not alone:
@@ -140,10 +140,10 @@ class ConsistentRead:
             for each in lists:
                 self._list(each, began, timeout)
         finally:
-            self._turn.release()
+            self._read_lock.release()
 
     def _wait_for_watch(self, node: str, namespace: str, seconds: float) -> None:
-        """Let the watch show the decision of whoever read before: it spares us our read."""
+        """Let the watch show the decision of the request that read before: it spares our read."""
 
         def spared() -> bool:
             with self._lock:
@@ -155,7 +155,7 @@ class ConsistentRead:
     def _lists(self, node: str, namespace: str) -> list[_List]:
         """Return what is wanted, in order: a pod bound meanwhile stands in a later list then."""
         wanted = [(_PODS, "spec.nodeName=")]
-        if self._view.quota.of(namespace) is not None:
+        if self._cache.quota.of(namespace) is not None:
             wanted.append((f"/api/v1/namespaces/{namespace}/pods", ""))
         return [*wanted, (_PODS, f"spec.nodeName={node}")]
 
@@ -163,7 +163,7 @@ class ConsistentRead:
         path, selector = wanted
         version = 0
         for page in self._client.pages(path, {"fieldSelector": selector}, timeout=timeout):
-            self._view.learn_pods([self._reading.pod(item) for item in page.items])
+            self._cache.learn_pods([self._decoder.pod(item) for item in page.items])
             version = int(page.version)
         with self._lock:
             self._first_version = self._first_version or version

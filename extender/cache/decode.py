@@ -1,4 +1,4 @@
-"""From the API server's bytes to what the view keeps."""
+"""From the API server's bytes to what the cache keeps."""
 
 import logging
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What the nodes say to pods beside their cards: labels, taints, cordons.
 
-No decision needs it, for the scheduler hands us the nodes that are left. Who asks why a pod waits
-does: a node with room that a taint bars is no advice.
+No decision needs it, for the scheduler hands us the nodes that are left. An explanation of why a
+pod waits does: a node with room that a taint bars is no advice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from gpustack.model.cluster.eligibility import Host
 
 
 class NodeAttributes:
-    """Fed by the watch of the nodes; read by whoever asks. Each change is one store."""
+    """Fed by the watch of the nodes; read by any thread. Each change is one store."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}

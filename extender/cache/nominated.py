@@ -1,7 +1,7 @@
 """Pods for which the scheduler makes room on a node: what they will take counts already.
 
 The scheduler names the node in ``status.nominatedNodeName`` when it has told victims there to go.
-Until they are gone, nobody of lower priority may take what becomes free.
+Until they are gone, no pod of lower priority may take what becomes free.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class NominatedPods:
 
     @property
     def nodes(self) -> Iterator[str]:
-        """The nodes that somebody is nominated to."""
+        """The nodes that a pod is nominated to."""
         return iter(self._by_node)
 
     def before(self, pod: PodState, node: str) -> list[PodState]:

@@ -21,8 +21,8 @@ class PolicyKeeper:
         self,
         name: str,
         *,
-        view: ClusterCache,
-        answers: EquivalenceCache,
+        cache: ClusterCache,
+        evaluator: EquivalenceCache,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Let the policy of this name hold.
@@ -31,20 +31,20 @@ class PolicyKeeper:
             KeyError: no such policy.
         """
         self._name = name
-        self._view = view
-        self._answers = answers
+        self._cache = cache
+        self._evaluator = evaluator
         self._clock = clock
         self._next = float("-inf")
-        answers.policy = policies.named(name)
+        evaluator.policy = policies.named(name)
 
     def renew(self) -> None:
         """Measure by the pods of now, if it is time: those that run and those that wait."""
         if self._name != policies.Fgd.name or self._clock() < self._next:
             return
-        asked: Counter[PodRequest] = Counter()
-        for pod in self._view.pods:
+        requests: Counter[PodRequest] = Counter()
+        for pod in self._cache.pods:
             if pod.shape is not None and not pod.finished:
-                asked[pod.shape] += 1
-        if asked:
+                requests[pod.shape] += 1
+        if requests:
             self._next = self._clock() + _EVERY_SECONDS
-            self._answers.policy = policies.named(self._name, workload_of(asked.items()))
+            self._evaluator.policy = policies.named(self._name, workload_of(requests.items()))

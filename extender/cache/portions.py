@@ -1,4 +1,4 @@
-"""Long work cut into parts, so that nobody waits for all of it."""
+"""Long work cut into parts, so that no thread waits for all of it."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 _T = TypeVar("_T")
 
 PORTION: Final = 128
-"""Nodes or pods that are looked at in one hold of the view's lock: some 10 to 30 us each."""
+"""Nodes or pods that are looked at in one hold of the cache's lock: some 10 to 30 us each."""
 
 
 def portions(values: Iterable[_T]) -> Iterator[list[_T]]:

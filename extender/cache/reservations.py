@@ -10,7 +10,7 @@ that is set forward ends none, and one that is set back keeps none for ever. Onl
 pod already when we first saw it has no moment but the times that are written there.
 
 A decision's time is its name. It goes up while the clock runs on, also when that is set back a
-little; after a larger jump it follows the clock: a time that is wrong misleads who reads it.
+little; after a larger jump it follows the clock: a time that is wrong misleads its readers.
 """
 
 import heapq
@@ -108,7 +108,7 @@ class Reservations:
         return self._last_ns
 
     def doubt(self, uid: str, time_ns: int) -> None:
-        """Learn that nobody knows whether the decision of that time was, or will be, written."""
+        """Learn that the decision of that time may have been written, or may be still."""
         if self._is_assumed(uid, time_ns):
             self._doubtful[uid] = time_ns
 
@@ -181,8 +181,8 @@ class Reservations:
         if pod.version <= assumed.version:
             return False
         # The write of what was decided here names the older version: it has come about, or never
-        # will. Whose decision stands there doesn't matter; where there is none, whoever has the
-        # write in hand still hears of it, and may change the pod before.
+        # will. Which decision stands there doesn't matter; where there is none, the request that
+        # writes still learns of it, and may change the pod before.
         return written is not None or self.is_doubtful(pod.uid)
 
     def _is_alive(self, pod: PodState, decision: Reservation) -> bool:

@@ -1,9 +1,9 @@
-"""The cluster as it is, for people: copied from the view in portions, looked at without its lock.
+"""The cluster as it is, for people: copied from the cache in portions, looked at without its lock.
 
-Nothing here decides. Decisions are made on the view itself, under its lock; who only wants to see
-the cluster, or to search for what would let a pod run, must not keep them waiting. So two nodes may
-be seen some milliseconds apart, and a pod that moves meanwhile on both or on none; each node agrees
-with what is held of it.
+Nothing here decides. Decisions are made on the cache itself, under its lock; a look at the cluster,
+or a search for what would let a pod run, must not delay them. So two nodes may be seen some
+milliseconds apart, and a pod that moves meanwhile on both or on none; each node agrees with what is
+held of it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -64,34 +64,34 @@ class ClusterSnapshot:
 
 
 class Snapshotter:
-    """Takes pictures."""
+    """Takes snapshots."""
 
     def __init__(
-        self, view: ClusterCache, answers: EquivalenceCache, hosts: NodeAttributes
+        self, cache: ClusterCache, evaluator: EquivalenceCache, node_attributes: NodeAttributes
     ) -> None:
-        self._view = view
-        self._answers = answers
-        self._hosts = hosts
+        self._cache = cache
+        self._evaluator = evaluator
+        self._node_attributes = node_attributes
 
     def take(self, guest: PodState | None = None) -> ClusterSnapshot:
         """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
-        view = self._view
+        cache = self._cache
         nodes: dict[str, Node] = {}
         holders: dict[str, Mapping[str, Placement]] = {}
-        view.expire()
-        for names in portions(sorted(view.node_names)):
-            with view.lock:  # a node and what its pods hold, of one moment
-                found = [node for name in names if (node := view.node(name)) is not None]
+        cache.expire()
+        for names in portions(sorted(cache.node_names)):
+            with cache.lock:  # a node and what its pods hold, of one moment
+                found = [node for name in names if (node := cache.node(name)) is not None]
                 nodes |= {node.name: node for node in found}
-                holders |= {node.name: view.holders(node.name) for node in found}
-        known, quota, policy = view.pods, view.quota, self._answers.policy
+                holders |= {node.name: cache.holders(node.name) for node in found}
+        known, quota, policy = cache.pods, cache.quota, self._evaluator.policy
         if guest is not None:
             for name, (node, held) in self._promised(guest, nodes).items():
                 nodes[name], holders[name] = node, held
         quotas = [
             each
             for namespace in sorted(quota.namespaces)
-            for each in explanations.quotas(quota, view.usage_of(namespace), (namespace,))
+            for each in explanations.quotas(quota, cache.usage_of(namespace), (namespace,))
         ]
         pods = {pod.uid: pod for pod in known if pod.ours and not pod.finished}
         tenants = (
@@ -104,7 +104,7 @@ class Snapshotter:
             nodes=MappingProxyType(nodes),
             tenants=tuple(tenants),
             quota=quota,
-            hosts=self._hosts.now,
+            hosts=self._node_attributes.now,
         )
         return ClusterSnapshot(
             cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy
@@ -114,33 +114,33 @@ class Snapshotter:
         self, guest: PodState, nodes: Collection[str]
     ) -> dict[str, tuple[Node, Mapping[str, Placement]]]:
         """Return the nodes where the scheduler makes room for pods that go before the guest."""
-        if guest.request is None or self._view.placement(guest.uid) is not None:
+        if guest.request is None or self._cache.placement(guest.uid) is not None:
             return {}
         found = {
-            name: self._answers.node_and_holders(guest, name)
-            for name in self._view.nominated_nodes
-            if name in nodes and self._view.nominees_before(guest, name)
+            name: self._evaluator.node_and_holders(guest, name)
+            for name in self._cache.nominated_nodes
+            if name in nodes and self._cache.nominees_before(guest, name)
         }
         return {name: each for name, each in found.items() if each is not None}
 
 
-def advise(picture: ClusterSnapshot, pod: PodState) -> explanation.Explanation:
+def advise(snapshot: ClusterSnapshot, pod: PodState) -> explanation.Explanation:
     """Say why a pod waits, node by node, and what would let it run; costs a search."""
     if pod.request is None:
         message = pod.problem.message if pod.problem is not None else ""
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
-        answers = dict.fromkeys(sorted(picture.cluster.nodes), refusal)
+        answers = dict.fromkeys(sorted(snapshot.cluster.nodes), refusal)
         return explanation.Explanation(answers=answers)
     pending = query.Pending(
         namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands
     )
-    return explanation.explain(picture.cluster, pending, picture.policy)
+    return explanation.explain(snapshot.cluster, pending, snapshot.policy)
 
 
 def standing(
-    picture: ClusterSnapshot, pod: PodState, tenant: Tenant
+    snapshot: ClusterSnapshot, pod: PodState, tenant: Tenant
 ) -> alternatives.Standing | None:
     """Say why a pod is where it is; None where its node isn't known. Costs a search."""
-    if pod.request is None or tenant.placement.node not in picture.cluster.nodes:
+    if pod.request is None or tenant.placement.node not in snapshot.cluster.nodes:
         return None
-    return alternatives.why(picture.cluster, tenant, pod.request, pod.demands, picture.policy)
+    return alternatives.why(snapshot.cluster, tenant, pod.request, pod.demands, snapshot.policy)

@@ -1,6 +1,6 @@
 """What `/metrics` says of the cluster itself: nodes, fragmentation, waiting pods, quota.
 
-Read from the view when somebody asks. A node's figures are kept until the node changes, so that a
+Read from the cache at each scrape. A node's figures are kept until the node changes, so that a
 scrape of five thousand nodes costs little more than its text. Labels are nodes with cards, the
 codes of refusals, and the namespaces and models that the quota names.
 """
@@ -47,17 +47,17 @@ class _Figures:
 
 
 class ClusterCollector(Collector):
-    """Collects from the view."""
+    """Collects from the cache."""
 
     def __init__(
         self,
-        view: ClusterCache,
+        cache: ClusterCache,
         quotas: Quotas,
         decisions: DecisionLog,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._view = view
+        self._cache = cache
         self._quotas = quotas
         self._decisions = decisions
         self._clock = clock
@@ -107,14 +107,14 @@ class ClusterCollector(Collector):
         if self._clock() - self._counted < _WORKLOAD_SECONDS:
             return
         self._counted = self._clock()
-        requests = (pod.request for pod in self._view.pods)
+        requests = (pod.request for pod in self._cache.pods)
         self._workload = workload_of((request, 1) for request in requests if request is not None)
 
     def _rows(self) -> list[tuple[str, _Figures]]:
         """Return the nodes with cards, by name."""
         known: dict[str, tuple[Node, Workload, _Figures]] = {}
-        for name in sorted(self._view.node_names):
-            node = self._view.node(name)
+        for name in sorted(self._cache.node_names):
+            node = self._cache.node(name)
             if node is None or not node.cards:
                 continue
             before = self._known.get(name)
@@ -127,8 +127,8 @@ class ClusterCollector(Collector):
 
     def _waiting(self) -> Metric:
         """Count the pods without cards by why they have none; every reason is there, also at 0."""
-        view = self._view
-        pods = [pod for pod in view.pods if pod.waits and view.placement(pod.uid) is None]
+        cache = self._cache
+        pods = [pod for pod in cache.pods if pod.waits and cache.placement(pod.uid) is None]
         refusals = self._decisions.refusals(pod.uid for pod in pods)
         counts = collections.Counter(_why(pod, refusals.get(pod.uid)) for pod in pods)
         family = GaugeMetricFamily(
@@ -144,8 +144,8 @@ class ClusterCollector(Collector):
         labels = ("namespace", "model")
         limits = GaugeMetricFamily("gpustack_quota_limit_cards", "Cards allowed.", labels=labels)
         used = GaugeMetricFamily("gpustack_quota_used_cards", "Cards held.", labels=labels)
-        for namespace, quota in self._view.quota.namespaces.items():
-            usage = self._view.usage_of(namespace)
+        for namespace, quota in self._cache.quota.namespaces.items():
+            usage = self._cache.usage_of(namespace)
             for model, limit in quota.cards.items():
                 limits.add_metric((namespace, model), limit / CORES_PER_CARD)
                 used.add_metric((namespace, model), usage.used(namespace, model) / CORES_PER_CARD)

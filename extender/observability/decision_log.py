@@ -106,7 +106,7 @@ class DecisionLog:
             if record.refused or record.outcome in _ROOM:
                 self._refused.pop(record.uid, None)
             if record.refused:
-                # What it asked may be long, and the pod gone: nobody looks for it here.
+                # What it asked may be long, and the pod gone: no reader looks for it here.
                 self._refused[record.uid] = replace(record, request=None)
                 if len(self._refused) > _MOST_REFUSED:
                     self._refused.popitem(last=False)

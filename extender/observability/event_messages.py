@@ -4,8 +4,8 @@ Made by the thread that writes Events, so that no decision waits for it; only wh
 put down at once, for by then the cards may be gone as well, and the Event would tell of those.
 What would fix it is a search through the cluster (`model.advice`): pods that ask alike share one
 for a while, and searches take no more than a small part of the time, or they would take it from
-the decisions. Where there is none, the Event does without; `/v1/explain` searches whenever somebody
-asks.
+the decisions. Where there is none, the Event does without; `/v1/explain` searches whenever it is
+asked.
 """
 
 import collections
@@ -55,13 +55,13 @@ class EventMessages:
 
     def __init__(
         self,
-        camera: Snapshotter,
-        answers: EquivalenceCache,
+        snapshotter: Snapshotter,
+        evaluator: EquivalenceCache,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._camera = camera
-        self._answers = answers
+        self._snapshotter = snapshotter
+        self._evaluator = evaluator
         self._clock = clock
         self._known: collections.OrderedDict[Kind, tuple[float, _Found]] = collections.OrderedDict()
         self._next_search = float("-inf")
@@ -72,7 +72,7 @@ class EventMessages:
         """Return what words a refusal, whenever there is time for it.
 
         Args:
-            pod: who was refused.
+            pod: the pod that was refused.
             reasons: by how many nodes, and why.
             example: a node of the commonest reason, whose numbers are told where there is no time
                 to look for the closest one.
@@ -93,7 +93,7 @@ class EventMessages:
     def _details(self, pod: PodState) -> _Found:
         """Return what came closest and what would help, as far as there is time to find out.
 
-        A picture of a thousand nodes alone takes a tenth of a second of a processor.
+        A snapshot of a thousand nodes alone takes a tenth of a second of a processor.
         """
         now, kind = self._clock(), kind_of(pod)
         since, known = self._known.get(kind, (float("-inf"), _Found()))
@@ -112,42 +112,42 @@ class EventMessages:
 
     def _numbers(self, pod: PodState, node: str, reason: Reason | None = None) -> str:
         """Return what a node says to the pod now, as far as it is for that reason."""
-        refusal = self._answers.refusal(pod, node) if node else None
+        refusal = self._evaluator.refusal(pod, node) if node else None
         if refusal is None or reason not in (None, refusal.reason):
             return ""
         return f"{node}: {refusal.detail or refusal.message}"
 
     def _search(self, pod: PodState) -> _Found:
-        picture = self._camera.take(pod)
-        found = None if pod.request is None else _closest(picture, pod, pod.request)
-        refusal = None if found is None else self._answers.refusal(pod, found.node)
-        changes = [change.text for change in advise(picture, pod).changes]
+        snapshot = self._snapshotter.take(pod)
+        found = None if pod.request is None else _closest(snapshot, pod, pod.request)
+        refusal = None if found is None else self._evaluator.refusal(pod, found.node)
+        changes = [change.text for change in advise(snapshot, pod).changes]
         return _Found(
             closest=f"Closest is {found}: {refusal.detail or refusal.message}" if refusal else "",
             fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",
         )
 
 
-def _closest(picture: ClusterSnapshot, pod: PodState, request: PodRequest) -> _Closest | None:
+def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> _Closest | None:
     """Return the node, and for a share the card, that lacks the smallest part of what is asked.
 
     Nodes that don't take the pod whatever their cards come last.
     """
-    nodes = picture.cluster.nodes
-    barred = eligibility.refusals(pod.demands, nodes, picture.cluster.hosts)
-    asked = max(request.containers, key=lambda each: (each.cores, each.memory_units))
+    nodes = snapshot.cluster.nodes
+    barred = eligibility.refusals(pod.demands, nodes, snapshot.cluster.hosts)
+    largest = max(request.containers, key=lambda each: (each.cores, each.memory_units))
     found = [
         (name in barred, -part, name, minor)
         for name, node in nodes.items()
-        for part, minor in _parts(node, request, asked)
+        for part, minor in _parts(node, request, largest)
     ]
     if not found:
         return None
     _, _, name, minor = min(found)
-    return _Closest(node=name, minor=minor if asked.is_share else None)
+    return _Closest(node=name, minor=minor if largest.is_share else None)
 
 
-def _parts(node: Node, request: PodRequest, asked: ContainerRequest) -> list[tuple[float, int]]:
+def _parts(node: Node, request: PodRequest, largest: ContainerRequest) -> list[tuple[float, int]]:
     """Return which part of what is asked a node's cards have, each with a card's minor."""
     usable = [
         i
@@ -156,14 +156,14 @@ def _parts(node: Node, request: PodRequest, asked: ContainerRequest) -> list[tup
     ]
     if not usable:
         return []
-    if not asked.is_share:
+    if not largest.is_share:
         idle = sum(node.uses[index].idle for index in usable)
-        return [(idle / asked.whole_cards, node.cards[usable[0]].minor)]
+        return [(idle / largest.whole_cards, node.cards[usable[0]].minor)]
     return [
         (
             min(
-                node.free_cores(index) / asked.cores,
-                node.free_memory_units(index) / asked.memory_units,
+                node.free_cores(index) / largest.cores,
+                node.free_memory_units(index) / largest.memory_units,
                 1.0,
             ),
             node.cards[index].minor,

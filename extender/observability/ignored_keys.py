@@ -1,4 +1,4 @@
-"""Events on bound pods whose user keys can't be read: they are ignored, and nobody else says so."""
+"""Events on bound pods whose user keys can't be read: they are ignored, which nothing else says."""
 
 import collections
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Words of the log about what anybody may cause as often as they like.
+"""Log lines that any client may cause as often as it likes, written once in a while.
 
-journald drops a service's lines beyond a number (systemd-journald, RateLimitBurst), and whoever
-can make us write without end would choose which.
+journald drops a service's lines beyond a number (systemd-journald, RateLimitBurst): a client that
+causes lines without end would choose which.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """The quota in force, and what the namespaces that it names hold.
 
-Another quota counts every pod anew, which takes longer than anybody should wait. So it is counted
+Another quota counts every pod anew, which takes longer than a decision may wait. So it is counted
 beside the one in force, pod by pod, and takes its place when it is complete.
 """
 
@@ -20,13 +20,13 @@ class QuotaUsage:
         usage: what they hold.
     """
 
-    def __init__(self, pods: Mapping[str, PodState], holdings: Allocations) -> None:
-        """Begin without a quota; ``pods`` and ``holdings`` are its owner's."""
+    def __init__(self, pods: Mapping[str, PodState], allocations: Allocations) -> None:
+        """Begin without a quota; ``pods`` and ``allocations`` are its owner's."""
         self.quota = NO_QUOTA
         self.usage = Usage()
         self._coming: tuple[Quota, Usage] | None = None
         self._pods = pods
-        self._holdings = holdings
+        self._allocations = allocations
 
     def begin(self, quota: Quota) -> bool:
         """Begin to count for another quota; returns whether it is another."""
@@ -42,10 +42,10 @@ class QuotaUsage:
     def count(self, uids: Iterable[str]) -> None:
         """Count what these pods hold now; a pod on a node that isn't known holds nothing."""
         for uid in uids:
-            pod, placement = self._pods.get(uid), self._holdings.placement(uid)
+            pod, placement = self._pods.get(uid), self._allocations.placement(uid)
             if pod is None or placement is None:
                 continue
-            node = self._holdings.base(placement.node)
+            node = self._allocations.base(placement.node)
             for quota, usage in self._counted:
                 if quota.of(pod.namespace) is None:
                     continue

@@ -72,7 +72,7 @@ class QuotaWatch:
                 reason="QuotaUnreadable",
                 message=f"{problem}; {self._quotas.consequence}",
                 warning=True,
-                # Who mends one fault and makes another hears of that at once.
+                # An author who mends one fault and makes another is told at once.
                 topic=problem,
             )
         )

@@ -12,23 +12,23 @@ logger = logging.getLogger(__name__)
 
 
 class Quotas:
-    """Takes the ConfigMap as it comes and gives the view its quota.
+    """Takes the ConfigMap as it comes and gives the cache its quota.
 
     Attributes:
         problem: why the ConfigMap can't be used, and which it is; empty when it can.
     """
 
-    def __init__(self, view: ClusterCache, *, deny: bool) -> None:
-        """Begin before anybody has looked.
+    def __init__(self, cache: ClusterCache, *, deny: bool) -> None:
+        """Begin before the ConfigMap has been read.
 
         Args:
-            view: what counts by it.
+            cache: what counts by it.
             deny: refuse pods while the ConfigMap can't be used, instead of keeping the last quota
-                that could be. Where there was none yet, pods are refused anyway: nobody knows what
-                limits a restart would lift.
+                that could be. Where there was none yet, pods are refused anyway:
+                a restart must lift no limits.
         """
         self.problem = ""
-        self._view = view
+        self._cache = cache
         self._deny = deny
         self._looked = False
 
@@ -54,11 +54,11 @@ class Quotas:
             return
         self.problem = ""
         self._looked = True
-        self._view.set_quota(quota)
+        self._cache.set_quota(quota)
         logger.info("quota in force namespaces=%d", len(quota.namespaces))
 
     def refuse_unknown(self) -> None:
-        """Refuse to decide while nobody knows what is allowed.
+        """Refuse to decide while it is unknown what is allowed.
 
         Raises:
             CannotDecide: the ConfigMap can't be used, and no earlier one stands in for it.
@@ -68,6 +68,6 @@ class Quotas:
 
 
 def _title(config_map: Mapping[str, Any] | None) -> str:
-    """Return how messages name a ConfigMap: who reads them may not know where the quota stands."""
+    """Return how messages name a ConfigMap: readers may not know where the quota stands."""
     metadata = (config_map or {}).get("metadata", {})
     return f"ConfigMap {metadata.get('namespace', '')}/{metadata.get('name', '')}"

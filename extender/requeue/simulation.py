@@ -25,17 +25,17 @@ def kind_of(pod: PodState) -> Kind:
 class RoomSimulation:
     """The cluster as it would be after the pods that were let in.
 
-    Made of copies: what changes meanwhile is seen by the next one. Don't hold the view's lock.
+    Made of copies: what changes meanwhile is seen by the next one. Don't hold the cache's lock.
 
     Attributes:
         opened: how many kinds of pods were looked at.
     """
 
-    def __init__(self, view: ClusterCache, answers: EquivalenceCache) -> None:
-        self._view = view
-        self._answers = answers
-        self._names = sorted(view.node_names)
-        self._nodes: dict[str, Node] = {}  # those on which somebody was let in
+    def __init__(self, cache: ClusterCache, evaluator: EquivalenceCache) -> None:
+        self._cache = cache
+        self._evaluator = evaluator
+        self._names = sorted(cache.node_names)
+        self._nodes: dict[str, Node] = {}  # those on which a pod was let in
         self._open: dict[Kind, collections.deque[str]] = {}
         self._usages: dict[str, Usage] = {}
 
@@ -53,42 +53,42 @@ class RoomSimulation:
         names = self._open_to(pod)
         while names:
             name = names[0]
-            node = self._nodes.get(name) or self._answers.node(pod, name)
+            node = self._nodes.get(name) or self._evaluator.node(pod, name)
             placement = None if node is None else self._try(pod, node)
             if node is not None and placement is not None:
                 self._nodes[name] = apply(node, placement)
                 self._count(pod, node, placement)
                 return True
-            names.popleft()  # whoever asks the same finds none there either
+            names.popleft()  # there is none for a pod that asks the same either
         return False
 
     def _open_to(self, pod: PodState) -> collections.deque[str]:
         kind = self._kind(pod)
         if kind not in self._open:
-            fitting = self._answers.of(pod, self._names).ranked()
+            fitting = self._evaluator.of(pod, self._names).ranked()
             self._open[kind] = collections.deque(name for name, _ in fitting)
         return self._open[kind]
 
     def _kind(self, pod: PodState) -> Kind:
         """Return a pod's kind without what doesn't matter now, so that fewer are looked at."""
         shape, namespace, priority = kind_of(pod)
-        limited = self._view.quota.of(namespace) is not None
-        ranked = bool(self._view.nominated_nodes)
+        limited = self._cache.quota.of(namespace) is not None
+        ranked = bool(self._cache.nominated_nodes)
         return shape, namespace if limited else "", priority if ranked else 0
 
     def _try(self, pod: PodState, node: Node) -> Placement | None:
         if pod.request is None:
             return None
-        found = self._answers.within_quota(pod, self._usage(pod))(node, pod.request)
+        found = self._evaluator.within_quota(pod, self._usage(pod))(node, pod.request)
         return found if isinstance(found, Placement) else None
 
     def _count(self, pod: PodState, node: Node, placement: Placement) -> None:
-        if self._view.quota.of(pod.namespace) is not None:
+        if self._cache.quota.of(pod.namespace) is not None:
             self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
 
     def _usage(self, pod: PodState) -> Usage:
         """Return what a pod's namespace holds, with those that were let in."""
         found = self._usages.get(pod.namespace)
         if found is None:
-            found = self._usages[pod.namespace] = self._view.usage_of(pod.namespace)
+            found = self._usages[pod.namespace] = self._cache.usage_of(pod.namespace)
         return found

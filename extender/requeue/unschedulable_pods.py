@@ -1,9 +1,9 @@
 """The pods that were refused, in the order in which they are looked at again.
 
-Pods that ask alike stand in one queue: where the first of them finds no room, none does. A pod that
-was told of room goes to the end of its queue, so that one which can't use it for a reason that we
-don't see (a taint, a volume) doesn't keep it from the others; told in vain again and again, it is
-told less and less often.
+Pods that ask alike stand in one queue: where the first of them finds no room, none does. An
+activated pod goes to the end of its queue, so that one which can't use the room for a reason that
+we don't see (a taint, a volume) doesn't keep it from the others; each time that it takes no room,
+the pause until it is activated again doubles.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from extender.cache.pods import PodState
 from extender.requeue.simulation import Kind, kind_of
 
 _MOST: Final = 20_000  # beyond it the oldest wait for the scheduler's own flush
-_FIRST_SECONDS: Final = 4.0  # between two times that the same pod is told
+_FIRST_SECONDS: Final = 4.0  # between two activations of one pod
 _LAST_SECONDS: Final = 300.0  # the scheduler's own flush
 _NEVER: Final = float("-inf")
 
@@ -24,21 +24,21 @@ class UnschedulablePod:
     """A refused pod.
 
     Attributes:
-        uid: whose.
-        since: when it was refused first, or last told (seconds of the clock): its place.
-        told: when it was told of room; minus infinity when it never was.
-        in_vain: how often in a row it was told and nothing came of it, as far as we know.
+        uid: the pod's.
+        since: when it was refused first, or last activated (seconds of the clock): its place.
+        activated: when it was activated; minus infinity when it never was.
+        in_vain: how often in a row it was activated and refused, as far as we know.
     """
 
     uid: str
     since: float
-    told: float = _NEVER
+    activated: float = _NEVER
     in_vain: int = 0
 
     def ready(self, now: float) -> bool:
-        """It may be told."""
+        """It may be activated."""
         pause = min(_LAST_SECONDS, _FIRST_SECONDS * 2.0 ** (min(self.in_vain, 10) - 1))
-        return now >= self.told + pause
+        return now >= self.activated + pause
 
 
 class UnschedulablePods:
@@ -53,7 +53,7 @@ class UnschedulablePods:
         return len(self._where)
 
     def add(self, pod: PodState, *, in_vain: bool) -> None:
-        """Remember a refused pod; ``in_vain``: it was told of room that there is still."""
+        """Remember a refused pod; ``in_vain``: it was activated for room that there is still."""
         queue = kind_of(pod)
         if self._where.get(pod.uid) != queue:
             known = self.drop(pod.uid)
@@ -68,7 +68,7 @@ class UnschedulablePods:
     def moved(self, pod: PodState) -> bool:
         """Say whether a waiting pod asks something else by now, and stands in another queue then.
 
-        Left among those that it was like, it would speak for them, and they would never be told.
+        Left among those that it was like, it would stand for them, and none would be activated.
         """
         if self._where.get(pod.uid) in (None, kind_of(pod)):
             return False
@@ -85,28 +85,28 @@ class UnschedulablePods:
             del self._queues[queue]
         return entry
 
-    def told(self, uid: str) -> None:
-        """Put a pod that was told of room to the end of its queue."""
+    def activated(self, uid: str) -> None:
+        """Put an activated pod to the end of its queue."""
         queue = self._where.get(uid)
         if queue is None:
             return  # placed meanwhile
         entry = self._queues[queue].pop(uid)
-        entry.told = entry.since = self._clock()
+        entry.activated = entry.since = self._clock()
         entry.in_vain += 1
         self._queues[queue][uid] = entry
 
-    def was_told(self, uid: str) -> bool:
-        """Say whether a pod was told of room since it was refused first."""
+    def was_activated(self, uid: str) -> bool:
+        """Say whether a pod was activated since it was refused first."""
         queue = self._where.get(uid)
-        return queue is not None and self._queues[queue][uid].told > _NEVER
+        return queue is not None and self._queues[queue][uid].activated > _NEVER
 
-    def told_after(self, moment: float) -> list[str]:
-        """Return the pods that were told of room since and are expected to take it."""
+    def activated_after(self, moment: float) -> list[str]:
+        """Return the pods that were activated since and are expected to take their room."""
         return [
             entry.uid
             for queue in self._queues.values()
             for entry in queue.values()
-            if entry.told > moment
+            if entry.activated > moment
         ]
 
     @property
@@ -115,7 +115,7 @@ class UnschedulablePods:
         return list(self._queues)
 
     def ready(self, queue: Kind) -> Iterator[UnschedulablePod]:
-        """Yield the pods of a queue that may be told now, as they stood when this was called."""
+        """Yield the pods of a queue that may be activated now, in the order of this moment."""
         now = self._clock()
         entries = list(self._queues.get(queue, {}).values())
         return (entry for entry in entries if entry.ready(now))

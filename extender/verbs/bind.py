@@ -55,20 +55,20 @@ class Bind:
     def __init__(
         self,
         *,
-        view: ClusterCache,
-        answers: EquivalenceCache,
-        asked: PodLookup,
-        chooser: Reserver,
-        refresh: ConsistentRead,
+        cache: ClusterCache,
+        evaluator: EquivalenceCache,
+        lookup: PodLookup,
+        reserver: Reserver,
+        consistent_read: ConsistentRead,
         writer: PodWriter,
     ) -> None:
-        self._view = view
-        self._answers = answers
-        self._asked = asked
-        self._chooser = chooser
-        self._refresh = refresh
+        self._cache = cache
+        self._evaluator = evaluator
+        self._lookup = lookup
+        self._reserver = reserver
+        self._consistent_read = consistent_read
         self._writer = writer
-        self._turns = KeyedLock()
+        self._pod_locks = KeyedLock()
 
     def __call__(self, args: BindingArgs, deadline: Deadline) -> Outcome:
         """Bind a pod; one that is bound there is bound. The answer is an ExtenderBindingResult.
@@ -77,9 +77,9 @@ class Bind:
             CannotDecide: it isn't bound, and says why. Nothing is reserved then, unless the API
                 server may still carry out what it gave no answer to.
         """
-        with self._turns.of(args.pod.uid, timeout_seconds=deadline.left()):
-            pod = self._asked.find(args.pod, deadline)
-            pod = self._asked.settled(pod, deadline)
+        with self._pod_locks.of(args.pod.uid, timeout_seconds=deadline.left()):
+            pod = self._lookup.find(args.pod, deadline)
+            pod = self._lookup.settled(pod, deadline)
             held = _Held()
             try:
                 return self._bind(args, pod, held, deadline)
@@ -95,7 +95,7 @@ class Bind:
             outcome = self._try(pod, args.node, held, deadline)
             if outcome is not None:
                 return outcome
-            pod = self._asked.settled(self._asked.read(args.pod, deadline), deadline)
+            pod = self._lookup.settled(self._lookup.read(args.pod, deadline), deadline)
         text = f"pod {pod.full_name} was not bound in {_MOST_TRIES} tries: {held.problem}"
         raise CannotDecide("WriteFailed", text)
 
@@ -138,22 +138,22 @@ class Bind:
         node = placement.node
         # No version of the pod lies between the one that was named and the bound one.
         written = Decision(node=node, time_ns=held.time_ns, assigned=False, placement=placement)
-        self._view.add_pod(replace(pod, node=node, decision=written))
-        self._refresh.wrote()
+        self._cache.add_pod(replace(pod, node=node, decision=written))
+        self._consistent_read.wrote()
 
     def _choose(
         self, pod: PodState, node: str, held: _Held, deadline: Deadline
     ) -> tuple[PodState, Placement]:
         """Reserve cards of the node for the pod; returns the pod as it is known by then."""
         # Only a node that is known: a name from a request's body leads to no path of the API.
-        if self._view.base(node) is not None and self._refresh.due(node, pod.namespace):
-            self._refresh.read(node, pod.namespace, timeout=deadline.left)
-        choice = self._chooser.choose(pod, (node,))
+        if self._cache.base(node) is not None and self._consistent_read.due(node, pod.namespace):
+            self._consistent_read.read(node, pod.namespace, timeout=deadline.left)
+        choice = self._reserver.choose(pod, (node,))
         if choice.placement is not None:
             held.time_ns = choice.time_ns
             return choice.pod, choice.placement
-        refusal = self._answers.refusal(choice.pod, node)
-        said = choice.answers.of(node).words
+        refusal = self._evaluator.refusal(choice.pod, node)
+        said = choice.results.of(node).words
         numbers = f" ({refusal.detail})" if refusal is not None and refusal.detail else ""
         raise CannotDecide(
             "Overtaken",
@@ -170,7 +170,7 @@ class Bind:
         Returns whether there were any, which makes another version of the pod.
 
         Raises:
-            CannotDecide: nobody knows whether they were removed.
+            CannotDecide: whether they were removed is unknown.
             KubeError: they were not.
         """
         if set(pod.decision_keys) <= annotations.keys():
@@ -183,7 +183,7 @@ class Bind:
                 raise
             # Unlike a binding without an answer it leaves nothing in doubt.
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
-        self._view.add_pod(cleared)
+        self._cache.add_pod(cleared)
         held.problem = "cards that somebody wrote were removed, and came back"
         return True
 
@@ -194,7 +194,7 @@ class Bind:
             CannotDecide: the pod is gone, or may not be bound.
         """
         if error.not_found:
-            self._view.remove_pod(pod.uid)
+            self._cache.remove_pod(pod.uid)
             raise Gone(pod.full_name, pod.uid) from error
         held.problem = str(error)
         if error.conflict:
@@ -206,7 +206,7 @@ class Bind:
     def _unanswered(self, pod: PodState, error: Exception, held: _Held) -> None:
         """Keep what is reserved: the API server may still bind the pod with it."""
         held.problem = str(error)
-        self._view.doubt(pod.uid, held.time_ns)
+        self._cache.doubt(pod.uid, held.time_ns)
 
     def _bound_after_all(self, pod: PodState, node: str, held: _Held) -> bool:
         """Take back what is reserved, unless the pod is bound with it, or still may be.
@@ -215,8 +215,8 @@ class Bind:
         change that ends a binding without an answer can't be written either, the cards stay
         reserved until the watch or time tells.
         """
-        after = self._view.pod(pod.uid)
-        if held.time_ns and self._view.is_doubtful(pod.uid):
+        after = self._cache.pod(pod.uid)
+        if held.time_ns and self._cache.is_doubtful(pod.uid):
             try:
                 after = self._writer.touch(pod, timeout_seconds=_FENCE_SECONDS)
             except (kube.KubeError, kube.KubeUnavailable) as error:
@@ -224,8 +224,8 @@ class Bind:
                     logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
                     return False
             else:
-                self._view.add_pod(after)
-        self._view.forget(pod.uid, held.time_ns)
+                self._cache.add_pod(after)
+        self._cache.forget(pod.uid, held.time_ns)
         return after is not None and _is_bound(after, node)
 
 
@@ -238,7 +238,7 @@ def _is_bound(pod: PodState, node: str) -> bool:
     """Say whether the pod has what the scheduler asks for already.
 
     Raises:
-        CannotDecide: somebody else has bound it.
+        CannotDecide: another writer has bound it.
     """
     if not pod.node:
         return False

@@ -27,21 +27,21 @@ class Filter:
     def __init__(
         self,
         *,
-        view: ClusterCache,
-        answers: EquivalenceCache,
+        cache: ClusterCache,
+        evaluator: EquivalenceCache,
         find: FindPod,
         on_refused: Callable[[PodState, int], None],
     ) -> None:
         """Compose.
 
         Args:
-            view: what is known of the cluster.
-            answers: what nodes answer to a pod.
+            cache: what is known of the cluster.
+            evaluator: what nodes answer to a pod.
             find: finds the pod of a request.
             on_refused: takes a pod that no node has room for, and how often there had been room.
         """
-        self._view = view
-        self._answers = answers
+        self._cache = cache
+        self._evaluator = evaluator
         self._find = find
         self._on_refused = on_refused
 
@@ -49,7 +49,7 @@ class Filter:
         """Decide on which nodes the pod fits; the answer is an ExtenderFilterResult.
 
         Raises:
-            CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
+            CannotDecide: nothing can be results about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
         pod = self._find(args.pod, deadline)
@@ -59,8 +59,8 @@ class Filter:
         if pod.request is None:
             return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
         refuse_unplaceable(pod)
-        self._view.expire()
-        results = self._answers.of(pod, args.names)
+        self._cache.expire()
+        results = self._evaluator.of(pod, args.names)
         awaited = pod.nominated if self._makes_room(pod.nominated) else ""
         answer = _result(args, results, awaited)
         if results.fits:
@@ -72,24 +72,24 @@ class Filter:
 
     def _makes_room(self, name: str) -> bool:
         """Say whether pods that hold cards of a node are on their way out."""
-        holders = map(self._view.pod, self._view.holders(name)) if name else ()
+        holders = map(self._cache.pod, self._cache.holders(name)) if name else ()
         return any(holder is not None and holder.deletion for holder in holders)
 
 
-def _result(args: FilterArgs, said: NodeResults, awaited: str = "") -> bytes:
+def _result(args: FilterArgs, results: NodeResults, awaited: str = "") -> bytes:
     """Write the answer.
 
     A pod whose victims are still ending on its nominated node would be let loose on other nodes'
-    pods if that node were said to be beyond help; the scheduler then waits for the victims.
+    pods if that node were results to be beyond help; the scheduler then waits for the victims.
     """
-    if not said.refusals:
+    if not results.refusals:
         return encode_filter_echo(args)
     # Thousands of nodes share a few answers: no line of Python is run for one of them.
-    words = {each: each.words for each in said.refusals}
-    refused = list(map(words.__contains__, said.answers))
-    why = map(words.__getitem__, itertools.compress(said.answers, refused))
-    unresolvable = dict(zip(itertools.compress(said.names, refused), why, strict=True))
+    words = {each: each.words for each in results.refusals}
+    refused = list(map(words.__contains__, results.answers))
+    why = map(words.__getitem__, itertools.compress(results.answers, refused))
+    unresolvable = dict(zip(itertools.compress(results.names, refused), why, strict=True))
     waits = awaited and awaited in unresolvable
     failed = {awaited: unresolvable.pop(awaited)} if waits else {}
-    fitting = itertools.compress(said.names, map(operator.not_, refused))
+    fitting = itertools.compress(results.names, map(operator.not_, refused))
     return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=unresolvable)

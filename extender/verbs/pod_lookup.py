@@ -22,35 +22,35 @@ class PodLookup:
     may be what decides.
     """
 
-    def __init__(self, view: ClusterCache, writer: PodWriter, quotas: Quotas) -> None:
-        self._view = view
+    def __init__(self, cache: ClusterCache, writer: PodWriter, quotas: Quotas) -> None:
+        self._cache = cache
         self._writer = writer
         self._quotas = quotas
 
-    def find(self, asked: PodName, deadline: Deadline) -> PodState:
+    def find(self, name: PodName, deadline: Deadline) -> PodState:
         """Return the pod; one that no watch has shown yet is read once.
 
         Raises:
-            CannotDecide: it is gone, the API server doesn't answer in time, or nobody knows what
-                its namespace may hold.
+            CannotDecide: it is gone, the API server doesn't answer in time, or what its
+                namespace may hold is unknown.
         """
-        pod = self._view.pod(asked.uid) or self.read(asked, deadline)
+        pod = self._cache.pod(name.uid) or self.read(name, deadline)
         if pod.ours:
             self._quotas.refuse_unknown()
         return pod
 
-    def read(self, asked: PodName, deadline: Deadline) -> PodState:
+    def read(self, name: PodName, deadline: Deadline) -> PodState:
         """Return the pod as the API server has it now.
 
         Raises:
             CannotDecide: it is gone, or the API server doesn't answer in time.
         """
-        found = self._writer.read(asked, timeout_seconds=deadline.left())
-        # Another pod of the name counts, too: somebody else may have given it cards already.
-        there = None if found is None else self._view.add_pod(found)
-        if there is None or there.uid != asked.uid:
-            self._view.remove_pod(asked.uid)
-            raise Gone(f"{asked.namespace}/{asked.name}", asked.uid)
+        found = self._writer.read(name, timeout_seconds=deadline.left())
+        # Another pod of the name counts, too: another instance may have given it cards already.
+        there = None if found is None else self._cache.add_pod(found)
+        if there is None or there.uid != name.uid:
+            self._cache.remove_pod(name.uid)
+            raise Gone(f"{name.namespace}/{name.name}", name.uid)
         return there
 
     def settled(self, pod: PodState, deadline: Deadline) -> PodState:
@@ -63,13 +63,13 @@ class PodLookup:
         Raises:
             CannotDecide: the pod is gone, or couldn't be changed.
         """
-        if not self._view.is_doubtful(pod.uid):
+        if not self._cache.is_doubtful(pod.uid):
             return pod
         try:
             after = self._writer.touch(pod, timeout_seconds=deadline.left())
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if isinstance(error, kube.KubeError) and error.not_found:
-                self._view.remove_pod(pod.uid)
+                self._cache.remove_pod(pod.uid)
                 raise Gone(pod.full_name, pod.uid) from error
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
-        return self._view.add_pod(after) or after
+        return self._cache.add_pod(after) or after

@@ -33,36 +33,36 @@ class Predicates:
     def __init__(
         self,
         *,
-        view: ClusterCache,
-        asked: PodLookup,
-        chooser: Reserver,
-        refresh: ConsistentRead,
+        cache: ClusterCache,
+        lookup: PodLookup,
+        reserver: Reserver,
+        consistent_read: ConsistentRead,
         writer: PodWriter,
     ) -> None:
-        self._view = view
-        self._asked = asked
-        self._chooser = chooser
-        self._refresh = refresh
+        self._cache = cache
+        self._lookup = lookup
+        self._reserver = reserver
+        self._consistent_read = consistent_read
         self._writer = writer
-        self._turns = KeyedLock()
+        self._pod_locks = KeyedLock()
 
     def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
         """Place the pod; the answer is an ExtenderFilterResult.
 
         Raises:
-            CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
+            CannotDecide: nothing can be results about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
-        pod = self._asked.find(args.pod, deadline)
+        pod = self._lookup.find(args.pod, deadline)
         if pod.problem is not None:
             refusals = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
             answer = _answer(args, [], NodeResults(args.names, refusals))
             return bad_request(pod, pod.problem, answer)
         if pod.request is None:
             return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
-        with self._turns.of(pod.uid, timeout_seconds=deadline.left()):
-            choice = self._decide(args, self._asked.settled(pod, deadline), deadline)
-        results, placement = choice.answers, choice.placement
+        with self._pod_locks.of(pod.uid, timeout_seconds=deadline.left()):
+            choice = self._decide(args, self._lookup.settled(pod, deadline), deadline)
+        results, placement = choice.results, choice.placement
         if placement is None:
             return refused(choice.pod, results, _answer(args, [], results))
         return Outcome(
@@ -86,14 +86,14 @@ class Predicates:
             if placement is None or self._write(choice, placement, deadline):
                 return choice
             try:
-                pod = self._asked.read(args.pod, deadline)
+                pod = self._lookup.read(args.pod, deadline)
             except CannotDecide:
-                self._view.doubt(pod.uid, choice.time_ns)
+                self._cache.doubt(pod.uid, choice.time_ns)
                 raise
             written = pod.decision
             if written is not None and written.time_ns == choice.time_ns:
                 return choice  # an earlier try of this very write had come through
-            self._view.forget(pod.uid, choice.time_ns)
+            self._cache.forget(pod.uid, choice.time_ns)
 
     def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
         """Decide on knowledge that is fresh as far as it matters.
@@ -103,17 +103,17 @@ class Predicates:
         reserved_ns = 0
         try:
             while True:
-                choice = self._chooser.choose(pod, args.names)
+                choice = self._reserver.choose(pod, args.names)
                 if choice.placement is None:
-                    self._view.forget(pod.uid, reserved_ns)
+                    self._cache.forget(pod.uid, reserved_ns)
                     return choice
                 reserved_ns = choice.time_ns
                 node = choice.placement.node
-                if not self._refresh.due(node, pod.namespace):
+                if not self._consistent_read.due(node, pod.namespace):
                     return choice
-                self._refresh.read(node, pod.namespace, timeout=deadline.left)
+                self._consistent_read.read(node, pod.namespace, timeout=deadline.left)
         except CannotDecide:
-            self._view.forget(pod.uid, reserved_ns)
+            self._cache.forget(pod.uid, reserved_ns)
             raise
 
     def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> bool:
@@ -125,7 +125,7 @@ class Predicates:
         try:
             left = deadline.left()
         except CannotDecide:
-            self._view.forget(pod.uid, choice.time_ns)
+            self._cache.forget(pod.uid, choice.time_ns)
             raise
         try:
             written = self._writer.write_decision(
@@ -133,26 +133,26 @@ class Predicates:
             )
         except kube.KubeError as error:
             if error.not_found or error.status == _ANOTHER_POD:
-                self._view.remove_pod(pod.uid)
+                self._cache.remove_pod(pod.uid)
                 raise Gone(pod.full_name, pod.uid) from error
             if error.conflict:
                 return False
             if error.retryable:
-                self._view.doubt(pod.uid, choice.time_ns)
+                self._cache.doubt(pod.uid, choice.time_ns)
             else:
-                self._view.forget(pod.uid, choice.time_ns)
+                self._cache.forget(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         except kube.KubeUnavailable as error:
             # It may stand on the pod, so the cards stay reserved until the watch or time tells;
             # so they do after an error of the server's own (500, 504) above.
-            self._view.doubt(pod.uid, choice.time_ns)
+            self._cache.doubt(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
-        self._refresh.wrote()
-        self._view.add_pod(written)
+        self._consistent_read.wrote()
+        self._cache.add_pod(written)
         return True
 
 
-def _answer(args: FilterArgs, chosen: list[str], said: NodeResults) -> bytes:
-    words = {name: answer.words for name, answer in said.pairs() if answer.reason}
+def _answer(args: FilterArgs, chosen: list[str], results: NodeResults) -> bytes:
+    words = {name: answer.words for name, answer in results.pairs() if answer.reason}
     # Schedulers before 1.21 read only FailedNodes; later ones let the other field win.
     return encode_filter_result(args, chosen=chosen, failed=words, unresolvable=words)

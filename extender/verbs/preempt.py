@@ -5,7 +5,7 @@ nothing about single cards, so of the pods that hold cards the fewest are named 
 cards that are needed (`model.preemption`). Proposed pods that hold no card stay: what they free,
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
-that aren't less important: those can't be named, and nobody else needs to end.
+that aren't less important: those can't be named, and no other pod needs to end.
 """
 
 import logging
@@ -42,14 +42,14 @@ class Preempt:
     def __init__(
         self,
         *,
-        view: ClusterCache,
-        answers: EquivalenceCache,
+        cache: ClusterCache,
+        evaluator: EquivalenceCache,
         find: FindPod,
         budgets: PodDisruptionBudgets,
     ) -> None:
         """Compose; ``find`` finds the pod of a request."""
-        self._view = view
-        self._answers = answers
+        self._cache = cache
+        self._evaluator = evaluator
         self._find = find
         self._budgets = budgets
 
@@ -96,7 +96,7 @@ class Preempt:
         budgets: Collection[Budget],
         most_tries: int,
     ) -> NodeVictims | None:
-        state = self._answers.node_and_holders(pod, name)
+        state = self._evaluator.node_and_holders(pod, name)
         if state is None or pod.request is None:
             return None
         node, held = state
@@ -112,8 +112,8 @@ class Preempt:
 
     def _fits(self, pod: PodState, request: PodRequest, node: Node) -> Fits:
         """Return whether the pod fits, quota included, once some pods have ended."""
-        quota, usage = self._view.quota, self._view.usage_of(pod.namespace)
-        policy = self._answers.policy
+        quota, usage = self._cache.quota, self._cache.usage_of(pod.namespace)
+        policy = self._evaluator.policy
 
         def fits(leaving: Leaving) -> bool:
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
@@ -130,13 +130,13 @@ class Preempt:
         proposed: NodeVictims,
         budgets: Collection[Budget],
     ) -> tuple[list[Candidate], Leaving]:
-        """Return who may end: bound pods of lower priority, and whom the scheduler proposed.
+        """Return the pods that may end: bound ones of lower priority, and those proposed.
 
         And beside them those that end though they are as important.
         """
         lower, going = [], []
         for uid in held.keys() - {pod.uid}:
-            holder = self._view.pod(uid)
+            holder = self._cache.pod(uid)
             if holder is None:
                 continue
             if uid in proposed.uids or (holder.node == name and holder.priority < pod.priority):

@@ -22,10 +22,10 @@ from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 class Prioritize:
     """Answers `/scheduler/prioritize` and `/scheduler/priorities`; changes nothing."""
 
-    def __init__(self, *, view: ClusterCache, answers: EquivalenceCache, find: FindPod) -> None:
+    def __init__(self, *, cache: ClusterCache, evaluator: EquivalenceCache, find: FindPod) -> None:
         """Compose; ``find`` finds the pod of a request."""
-        self._view = view
-        self._answers = answers
+        self._cache = cache
+        self._evaluator = evaluator
         self._find = find
 
     def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
@@ -39,14 +39,14 @@ class Prioritize:
 
     def _scores(self, pod: PodState, args: FilterArgs) -> Iterable[int]:
         if pod.request is not None:
-            results = self._answers.of(pod, args.names)
+            results = self._evaluator.of(pod, args.names)
             return map(scores(results.different).__getitem__, results.answers)
         if pod.problem is not None:
             return itertools.repeat(0, len(args.names))
         return [0 if self._has_cards(name) else MOST for name in args.names]
 
     def _has_cards(self, name: str) -> bool:
-        node = self._view.base(name)
+        node = self._cache.base(name)
         return node is not None and bool(node.cards)
 
 

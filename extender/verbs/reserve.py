@@ -1,4 +1,4 @@
-"""The one place that decides and reserves, for whatever verb the scheduler came by."""
+"""The one place that chooses cards and reserves them, for the verbs bind and predicates."""
 
 import threading
 from collections.abc import Sequence
@@ -21,36 +21,36 @@ _MOST_TRIES: Final = 20  # in turn: only the watches, and first tries of others,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An answer.
+    """What was chosen for a pod.
 
     Attributes:
         pod: the pod as it was known at that moment.
         placement: its cards, reserved already; None when no node fits.
         time_ns: when they were reserved, Unix nanoseconds; it names the decision.
-        answers: what each node said.
+        results: what each node answered.
     """
 
     pod: PodState
     placement: Placement | None
     time_ns: int
-    answers: NodeResults
+    results: NodeResults
 
 
 class Reserver:
     """Chooses cards that are free at the moment when they are reserved.
 
-    Nodes are asked without the view's lock, because a search may take long. Under the lock the
+    Nodes are asked without the cache's lock, because a search may take long. Under the lock the
     chosen node's answer must be true still; else the nodes that have changed are asked again. Where
     that happens, others decide at the same time: then one decides after another.
     """
 
-    def __init__(self, view: ClusterCache, answers: EquivalenceCache, retry: Requeue) -> None:
-        self._view = view
-        self._answers = answers
-        self._retry = retry
-        self._turn = threading.Lock()
+    def __init__(self, cache: ClusterCache, evaluator: EquivalenceCache, requeue: Requeue) -> None:
+        self._cache = cache
+        self._evaluator = evaluator
+        self._requeue = requeue
+        self._retry_lock = threading.Lock()
 
-    def choose(self, asked: PodState, names: Sequence[str]) -> Choice:
+    def choose(self, wanted: PodState, names: Sequence[str]) -> Choice:
         """Decide for a pod and reserve its cards on one of these nodes.
 
         A pod that has cards reserved on one of them keeps them while they suit it still.
@@ -58,77 +58,77 @@ class Reserver:
         Raises:
             CannotDecide: the pod is gone, asks for nothing or badly, or may not be placed.
         """
-        choice = self._try(asked, names)
+        choice = self._try(wanted, names)
         if choice is None:
-            with self._turn:
-                tries = (self._try(asked, names) for _ in range(_MOST_TRIES))
+            with self._retry_lock:
+                tries = (self._try(wanted, names) for _ in range(_MOST_TRIES))
                 choice = next((each for each in tries if each is not None), None)
         if choice is None:
-            text = f"what pod {asked.full_name} may have changes faster than it can be looked at"
+            text = f"what pod {wanted.full_name} may have changes faster than it can be looked at"
             raise CannotDecide("Busy", text)
         if choice.placement is None:
-            self._retry.refused(choice.pod, choice.answers.moment.rooms)
+            self._requeue.refused(choice.pod, choice.results.moment.rooms)
         return choice
 
-    def _try(self, asked: PodState, names: Sequence[str]) -> Choice | None:
+    def _try(self, wanted: PodState, names: Sequence[str]) -> Choice | None:
         """Decide, unless something has changed meanwhile that matters; then None."""
-        self._view.expire()
-        pod = self._pod(asked)
-        before = self._view.placement(pod.uid)
-        answers = self._answers.of(pod, names)
-        held = self._held(pod, before, answers)
+        self._cache.expire()
+        pod = self._pod(wanted)
+        before = self._cache.placement(pod.uid)
+        results = self._evaluator.of(pod, names)
+        held = self._held(pod, before, results)
         chosen: tuple[str, NodeResult | Placement] | None
-        chosen = answers.best() if held is None else (held.node, held)
-        with self._view.lock:
-            now = self._pod(asked)
-            if now.request != pod.request or self._view.placement(pod.uid) is not before:
+        chosen = results.best() if held is None else (held.node, held)
+        with self._cache.lock:
+            now = self._pod(wanted)
+            if now.request != pod.request or self._cache.placement(pod.uid) is not before:
                 return None
             if chosen is None:
-                return Choice(pod=now, placement=None, time_ns=0, answers=answers)
-            placement = self._still(now, chosen, answers)
+                return Choice(pod=now, placement=None, time_ns=0, results=results)
+            placement = self._still(now, chosen, results)
             if placement is None:
                 return None
-            self._retry.settled(now.uid)
-            time_ns = self._view.assume(now.uid, placement)
-            return Choice(pod=now, placement=placement, time_ns=time_ns, answers=answers)
+            self._requeue.settled(now.uid)
+            time_ns = self._cache.assume(now.uid, placement)
+            return Choice(pod=now, placement=placement, time_ns=time_ns, results=results)
 
-    def _pod(self, asked: PodState) -> PodState:
-        pod = self._view.pod(asked.uid)
+    def _pod(self, wanted: PodState) -> PodState:
+        pod = self._cache.pod(wanted.uid)
         if pod is None or not pod.ours:
-            raise Gone(asked.full_name, asked.uid)
+            raise Gone(wanted.full_name, wanted.uid)
         refuse_unplaceable(pod)
         return pod
 
     def _held(
-        self, pod: PodState, held: Placement | None, answers: NodeResults
+        self, pod: PodState, held: Placement | None, results: NodeResults
     ) -> Placement | None:
         """Return the cards that the pod has reserved, if they may be its own still."""
-        if held is None or held.node not in answers.names or pod.request is None:
+        if held is None or held.node not in results.names or pod.request is None:
             return None
-        node = self._answers.node(pod, held.node)
+        node = self._evaluator.node(pod, held.node)
         if node is None or verify(node, held, pod.request) is not None:
             return None
-        with self._view.lock:
-            quota, usage = self._view.quota, self._view.usage
+        with self._cache.lock:
+            quota, usage = self._cache.quota, self._cache.usage
             no = forbids(quota, usage, pod.namespace, node, held, without=(pod.uid,))
         return held if no is None else None
 
     def _still(
-        self, pod: PodState, chosen: tuple[str, NodeResult | Placement], answers: NodeResults
+        self, pod: PodState, chosen: tuple[str, NodeResult | Placement], results: NodeResults
     ) -> Placement | None:
-        """Return what was chosen if it can be had at this moment; the view's lock is held."""
-        view, (name, placement) = self._view, chosen
-        node = view.base(name)
-        if node is None or not self._answers.holds(pod, answers, name):
+        """Return what was chosen if it can be had at this moment; the cache's lock is held."""
+        cache, (name, placement) = self._cache, chosen
+        node = cache.base(name)
+        if node is None or not self._evaluator.holds(pod, results, name):
             return None
         if isinstance(placement, NodeResult):  # not before: its node may have lost a card since
-            placement = self._answers.placement(pod, name, placement)
-        no = forbids(view.quota, view.usage, pod.namespace, node, placement, without=(pod.uid,))
+            placement = self._evaluator.placement(pod, name, placement)
+        no = forbids(cache.quota, cache.usage, pod.namespace, node, placement, without=(pod.uid,))
         return placement if no is None else None
 
 
 def refuse_unplaceable(pod: PodState) -> None:
-    """Refuse a pod that nobody may place now.
+    """Refuse a pod that may not be placed now.
 
     Raises:
         CannotDecide: it has ended, is being deleted, is gated or bound, or asks badly.

@@ -177,7 +177,7 @@ def test_fgd_measures_by_what_the_pods_of_the_cluster_ask() -> None:
     answers = cluster(host("n0", cards=2), host("n1", cards=2))
     seen = answers._view
     now = [0.0]
-    keeper = PolicyKeeper("fgd", view=seen, answers=answers, clock=lambda: now[0])
+    keeper = PolicyKeeper("fgd", cache=seen, evaluator=answers, clock=lambda: now[0])
     keeper.renew()
     assert answers.policy == policies.named("fgd")
     for number in range(3):

@@ -96,7 +96,7 @@ def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
     waiting = first.service._writer.read(name, timeout_seconds=5)
     assert waiting is not None
     assert first.service.cache.placement(waiting.uid) is None
-    first.service.requeue.tell(waiting)
+    first.service.requeue.activate(waiting)
     assert first.service.cache.placement(waiting.uid) is not None
     assert first.place("two", 200)["NodeNames"] == ["gpu2"]
 

@@ -165,7 +165,7 @@ def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
 
 def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
     """Waiting pods of so many kinds, all refused, none of which fits anywhere but the last."""
-    retry = Requeue(writer=None, view=seen, answers=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=EquivalenceCache(seen))  # type: ignore[arg-type]
     pods = []
     for number in range(kinds):
         each = waiting(f"w{number:04d}", asking((99, 1000 + number)))
@@ -193,7 +193,7 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
 def test_kinds_that_come_and_go_without_end_keep_nobody_from_room() -> None:
     """Who was looked at in vain is looked at again, though a round never runs out of new kinds."""
     seen = view()
-    retry = Requeue(writer=None, view=seen, answers=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=EquivalenceCache(seen))  # type: ignore[arg-type]
     hostile = [waiting(f"w{at:05d}", asking((99, 1000 + at))) for at in range(3000)]
     first, *coming = [waiting("first", asking((30, 8))), *hostile]
 
@@ -224,7 +224,7 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
     seen = view()
     any_lock: Any = lock
     seen.lock = any_lock
-    retry = Requeue(writer=None, view=seen, answers=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=EquivalenceCache(seen))  # type: ignore[arg-type]
     pods = [waiting(f"w{number}", asking((30, 8))) for number in range(MANY)]
     for each in pods:
         seen.pod_event("ADDED", each)
@@ -247,7 +247,7 @@ def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
     """Who they are is worded for an Event, later; ten thousand of them take 20 ms to rank."""
     seen = view()
     answers = EquivalenceCache(seen)
-    retry = Requeue(writer=None, view=seen, answers=answers)  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0), card(1)))))
     bound(seen, "holder", asking((100, 0)), "n0")
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 100})}))
@@ -262,7 +262,7 @@ def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
 
     monkeypatch.setattr(Usage, "holders", noted)
     choice = Reserver(seen, answers, retry).choose(wanted, ("n0",))
-    assert choice.answers.of("n0").reason is Reason.QUOTA_EXCEEDED
+    assert choice.results.of("n0").reason is Reason.QUOTA_EXCEEDED
     assert ranked == []
     refusal = answers.refusal(wanted, "n0")
     assert refusal is not None
@@ -276,7 +276,7 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
     """The node goes, or the card that was found; the pod is refused or gets what there is."""
     seen = view()
     answers = EquivalenceCache(seen)
-    retry = Requeue(writer=None, view=seen, answers=answers)  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0), card(1)))))
     bound(seen, "holder", asking((100, 0)), "n0")
     wanted = waiting("w", asking((30, 8)))
@@ -295,7 +295,7 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
     choice = Reserver(seen, answers, retry).choose(wanted, ("n0",))
     assert choice.placement is None
     reason = Reason.INSUFFICIENT_CORE if left else Reason.NODE_UNKNOWN
-    assert choice.answers.of("n0").reason is reason
+    assert choice.results.of("n0").reason is reason
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -306,7 +306,7 @@ def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(
     rolled = random.Random(seed)  # noqa: S311
     seen = view()
     answers = EquivalenceCache(seen)
-    chooser = Reserver(seen, answers, Requeue(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
+    chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
     for at in range(2):
         seen.set_node(known(Node(name=f"n{at}", cards=(card(0), card(1)))))
     pods = [waiting(f"p{at}", asking((100, 0))) for at in range(7)]

@@ -37,8 +37,8 @@ class Queue:
         self.view: ClusterCache = view(clock=self.clock)
         self.retry = Requeue(
             writer=None,  # type: ignore[arg-type]  # looking writes nothing
-            view=self.view,
-            answers=EquivalenceCache(self.view),
+            cache=self.view,
+            evaluator=EquivalenceCache(self.view),
             refuses_all=lambda: self.refuses_all,
             clock=self.clock,
         )
@@ -76,10 +76,10 @@ class Queue:
         """The scheduler asks for the pod that was woken, and gets what it wants."""
         pod = self.view.pod(uid)
         assert pod is not None
-        best = self.retry._answers.of(pod, tuple(self.view.node_names)).best()
+        best = self.retry._evaluator.of(pod, tuple(self.view.node_names)).best()
         assert best is not None
         with self.view.lock:
-            self.view.assume(uid, self.retry._answers.placement(pod, *best))
+            self.view.assume(uid, self.retry._evaluator.placement(pod, *best))
             self.retry.settled(uid)
 
 

@@ -20,7 +20,7 @@ def test_a_pod_whose_user_key_turns_bad_is_not_said_to_be_gone(
 ) -> None:
     seen = view()
     answers = EquivalenceCache(seen)
-    chooser = Reserver(seen, answers, Requeue(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
+    chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0),))))
     share = ContainerRequest(name="main", index=0, cores=50, memory_units=8)
     asked = waiting("p", PodRequest(containers=(share,)))

@@ -103,7 +103,7 @@ class Instance:
         """Do what the retry thread does once; returns whom it woke, by UID."""
         woken = []
         for pod in self.service.requeue._look():
-            self.service.requeue.tell(pod)
+            self.service.requeue.activate(pod)
             woken.append(pod.uid)
         return woken
 
