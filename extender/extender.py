@@ -54,24 +54,13 @@ class Extender(ExtenderBase):
         """
         client = client or kube.KubeClient.from_kubeconfig(settings.kubeconfig)
         cache = ClusterCache(
-            reservation_seconds=settings.reservation_seconds,
-            now_ns=now_ns,
-            clock=clock,
+            reservation_seconds=settings.reservation_seconds, now_ns=now_ns, clock=clock
         )
         super().__init__(settings, cache, clock=clock, now_ns=now_ns)
         keys = Keys(settings.domain)
         decoder = Decoder(keys, settings.labels)
         self._writer = PodWriter(client, keys, decoder, now_ns=now_ns)
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
-        self.requeue = Requeue(
-            writer=self._writer,
-            cache=cache,
-            evaluator=self.evaluator,
-            on_tick=self.policy.renew,
-            refuses_all=lambda: self.quotas.refuses,
-            clock=clock,
-        )
-        cache.on_room = self.requeue.wake
         self._compose_events(client)
         self._compose_watches(client, decoder, settings.watch_idle_seconds)
         self._compose_quota(client, settings)
@@ -106,8 +95,8 @@ class Extender(ExtenderBase):
         self._nodes = watch(
             "/api/v1/nodes",
             decode=decoder.node,
-            on_sync=self.sync_nodes,
-            on_event=self.node_event,
+            on_sync=self.cache.sync_nodes,
+            on_event=self.cache.node_event,
             on_progress=self._consistent_read.nodes_shown,
         )
         self._pods = watch(
@@ -145,7 +134,17 @@ class Extender(ExtenderBase):
             self.metrics.show_watch_age(name, functools.partial(getattr, watcher, "age_seconds"))
 
     def _compose_verbs(self) -> None:
+        """Compose what decides, and what has refused pods tried again."""
         cache, evaluator = self.cache, self.evaluator
+        self.requeue = Requeue(
+            writer=self._writer,
+            cache=cache,
+            evaluator=evaluator,
+            on_tick=self.policy.renew,
+            refuses_all=lambda: self.quotas.refuses,
+            clock=self._clock,
+        )
+        cache.on_room = self.requeue.wake
         lookup = PodLookup(cache, self._writer, self.quotas)
         reserver = Reserver(cache, evaluator, self.requeue)
         self.filter = Filter(

@@ -5,12 +5,10 @@ verbs on top of this.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
-from extender.cache.decode import NodeState
 from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.node_attributes import NodeAttributes
 from extender.cache.policy import PolicyKeeper
 from extender.cache.snapshot import Snapshotter
 from extender.observability.cluster_metrics import ClusterCollector
@@ -68,8 +66,7 @@ class ExtenderBase:
             settings.policy, cache=cache, evaluator=self.evaluator, clock=clock
         )
         self.quotas = Quotas(cache, deny=settings.quota.deny)
-        self._node_attributes = NodeAttributes()
-        self.snapshotter = Snapshotter(cache, self.evaluator, self._node_attributes)
+        self.snapshotter = Snapshotter(cache, self.evaluator)
         self.decisions = DecisionLog(now_ns=now_ns)
         cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
         self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
@@ -88,13 +85,3 @@ class ExtenderBase:
     def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
         """Return the deadline of a call that begins now; ``disconnected``: its caller has gone."""
         return Deadline(self._decision_seconds, self._clock, disconnected=disconnected)
-
-    def sync_nodes(self, nodes: Sequence[NodeState]) -> None:
-        """Replace all nodes."""
-        self._node_attributes.sync(nodes)
-        self.cache.sync_nodes(nodes)
-
-    def node_event(self, kind: str, state: NodeState) -> None:
-        """Take one change of a node."""
-        self._node_attributes.event(kind, state)
-        self.cache.node_event(kind, state)

@@ -64,7 +64,7 @@ class SnapshotExtender(ExtenderBase):
         self._path = title(path)
         self._decoder = Decoder(Keys(settings.domain), settings.labels)
         contents = _read(settings, self._decoder, path)
-        self.sync_nodes(contents.nodes)
+        cache.sync_nodes(contents.nodes)
         cache.sync_pods(contents.pods, int(_VERSION))
         cache.set_quota(contents.quota)
         self.policy.renew()

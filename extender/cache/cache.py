@@ -74,6 +74,7 @@ class ClusterCache(CacheReads):
             if state.version < self._node_versions.get(name, 0):
                 return
             self._node_versions[name] = state.version
+            self._hosts[name] = state.host
             if self._allocations.set_node(state.node):
                 self._quota_usage.count(self._allocations.holders(name))
             self._tell_room()
@@ -90,6 +91,7 @@ class ClusterCache(CacheReads):
         with self.lock:
             self._allocations.drop_node(name)
             self._node_versions.pop(name, None)
+            self._hosts.pop(name, None)
             self._quota_usage.drop(self._allocations.holders(name))
 
     def sync_pods(self, pods: Sequence[PodState], version: int) -> None:

@@ -9,6 +9,7 @@ from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.cache.reservations import Reservations
 from extender.quota.quota_usage import QuotaUsage
+from gpustack.model.cluster.eligibility import OPEN, Host
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import Quota
@@ -31,6 +32,7 @@ class CacheReads:
         self._nominated = NominatedPods()
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
+        self._hosts: dict[str, Host] = {}
         self._quota_usage = QuotaUsage(self._pods, self._allocations)
 
     @property
@@ -105,6 +107,11 @@ class CacheReads:
         """Return a node with its uses, as if these pods held nothing."""
         with self.lock:
             return self._allocations.node_without(name, uids)
+
+    def host(self, name: str) -> Host:
+        """Return what a node says to pods beside its cards: labels, taints, cordons."""
+        with self.lock:
+            return self._hosts.get(name, OPEN)
 
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of its cards."""

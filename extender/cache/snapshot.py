@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.node_attributes import NodeAttributes
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from gpustack.model.cluster.cluster import Cluster, Tenant
+from gpustack.model.cluster.eligibility import Host
 from gpustack.model.explain import alternatives, explanation, query
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
@@ -66,23 +66,22 @@ class ClusterSnapshot:
 class Snapshotter:
     """Takes snapshots."""
 
-    def __init__(
-        self, cache: ClusterCache, evaluator: EquivalenceCache, node_attributes: NodeAttributes
-    ) -> None:
+    def __init__(self, cache: ClusterCache, evaluator: EquivalenceCache) -> None:
         self._cache = cache
         self._evaluator = evaluator
-        self._node_attributes = node_attributes
 
     def take(self, guest: PodState | None = None) -> ClusterSnapshot:
         """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
         cache = self._cache
         nodes: dict[str, Node] = {}
         holders: dict[str, Mapping[str, Placement]] = {}
+        hosts: dict[str, Host] = {}
         cache.expire()
         for names in portions(sorted(cache.node_names)):
             with cache.lock:  # a node and what its pods hold, of one moment
                 found = [node for name in names if (node := cache.node(name)) is not None]
                 nodes |= {node.name: node for node in found}
+                hosts |= {node.name: cache.host(node.name) for node in found}
                 holders |= {node.name: cache.holders(node.name) for node in found}
         known, quota, policy = cache.pods, cache.quota, self._evaluator.policy
         if guest is not None:
@@ -104,7 +103,7 @@ class Snapshotter:
             nodes=MappingProxyType(nodes),
             tenants=tuple(tenants),
             quota=quota,
-            hosts=self._node_attributes.now,
+            hosts=MappingProxyType(hosts),
         )
         return ClusterSnapshot(
             cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy

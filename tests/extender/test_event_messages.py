@@ -4,7 +4,6 @@ from typing import Any
 
 from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.node_attributes import NodeAttributes
 from extender.cache.pods import PodState
 from extender.cache.snapshot import Snapshotter
 from extender.observability.event_messages import EventMessages
@@ -38,9 +37,7 @@ class Cluster:
         self.view: ClusterCache = states.view()
         self.view.sync_nodes([states.known(node) for node in nodes])
         answers = EquivalenceCache(self.view)
-        self.words = EventMessages(
-            Snapshotter(self.view, answers, NodeAttributes()), answers, clock=self._clock
-        )
+        self.words = EventMessages(Snapshotter(self.view, answers), answers, clock=self._clock)
 
     def _clock(self) -> float:
         self.now += self.step
