@@ -14,7 +14,7 @@ from extender.extender import Extender
 from extender.extender_base import ExtenderBase
 from extender.http import server
 from extender.http.tls import TlsContexts, TlsError
-from extender.offline import SnapshotExtender
+from extender.offline import OfflineExtender
 from extender.settings import ExtenderSettings
 from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
@@ -101,7 +101,7 @@ def _read(
         return settings.load(options.config or _DEFAULT_CONFIG), Extender
     loaded = settings.load_with(options.config, options.listen)
     # Here, not in the worker: what is wrong with the file ends the command.
-    served = SnapshotExtender(loaded, options.snapshot)
+    served = OfflineExtender(loaded, options.snapshot)
     return loaded, lambda _settings: served
 
 

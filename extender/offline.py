@@ -7,9 +7,8 @@ file doesn't hold may be asked about as well, as the request describes it.
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from extender.cache.cache import ClusterCache
 from extender.cache.decode import Decoder, NodeState
@@ -22,7 +21,6 @@ from extender.verbs.deadline import Deadline
 from extender.verbs.filter import Filter
 from extender.verbs.outcome import Outcome
 from extender.verbs.prioritize import Prioritize
-from gpustack.model.quota.quota import Quota
 from gpustack.wire import extender_v1 as bodies
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.files.snapshots import Names, Snapshot, parse, read_file
@@ -34,19 +32,12 @@ from gpustack.wire.quota import BadQuota, decode_quota
 
 logger = logging.getLogger(__name__)
 
+_Read = TypeVar("_Read")
+
 _VERSION: Final = "1"  # of every object: nothing changes any more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
-    """What a file holds, read."""
-
-    nodes: list[NodeState]
-    pods: list[PodState]
-    quota: Quota
-
-
-class SnapshotExtender(ExtenderBase):
+class OfflineExtender(ExtenderBase):
     """Everything that lives as long as the process; nothing runs beside the requests."""
 
     def __init__(self, settings: ExtenderSettings, path: str) -> None:
@@ -62,11 +53,14 @@ class SnapshotExtender(ExtenderBase):
         )
         super().__init__(settings, cache)
         self._path = title(path)
-        self._decoder = Decoder(Keys(settings.domain), settings.labels)
-        contents = _read(settings, self._decoder, path)
-        cache.sync_nodes(contents.nodes)
-        cache.sync_pods(contents.pods, int(_VERSION))
-        cache.set_quota(contents.quota)
+        self._keys, self._labels = Keys(settings.domain), settings.labels
+        self._decoder = Decoder(self._keys, self._labels)
+        quota = settings.quota.namespace, settings.quota.name
+        found = parse(self._path, read_file(path), Names(quota=quota, labels=self._labels))
+        cache.sync_nodes([_checked(found, each, self._node) for each in found.nodes])
+        cache.sync_pods([_checked(found, each, self._pod) for each in found.pods], int(_VERSION))
+        if found.quota is not None:
+            cache.set_quota(_checked(found, found.quota, decode_quota))
         self.policy.renew()
         self.recorder = OutcomeRecorder(
             count=self.metrics.count,
@@ -113,57 +107,34 @@ class SnapshotExtender(ExtenderBase):
         named = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         metadata = {**(given if isinstance(given, dict) else {}), **named}
         try:
-            return _pod(self._decoder, {**value, "metadata": metadata})
+            return self._pod({**value, "metadata": metadata})
         except BadObject as error:
             raise bodies.BadBody("Pod", str(error)) from error
 
+    def _node(self, item: Mapping[str, Any]) -> NodeState:
+        """Read a node; one that describes no machine is an error of the file's, not left out."""
+        decode_node(self._keys, item, self._labels)
+        return self._decoder.node(_encoded(item))
 
-def _read(settings: ExtenderSettings, decoder: Decoder, path: str) -> _Contents:
-    quota = settings.quota
-    names = Names(quota=(quota.namespace, quota.name), labels=settings.labels)
-    found = parse(title(path), read_file(path), names)
-    keys = Keys(settings.domain)
-    return _Contents(
-        nodes=[_checked_node(keys, decoder, found, each) for each in found.nodes],
-        pods=[_checked_pod(decoder, found, each) for each in found.pods],
-        quota=_quota(found),
-    )
+    def _pod(self, item: Mapping[str, Any]) -> PodState:
+        """Read a pod; one that was written by hand needs no UID and no namespace."""
+        metadata = dict(item["metadata"])
+        namespace = metadata.get("namespace") or "default"
+        uid = metadata.get("uid") or f"{namespace}/{metadata['name']}"
+        named = {**metadata, "namespace": namespace, "uid": uid}
+        return self._decoder.pod(_encoded({**item, "metadata": named}))
 
 
-def _checked_node(
-    keys: Keys, decoder: Decoder, found: Snapshot, item: Mapping[str, Any]
-) -> NodeState:
-    """Read a node; one that describes no machine is an error of the file's, not left out."""
+def _checked(
+    found: Snapshot, item: Mapping[str, Any], read: Callable[[Mapping[str, Any]], _Read]
+) -> _Read:
+    """Read an object of the file; an error names its place there."""
     try:
-        decode_node(keys, item, found.names.labels)
-        return decoder.node(_encoded(item))
-    except (BadAnnotation, BadObject) as error:
+        return read(item)
+    except (BadAnnotation, BadObject, BadQuota) as error:
         raise found.error(item, error) from error
-
-
-def _checked_pod(decoder: Decoder, found: Snapshot, item: Mapping[str, Any]) -> PodState:
-    try:
-        return _pod(decoder, item)
-    except BadObject as error:
-        raise found.error(item, error) from error
-
-
-def _pod(decoder: Decoder, item: Mapping[str, Any]) -> PodState:
-    """Read a pod; one that was written by hand needs no UID and no namespace."""
-    metadata = dict(item["metadata"])
-    namespace = metadata.get("namespace") or "default"
-    uid = metadata.get("uid") or f"{namespace}/{metadata['name']}"
-    named = {**metadata, "namespace": namespace, "uid": uid}
-    return decoder.pod(_encoded({**item, "metadata": named}))
 
 
 def _encoded(item: Mapping[str, Any]) -> bytes:
     versioned = {**item["metadata"], "resourceVersion": _VERSION}
     return json.dumps({**item, "metadata": versioned}).encode()
-
-
-def _quota(found: Snapshot) -> Quota:
-    try:
-        return decode_quota(found.quota)
-    except BadQuota as error:
-        raise found.error(found.quota or {}, error) from error

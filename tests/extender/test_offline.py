@@ -9,7 +9,7 @@ import pytest
 
 from extender.api.app import create_app
 from extender.main import main
-from extender.offline import SnapshotExtender
+from extender.offline import OfflineExtender
 from extender.settings import load_with
 from gpustack.wire import schemas
 from tests.cli import snapshots
@@ -23,7 +23,7 @@ class Client:
     """Asks a snapshot's application without a socket between."""
 
     def __init__(self, path: str) -> None:
-        service = SnapshotExtender(load_with(None, None), path)
+        service = OfflineExtender(load_with(None, None), path)
         self._client = create_app(service, request_limit_bytes=1 << 20).test_client()
 
     def get(self, path: str) -> Any:

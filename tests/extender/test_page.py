@@ -21,7 +21,7 @@ from selenium.webdriver.common.keys import Keys as Press
 from selenium.webdriver.support.select import Select
 
 from extender.api.app import create_app
-from extender.offline import SnapshotExtender
+from extender.offline import OfflineExtender
 from extender.settings import load_with
 from gpustack.model.node import Card, Node
 from tests.cli import snapshots
@@ -86,7 +86,7 @@ def at(app: flask.Flask) -> Iterator[str]:
 
 
 def of_file(path: str) -> flask.Flask:
-    service = SnapshotExtender(load_with(None, None), path)
+    service = OfflineExtender(load_with(None, None), path)
     return create_app(service, request_limit_bytes=1 << 20)
 
 

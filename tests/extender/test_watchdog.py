@@ -12,7 +12,7 @@ import pytest
 
 from extender.cache.cache import ClusterCache
 from extender.http.server import Server
-from extender.offline import SnapshotExtender
+from extender.offline import OfflineExtender
 from extender.settings import load_with
 from gpustack.adapters.systemd import Notifier
 from tests.cli import snapshots
@@ -66,10 +66,10 @@ def load(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Load]:
 
 
 @pytest.fixture
-def quiet(tmp_path: Path) -> SnapshotExtender:
+def quiet(tmp_path: Path) -> OfflineExtender:
     """An extender whose lock nobody takes but the test: a file has no watches."""
     path = snapshots.write(tmp_path, snapshots.node())
-    return SnapshotExtender(load_with(None, None), path)
+    return OfflineExtender(load_with(None, None), path)
 
 
 def others_get(view: ClusterCache) -> bool:
@@ -87,7 +87,7 @@ def others_get(view: ClusterCache) -> bool:
 
 @pytest.mark.parametrize(("seconds", "pings"), [(0.000_001, 3), (3600.0, 1), (0.0, 0)])
 def test_ticks_say_that_we_live_as_often_as_systemd_asks(
-    load: Load, quiet: SnapshotExtender, systemd: Systemd, seconds: float, pings: int
+    load: Load, quiet: OfflineExtender, systemd: Systemd, seconds: float, pings: int
 ) -> None:
     server = load(watchdog_seconds=seconds, compose=lambda _: quiet)
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_ticks_say_that_we_live_as_often_as_systemd_asks(
 
 
 def test_nothing_is_said_while_no_decision_can_be_made(
-    load: Load, quiet: SnapshotExtender, systemd: Systemd
+    load: Load, quiet: OfflineExtender, systemd: Systemd
 ) -> None:
     server = load(watchdog_seconds=0.000_001, compose=lambda _: quiet)
     taken, end = threading.Event(), threading.Event()

@@ -37,16 +37,16 @@ def pipes(folder: Path) -> Iterator[tuple[int, int]]:
 
 
 class _Waiting:
-    """A camera that takes its pictures when it is told to."""
+    """A snapshotter that takes each snapshot at a byte of `go`."""
 
-    def __init__(self, camera: Snapshotter, folder: Path) -> None:
-        self._camera = camera
+    def __init__(self, snapshotter: Snapshotter, folder: Path) -> None:
+        self._snapshotter = snapshotter
         self._inside, self._go = (os.open(folder / name, os.O_RDWR) for name in PIPES)
 
     def take(self, pod: PodState | None = None) -> ClusterSnapshot:
         os.write(self._inside, b"x")
         os.read(self._go, 1)
-        return self._camera.take(pod)
+        return self._snapshotter.take(pod)
 
 
 def main(config: Path) -> None:
