@@ -5,7 +5,6 @@ Amounts are the resources' own: cores are hundredths of a card, memory units 256
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -53,7 +52,7 @@ class ClusterValues:
         return {
             "policy": snapshot.policy.name,
             "unready": unready,
-            "nodes": [each.value for each in known.values()],
+            "nodes": [value for _, value in known.values()],
             "waiting": [_waiting(pod, refusals.get(pod.uid)) for pod in snapshot.waiting],
             "quotas": snapshot.quotas,
             "quota_problem": quota_problem,
@@ -63,29 +62,16 @@ class ClusterValues:
         host = snapshot.cluster.hosts.get(node.name, eligibility.OPEN)
         held = snapshot.holders.get(node.name, {})
         pods = [pod for uid in held if (pod := snapshot.pods.get(uid)) is not None]
-        states = tuple((pod.uid, bool(pod.node), pod.deletion) for pod in pods)
+        sources = node, host, [(pod.uid, bool(pod.node), pod.deletion) for pod in pods]
         before = self._known.get(node.name)
-        if before is not None and before.of(node, host, states):
+        if before is not None and before[0] == sources:
             return before
         tenants = [_tenant(pod, holds(node, held[pod.uid]), node) for pod in pods]
-        raw = msgspec.Raw(msgspec.json.encode(_node(node, host, tenants)))
-        return _Known(node=node, host=host, states=states, value=raw)
+        return sources, msgspec.Raw(msgspec.json.encode(_node(node, host, tenants)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What was made of a node, and of what it was made."""
-
-    node: Node
-    host: eligibility.Host
-    states: tuple[tuple[str, bool, bool], ...]
-    value: msgspec.Raw
-
-    def of(
-        self, node: Node, host: eligibility.Host, states: tuple[tuple[str, bool, bool], ...]
-    ) -> bool:
-        """Say whether it would be made of the same again."""
-        return self.node is node and self.host is host and self.states == states
+_Known = tuple[tuple[object, ...], msgspec.Raw]
+"""What a node's value was made of, and the value."""
 
 
 def decisions(last: Sequence[DecisionRecord]) -> dict[str, Any]:

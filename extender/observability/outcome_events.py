@@ -58,7 +58,7 @@ class OutcomeEvents:
                 reason=reason,
                 message=message,
                 warning=warning,
-                topic=topic or reason,
+                topic=topic,
             )
         )
 
