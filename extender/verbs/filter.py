@@ -49,7 +49,7 @@ class Filter:
         """Decide on which nodes the pod fits; the answer is an ExtenderFilterResult.
 
         Raises:
-            CannotDecide: nothing can be results about nodes: the pod is gone, gated, or bound
+            CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
         pod = self._find(args.pod, deadline)
@@ -80,7 +80,7 @@ def _result(args: FilterArgs, results: NodeResults, awaited: str = "") -> bytes:
     """Write the answer.
 
     A pod whose victims are still ending on its nominated node would be let loose on other nodes'
-    pods if that node were results to be beyond help; the scheduler then waits for the victims.
+    pods if that node were said to be beyond help; the scheduler then waits for the victims.
     """
     if not results.refusals:
         return encode_filter_echo(args)

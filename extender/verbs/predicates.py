@@ -50,7 +50,7 @@ class Predicates:
         """Place the pod; the answer is an ExtenderFilterResult.
 
         Raises:
-            CannotDecide: nothing can be results about nodes: the pod is gone, gated, or bound
+            CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
         pod = self._lookup.find(args.pod, deadline)
