@@ -78,7 +78,7 @@ class OfflineExtender(ExtenderBase):
 
     def start(self) -> None:
         """Log what is served."""
-        nodes, pods = self.cache.node_count, len(self.cache.pods)
+        nodes, pods = len(self.cache.node_names), len(self.cache.pods)
         logger.info("serving a snapshot file=%s nodes=%d pods=%d", self._path, nodes, pods)
 
     def _refuse(self, _args: object, _deadline: Deadline) -> Outcome:

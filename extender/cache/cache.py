@@ -75,8 +75,8 @@ class ClusterCache(CacheReads):
                 return
             self._node_versions[name] = state.version
             self._hosts[name] = state.host
-            if self._allocations.set_node(state.node):
-                self._quota_usage.count(self._allocations.holders(name))
+            if self.allocations.set_node(state.node):
+                self._quota_usage.count(self.allocations.holders(name))
             self._tell_room()
 
     def node_event(self, kind: str, state: NodeState) -> None:
@@ -89,10 +89,10 @@ class ClusterCache(CacheReads):
     def drop_node(self, name: str) -> None:
         """Forget a node."""
         with self.lock:
-            self._allocations.drop_node(name)
+            self.allocations.drop_node(name)
             self._node_versions.pop(name, None)
             self._hosts.pop(name, None)
-            self._quota_usage.drop(self._allocations.holders(name))
+            self._quota_usage.drop(self.allocations.holders(name))
 
     def sync_pods(self, pods: Sequence[PodState], version: int) -> None:
         """Replace all pods by a list at ``version``; pods that we read later than it stay.
@@ -214,7 +214,7 @@ class ClusterCache(CacheReads):
         pod = self._pods.pop(uid, None)
         self._reservations.forget(uid)
         self._room |= self._nominated.forget(uid)
-        self._allocations.give_back(uid)
+        self.allocations.give_back(uid)
         self._quota_usage.drop((uid,))
         if pod is not None:
             self._gone[uid] = None
@@ -229,14 +229,14 @@ class ClusterCache(CacheReads):
         """Count what a pod holds now."""
         placement = self._reservations.settle(pod)
         if placement is None:
-            self._allocations.give_back(pod.uid)
+            self.allocations.give_back(pod.uid)
             self._quota_usage.drop((pod.uid,))
-        elif self._allocations.take(pod.uid, placement):
+        elif self.allocations.take(pod.uid, placement):
             self._quota_usage.count((pod.uid,))
         self._room |= self._nominated.learn(pod)
 
     def _tell_room(self) -> None:
-        if self._room or self._allocations.freed:
-            self._room = self._allocations.freed = False
+        if self._room or self.allocations.freed:
+            self._room = self.allocations.freed = False
             self.rooms += 1
             self.on_room()

@@ -21,6 +21,7 @@ class CacheReads:
 
     Attributes:
         lock: everything here changes under it.
+        allocations: the nodes, and who holds which cards of them; hold the lock.
         rooms: how often cards may have become free.
     """
 
@@ -28,23 +29,23 @@ class CacheReads:
         """Start empty."""
         self.lock = threading.RLock()
         self.rooms = 0
-        self._allocations = Allocations()
+        self.allocations = Allocations()
         self._nominated = NominatedPods()
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
         self._hosts: dict[str, Host] = {}
-        self._quota_usage = QuotaUsage(self._pods, self._allocations)
+        self._quota_usage = QuotaUsage(self._pods, self.allocations)
 
     @property
     def node_names(self) -> frozenset[str]:
         """The nodes that are known."""
         with self.lock:
-            return self._allocations.node_names
+            return self.allocations.node_names
 
     @property
     def node_count(self) -> int:
         """How many nodes are known."""
-        return self._allocations.node_count
+        return self.allocations.node_count
 
     @property
     def pods(self) -> list[PodState]:
@@ -70,16 +71,16 @@ class CacheReads:
     @property
     def version(self) -> tuple[int, int]:
         """The newest version of any node, and how many nodes were forgotten."""
-        return self._allocations.version, self._allocations.drops
+        return self.allocations.version, self.allocations.drops
 
     def changed_after(self, version: int) -> list[str]:
         """Return the nodes that changed since, the newest change first."""
         with self.lock:
-            return list(self._allocations.changed_after(version))
+            return list(self.allocations.changed_after(version))
 
     def version_of(self, name: str) -> int | None:
         """Return the version of a node; None when the node isn't known."""
-        return self._allocations.version_of(name)
+        return self.allocations.version_of(name)
 
     def states(self, names: Iterable[str]) -> Iterator[tuple[Node, Node]]:
         """Yield the nodes that are known, each with nothing taken and with its uses.
@@ -88,7 +89,7 @@ class CacheReads:
         """
         for some in portions(names):
             with self.lock:
-                held = self._allocations
+                held = self.allocations
                 found = [(held.base(name), held.node(name)) for name in some]
             for base, node in found:
                 if base is not None and node is not None:
@@ -106,7 +107,7 @@ class CacheReads:
     def node_without(self, name: str, uids: Collection[str]) -> Node | None:
         """Return a node with its uses, as if these pods held nothing."""
         with self.lock:
-            return self._allocations.node_without(name, uids)
+            return self.allocations.node_without(name, uids)
 
     def host(self, name: str) -> Host:
         """Return what a node says to pods beside its cards: labels, taints, cordons."""
@@ -115,17 +116,17 @@ class CacheReads:
 
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of its cards."""
-        return self._allocations.base(name)
+        return self.allocations.base(name)
 
     def placement(self, uid: str) -> Placement | None:
         """Return the cards that a pod holds or has reserved."""
         with self.lock:
-            return self._allocations.placement(uid)
+            return self.allocations.placement(uid)
 
     def holders(self, name: str) -> Mapping[str, Placement]:
         """Return what each pod holds or has reserved of a node, by UID."""
         with self.lock:
-            return dict(self._allocations.holders(name))
+            return dict(self.allocations.holders(name))
 
     @property
     def nominated_nodes(self) -> list[str]:
@@ -137,7 +138,7 @@ class CacheReads:
         """Return the pods that go before this one on a node and hold no cards yet."""
         with self.lock:
             found = self._nominated.before(pod, name)
-            return [each for each in found if self._allocations.placement(each.uid) is None]
+            return [each for each in found if self.allocations.placement(each.uid) is None]
 
     @property
     def reservations(self) -> int:

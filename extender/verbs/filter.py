@@ -86,10 +86,10 @@ def _result(args: FilterArgs, results: NodeResults, awaited: str = "") -> bytes:
         return encode_filter_echo(args)
     # Thousands of nodes share a few answers: no line of Python is run for one of them.
     words = {each: each.words for each in results.refusals}
-    refused = list(map(words.__contains__, results.answers))
-    why = map(words.__getitem__, itertools.compress(results.answers, refused))
-    unresolvable = dict(zip(itertools.compress(results.names, refused), why, strict=True))
+    fails = list(map(words.__contains__, results.answers))
+    why = map(words.__getitem__, itertools.compress(results.answers, fails))
+    unresolvable = dict(zip(itertools.compress(results.names, fails), why, strict=True))
     waits = awaited and awaited in unresolvable
     failed = {awaited: unresolvable.pop(awaited)} if waits else {}
-    fitting = itertools.compress(results.names, map(operator.not_, refused))
+    fitting = itertools.compress(results.names, map(operator.not_, fails))
     return encode_filter_result(args, chosen=fitting, failed=failed, unresolvable=unresolvable)
