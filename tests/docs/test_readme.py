@@ -28,7 +28,7 @@ class Example:
 def examples() -> list[Example]:
     """Return every command of every console block that begins with one of ours, cat or grep."""
     found = []
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         document = path.relative_to(ROOT).as_posix()
         for block in BLOCK.findall(path.read_text("utf-8")):
             _, *parts = COMMAND.split(block)

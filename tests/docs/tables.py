@@ -1,0 +1,228 @@
+"""Writes the tables of docs/reference from the code: `python -m tests.docs.tables`.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. A test compares what
+lies in the repository with what this would write, so the two can't drift.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+import extender.main
+import gpustack.agent.main
+import gpustack.cli.main
+from extender.api import openapi
+from extender.offline import SnapshotExtender
+from extender.settings import load_with
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.web import metrics, self_metrics
+from gpustack.agent.web.usage import UsageReader
+from gpustack.model.node import Node
+from gpustack.model.refusal import REASON_WORDS
+from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
+from gpustack.wire import nodes, pods, schemas, user_keys
+from gpustack.wire.mapped import ledger
+
+ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
+PAGES: Final = (ROOT / "docs/reference.md", *sorted((ROOT / "docs/reference").glob("*.md")))
+BLOCK: Final = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_COLUMNS: Final = "100"  # the width of help texts
+_KIB: Final = 1024
+
+
+def rows(heads: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
+    """Return a table."""
+    body = "".join(f"| {' | '.join(map(_cell, cells))} |\n" for cells in lines)
+    return f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n{body}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("<", "&lt;").replace("|", "&#124;")
+
+
+def help_of(program: Callable[[list[str]], int], *words: str) -> str:
+    """Return what a program prints of itself."""
+    out, before = io.StringIO(), os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = _COLUMNS
+    try:
+        with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+            program([*words, "--help"])
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before
+    return f"```text\n{out.getvalue()}```\n"
+
+
+def commands() -> str:
+    """Return the help of `gpustack` and of each of its commands."""
+    names = [
+        each.__name__.rpartition(".")[2].replace("_", "-") for each in gpustack.cli.main.COMMANDS
+    ]
+    texts = [help_of(gpustack.cli.main.main)]
+    texts += [f"### gpustack {name}\n{help_of(gpustack.cli.main.main, name)}" for name in names]
+    return "\n".join(texts)
+
+
+def settings(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, ...]]:
+    """Yield a row for each key of a configuration file."""
+    for name, each in schema["properties"].items():
+        if "properties" in each:
+            yield from settings(each, f"{prefix}{name}.")
+        else:
+            default = f"`{json.dumps(each['default'])}`" if "default" in each else ""
+            meaning = each.get("description", schema.get("description", ""))
+            yield f"`{prefix}{name}`", _kind(each), default, meaning
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
+    if "minimum" in schema and "maximum" in schema:
+        kind += f", {schema['minimum']} to {schema['maximum']}"
+    return kind
+
+
+def configuration(name: str) -> str:
+    """Return the keys of a configuration file, by its schema."""
+    return rows(("key", "value", "default", "meaning"), settings(schemas.load(name)))
+
+
+def card_fields() -> str:
+    """Return the fields of a card in the node's annotation."""
+    devices = schemas.load("gpu-devices")["properties"]["devices"]["items"]
+    required = devices["required"]
+    return rows(
+        ("field", "value", "", "meaning"),
+        (
+            (f"`{name}`", _kind(each), "required" if name in required else "", each["description"])
+            for name, each in devices["properties"].items()
+        ),
+    )
+
+
+def scheduler_paths() -> str:
+    """Return what the extender answers."""
+    return rows(
+        ("path", "method", "answer"),
+        (
+            (f"`{path}`", method.upper(), each["summary"])
+            for path, methods in openapi.description()["paths"].items()
+            if not path.startswith("/page/")
+            for method, each in methods.items()
+        ),
+    )
+
+
+def _families(families: Iterable[Any]) -> str:
+    return rows(
+        ("metric", "type", "meaning"),
+        (
+            (
+                f"`{each.name}{'_total' if each.type == 'counter' else ''}`",
+                each.type,
+                each.documentation,
+            )
+            for each in sorted(families, key=lambda each: str(each.name))
+        ),
+    )
+
+
+def extender_metrics() -> str:
+    """Return what the extender counts and measures."""
+    served = SnapshotExtender(load_with(None, None), str(ROOT / "examples/snapshot.json"))
+    return _families(served.metrics.registry.collect())
+
+
+class _NoCards:
+    """A host without cards and containers: metrics have their names there, too."""
+
+    node = Node(name="", cards=(), links=())
+
+    def taken(self, node: Node) -> Node:
+        return node
+
+    def read(self) -> tuple[()]:
+        return ()
+
+
+def agent_metrics() -> str:
+    """Return what the agent counts and measures."""
+    nothing = _NoCards()
+    parts = cast(self_metrics.MeasuredParts, types.SimpleNamespace(http_dropped=lambda: 0))
+    return _families(
+        metrics.registry(
+            inventory=cast(CardInventory, nothing),
+            records=cast(AllocationRecords, nothing),
+            usage=cast(UsageReader, nothing),
+            counters=[_zero(each) for each in self_metrics.counters(parts)],
+            gauges=[_zero(each) for each in self_metrics.gauges(parts)],
+        ).collect()
+    )
+
+
+def _zero(number: metrics.Number) -> metrics.Number:
+    return metrics.Number(name=number.name, documentation=number.documentation, read=lambda: 0.0)
+
+
+def refusals() -> str:
+    """Return the codes and words of refusals."""
+    return rows(("code", "words"), ((f"`{each}`", words) for each, words in REASON_WORDS.items()))
+
+
+def limits() -> str:
+    """Return how large what comes in may be."""
+    body = schemas.load("extender")["properties"]["request_limit_bytes"]["default"] >> 20
+    keys = f"{user_keys.LONGEST_BYTES} bytes, {user_keys.MOST_NAMES} names"
+    away, refused = "the node is left out, by name", "the pod is refused: `BadRequest`"
+    far = "every pair counts as the farthest"
+    return rows(
+        ("what", "at most", "beyond it"),
+        (
+            ("cards of a node", f"{MOST_CARDS}", away),
+            ("cards of a node whose links are read", f"{MOST_LINKED_CARDS}", far),
+            ("the annotation `gpu-devices`", f"{nodes.MOST_TEXT_BYTES // _KIB} KiB", away),
+            ("a user key of a pod", keys, refused),
+            ("containers of a pod with GPUs", f"{pods.MOST_CONTAINERS}", refused),
+            ("processes of a share on its card", f"{ledger.SLOTS}", "the hook refuses the next"),
+            ("body of a scheduler's call", f"{body} MiB", "413; see `request_limit_bytes`"),
+        ),
+    )
+
+
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "gpustack": commands,
+    "gpustack-agent": lambda: help_of(gpustack.agent.main.main),
+    "gpustack-extender": lambda: help_of(extender.main.main),
+    "agent.yml": lambda: configuration("agent"),
+    "extender.yml": lambda: configuration("extender"),
+    "card": card_fields,
+    "paths of the extender": scheduler_paths,
+    "metrics of the extender": extender_metrics,
+    "metrics of the agent": agent_metrics,
+    "refusals": refusals,
+    "limits": limits,
+}
+
+
+def render(page: str) -> str:
+    """Return a page with its tables as the code has them."""
+    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", page)
+
+
+def main() -> None:
+    """Write all pages."""
+    for path in PAGES:
+        path.write_text(render(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
