@@ -11,7 +11,7 @@ from gpustack.wire import config, schemas
 from gpustack.wire.host_header import AllowedHosts
 from gpustack.wire.nodes import NodeLabels
 
-# Names that users of the original (and of contracts.md) write, and where they stand in ours.
+# Names that configurations of the original GPUManager have, and where they stand in ours.
 _ALIASES: Final = {
     "QuotaConfigMapName": ("quota", "name"),
     "QuotaConfigMapNamespace": ("quota", "namespace"),

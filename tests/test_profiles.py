@@ -46,7 +46,6 @@ def test_a_profile_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
 
 def test_the_profile_of_the_build_tries_the_same_every_time_and_nightly_does_not() -> None:
-    # At least so many by the issue that the model was built for.
     ci, nightly = (profiles.of(name) for name in ("ci", "nightly"))
     assert (ci.derandomize, ci.database, ci.max_examples) == (True, None, 200)
     assert (nightly.derandomize, nightly.max_examples) == (False, 20_000)

@@ -1,4 +1,4 @@
-"""The verb of the seeds' scheduler policy: choose one node, reserve its cards, write it down.
+"""The verb of GPUManager's scheduler Policy: choose one node, reserve its cards, write it down.
 
 kube-scheduler calls it as its last filter. The answer is one node, whose cards stand on the pod
 before the answer is given. A pod that comes again (its binding failed, or the scheduler didn't

@@ -1,4 +1,4 @@
-"""Every resource and annotation name, in one place: `DOMAIN/NAME` (contracts.md)."""
+"""Every resource and annotation name: `DOMAIN/NAME` (docs/reference.md)."""
 
 import functools
 from dataclasses import dataclass

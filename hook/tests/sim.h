@@ -5,7 +5,7 @@
  * The card gives its processes turns of 2 ms. Within one, the streams of a process run at the same
  * time. Events resolve half a microsecond and take the card as long; each driver call takes the
  * program time. Sources: CUDA C++ Programming Guide (event resolution, time-slicing between
- * processes without MPS); call times are those that GPU-Virt-Bench measured (vcuda-hook.md 4.5).
+ * processes without MPS); call times are those that GPU-Virt-Bench measured.
  */
 #ifndef SIM_H
 #define SIM_H

@@ -1,7 +1,6 @@
 /*
  * The agent of the simulation, and NVML as it counts GPU time of processes: in whole percent of the
- * time since it was asked last, up to where its last window of 1/6 s (or 1 s, on some cards) ended
- * (vcuda-hook.md 4.6).
+ * time since it was asked last, up to where its last window of 1/6 s (or 1 s, on some cards) ended.
  *
  * Drivers take such a window's use for that of the one process that was on the card when it ended
  * (NVIDIA's open kernel modules: ctrl2080perf.h, NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE, and

@@ -1,6 +1,6 @@
-"""The pods of the seeds, and the ones that must be refused.
+"""Pods as GPUManager's users write them, and the ones that must be refused.
 
-The seeds' GPU limits are kept to the letter; image, cpu and memory are what a small machine has.
+Their GPU limits are kept to the letter; image, cpu and memory are what a small machine has.
 """
 
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 CORE = "tencent.com/vcuda-core"
 MEMORY = "tencent.com/vcuda-memory"
 CUDA_IMAGE = "gpustack.test/cuda:1"
-# the fourth seed's Deployment: half a card and 32 x 256 MiB = 8 GiB
+# GPUManager's example: half a card and 32 x 256 MiB = 8 GiB
 SHARE = {CORE: "50", MEMORY: "32"}
 SHARE_BYTES = 32 * 268_435_456
-# PID 1 of the seeds' pods is sleep, which does not listen to SIGTERM
+# PID 1 of these pods is sleep, which does not listen to SIGTERM
 GRACE_SECONDS = 1
 
 
@@ -50,7 +50,7 @@ def pod(
 
 
 def deployment(name: str, replicas: int, template_container: dict[str, Any]) -> dict[str, Any]:
-    """Return a Deployment in the fourth seed's shape."""
+    """Return a Deployment in the shape of GPUManager's example."""
     labels = {"k8s-app": name, "qcloud-app": name}
     return {
         "apiVersion": "apps/v1",
@@ -70,13 +70,13 @@ def deployment(name: str, replicas: int, template_container: dict[str, Any]) -> 
     }
 
 
-def seed_deployment(replicas: int) -> dict[str, Any]:
-    """Return the fourth seed's Deployment."""
+def share_deployment(replicas: int) -> dict[str, Any]:
+    """Return GPUManager's example: half a card, 8 GiB."""
     return deployment("vcuda-test", replicas, container(SHARE, ["sleep", "360000s"]))
 
 
-def seed_whole_card_deployment() -> dict[str, Any]:
-    """Return the first seed's Deployment: one whole card, nvidia-smi in a loop."""
+def whole_card_deployment() -> dict[str, Any]:
+    """Return a Deployment of one whole card, with nvidia-smi in a loop."""
     command = ["/usr/local/nvidia/bin/nvidia-smi", "-l", "1"]
     limits = {CORE: "100", MEMORY: "30"}
     return deployment("vcuda-whole", 1, container(limits, command))

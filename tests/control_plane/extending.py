@@ -50,7 +50,7 @@ class RunningExtender:
     tls: ClientFiles | None
 
     def scheduler_configuration(self) -> dict[str, Any]:
-        """Return the scheduler's part that calls it: the contract's entry."""
+        """Return the scheduler's part that calls it, as the role kube_scheduler writes it."""
         scheme = "http" if self.tls is None else "https"
         secured: dict[str, Any] = {}
         if self.tls is not None:

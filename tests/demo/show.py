@@ -1,4 +1,4 @@
-"""Apply the seeds' Deployment and show who got what, who waits, and what a tenant sees.
+"""Apply a Deployment of shares and show who got what, who waits, and what a tenant sees.
 
 Every line of the summary is a check: it is printed with what was seen, and the demo's exit status
 is 0 only if all of them held.
@@ -50,8 +50,8 @@ def run(site: Site) -> bool:
     """Show the main job; return whether everything that must hold did."""
     checks = Checks()
     fits = capacity(site)
-    print(f"\n==> the seeds' Deployment, {fits} replicas that fit and one more")
-    site.kubectl.apply(workloads.seed_deployment(fits + 1))
+    print(f"\n==> a Deployment of half cards, {fits} replicas that fit and one more")
+    site.kubectl.apply(workloads.share_deployment(fits + 1))
     pods = wait_for("all but one replica to run", lambda: settled(site, fits), seconds=180)
     running = [pod for pod in pods if is_running(pod)]
     waiting = [pod for pod in pods if not is_running(pod)]

@@ -1,4 +1,4 @@
-"""The seeds' Deployment: shares of one card, their memory, and whose turn it is."""
+"""A Deployment of shares: shares of one card, their memory, and whose turn it is."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def replicas(site: Site) -> list[dict[str, Any]]:
 
 def settle(site: Site) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Apply one replica more than fits; return the running ones and the waiting one."""
-    site.kubectl.apply(workloads.seed_deployment(FITS + 1))
+    site.kubectl.apply(workloads.share_deployment(FITS + 1))
 
     def look() -> tuple[list[dict[str, Any]], dict[str, Any]] | None:
         pods = replicas(site)

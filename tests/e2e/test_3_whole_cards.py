@@ -51,9 +51,9 @@ def test_the_seeds_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site
         return [row[1] for row in rows if row[1] != "-" and row[3].isdigit() and int(row[3]) > 0]
 
     wait_for("two loads in pmon", lambda: len(set(loads())) == 2)
-    site.kubectl.apply(workloads.seed_whole_card_deployment())
+    site.kubectl.apply(workloads.whole_card_deployment())
     wait_for(
-        "the seeds' nvidia-smi -l 1 to print its table",
+        "nvidia-smi -l 1 to print its table",
         lambda: (
             "NVIDIA-SMI" in site.kubectl.run("logs", "deployment/vcuda-whole", "--tail=50")
             if any(map(is_running, site.kubectl.items("pods", "--selector=k8s-app=vcuda-whole")))

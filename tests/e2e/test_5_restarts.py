@@ -49,7 +49,7 @@ def scale(site: Site, replicas: int) -> None:
 
 
 def start(site: Site) -> dict[str, str]:
-    site.kubectl.apply(workloads.seed_deployment(BEFORE))
+    site.kubectl.apply(workloads.share_deployment(BEFORE))
     wait_for(f"{BEFORE} replicas", lambda: len(running(site)) == BEFORE, seconds=120)
     return running(site)
 

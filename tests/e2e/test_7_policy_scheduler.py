@@ -1,4 +1,4 @@
-"""kube-scheduler 1.22 with the first seed's Policy as it stands, calling the same extender."""
+"""kube-scheduler 1.22 with GPUManager's Policy as it stands, calling the same extender."""
 
 import collections.abc
 import json
@@ -13,7 +13,7 @@ from tests.cluster.site import Site
 pytestmark = pytest.mark.testbed
 
 FITS = 8
-SEED_POLICY = pathlib.Path(__file__).parent / "data" / "seed-policy.json"
+POLICY = pathlib.Path(__file__).parent / "data" / "policy.json"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,11 +31,11 @@ def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
 
 def test_the_installed_policy_is_the_seeds(site: Site) -> None:
     installed = json.loads(site.on("cp1", "cat", "/etc/kubernetes/scheduler-policy-config.json"))
-    assert installed == json.loads(SEED_POLICY.read_text())
+    assert installed == json.loads(POLICY.read_text())
 
 
 def test_the_old_scheduler_shares_cards_by_the_same_rules(site: Site) -> None:
-    site.kubectl.apply(workloads.seed_deployment(FITS + 1))
+    site.kubectl.apply(workloads.share_deployment(FITS + 1))
 
     def settled() -> bool:
         pods = site.kubectl.items("pods", "--selector=k8s-app=vcuda-test")

@@ -147,7 +147,7 @@ class Load:
             time.sleep(_PAUSE_SECONDS)
 
     def _predicates(self, pod: dict[str, Any]) -> bool | None:
-        """Ask for a node, and bind as the seeds' scheduler does; None for an error."""
+        """Ask for a node, and bind as a scheduler with a Policy does; None for an error."""
         names = self._filter("predicates", pod)
         if not names:
             return None if names is None else False

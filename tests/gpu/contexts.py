@@ -10,7 +10,7 @@ from tests.gpu.cards import MIB, Outside
 from tests.gpu.host import Client, Programs
 
 TIMES: Final = 5
-DEFAULT: Final = 512 * MIB  # contracts.md: until it is measured
+DEFAULT: Final = 512 * MIB  # hook.context_bytes of the agent's configuration: until it is measured
 MEMORY: Final = pathlib.Path(__file__).parent / "probes" / "memory.py"
 
 

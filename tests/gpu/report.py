@@ -14,7 +14,7 @@ class Report:
         file: where they are kept; figures of the same card and machine that it holds are kept too.
         card: the card's name.
         machine: driver and kernel.
-        bounds: whether a figure beyond what issue 6 asks for fails the check. On a simulated card
+        bounds: whether a figure beyond its bound fails the check. On a simulated card
             it needn't: what is measured there is also how busy this machine's cores are.
     """
 
@@ -50,7 +50,7 @@ class Report:
             self._save()
 
     def at_most(self, what: str, value: float, bound: float) -> None:
-        """Fail where a figure is beyond what issue 6 asks for."""
+        """Fail where a figure is beyond its bound."""
         assert not self._bounds or value <= bound, f"{what}: {value:.2f}, at most {bound}"
 
     def _save(self) -> None:

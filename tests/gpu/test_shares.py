@@ -24,7 +24,7 @@ pytestmark = pytest.mark.gpu
 LENGTHS = [20, 200, 2_000, 20_000, 200_000]  # microseconds
 SHARES = [10, 30, 50, 70, 90]
 NEIGHBOURS = [(30, 70), (50, 50), (25, 25, 25, 25)]
-# Issue 6, part 3.
+# points, Jain index, percent, percent: bounds that a share must keep on a real card
 POINTS, JAIN, LOSS_WHOLE, LOSS_HALF = 3.0, 0.99, 1.0, 3.0
 
 

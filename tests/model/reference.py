@@ -1,4 +1,4 @@
-"""The rules once more, as contracts.md has them: what the model is compared with.
+"""The rules once more, in the plainest form: what the model is compared with.
 
 Written without the model's own arithmetic, slowly: `complaint` judges one answer, `fits_somehow`
 tries everything, `objective` says how good a set of whole cards is.

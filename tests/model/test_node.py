@@ -11,13 +11,13 @@ from gpustack.model.use import Use
 from tests.model.machines import card, grouped
 
 MIB = 1 << 20
-P40_BYTES = 24451 * MIB  # as the first seed's driver generation reports a Tesla P40
+P40_BYTES = 24451 * MIB  # what a driver reports of a Tesla P40
 
 
 def test_units_that_straddle_two_cards_are_not_capacity() -> None:
     cards = [card(minor, memory_bytes=P40_BYTES) for minor in range(7)]
     assert sum(each.memory_units for each in cards) == 665
-    # The original's sum of bytes, floored once: what the first seed shows.
+    # The original's sum of bytes, floored once.
     assert 7 * P40_BYTES // MEMORY_UNIT_BYTES == 668
 
 

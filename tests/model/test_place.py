@@ -21,8 +21,8 @@ from gpustack.model.topology.link_level import parse_link
 from gpustack.model.use import Use
 from tests.model.machines import WHOLE, card, grouped, node, pod
 
-# The first seed's host: cards 0-2 under one switch, 3-6 under another, one host bridge above.
-SEED = grouped(3, 4)
+# A host of seven P40s: cards 0-2 under one switch, 3-6 under another, one host bridge above.
+HOST = grouped(3, 4)
 
 
 def minors(answer: Placement | Refusal) -> list[tuple[int, ...]]:
@@ -36,7 +36,7 @@ def reason(answer: Placement | Refusal) -> Reason:
 
 
 def cost(cards: tuple[int, ...]) -> int:
-    return sum(parse_link(SEED[a][b]).cost for a in cards for b in cards if a < b)
+    return sum(parse_link(HOST[a][b]).cost for a in cards for b in cards if a < b)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def cost(cards: tuple[int, ...]) -> int:
 def test_whole_cards_of_the_first_seeds_host_are_the_originals_where_those_are_best(
     cores: int, original: tuple[int, ...]
 ) -> None:
-    assert minors(place(node(7, SEED), pod((cores, 0)))) == [original]
+    assert minors(place(node(7, HOST), pod((cores, 0)))) == [original]
 
 
 def test_five_cards_of_the_first_seeds_host_cost_less_than_the_originals() -> None:
-    [found] = minors(place(node(7, SEED), pod((500, 0))))
+    [found] = minors(place(node(7, HOST), pod((500, 0))))
     assert found == (0, 3, 4, 5, 6)
     assert (cost(found), cost((0, 1, 2, 3, 4))) == (280, 320)
 
@@ -68,7 +68,7 @@ def test_five_cards_of_the_first_seeds_host_cost_less_than_the_originals() -> No
 def test_whole_cards_beside_taken_ones_are_the_originals(
     cores: int, expected: tuple[int, ...]
 ) -> None:
-    taken = node(7, SEED, {3: WHOLE, 4: WHOLE})
+    taken = node(7, HOST, {3: WHOLE, 4: WHOLE})
     assert minors(place(taken, pod((cores, 0)))) == [expected]
 
 
@@ -76,7 +76,7 @@ def test_whole_cards_beside_taken_ones_are_the_originals(
 def test_beside_a_shared_card_the_originals_examples_come_out(
     ask: tuple[int, int], expected: tuple[int, ...]
 ) -> None:
-    shared = node(7, SEED, {0: Use(cores=30, memory_units=4)})
+    shared = node(7, HOST, {0: Use(cores=30, memory_units=4)})
     assert minors(place(shared, pod(ask))) == [expected]
 
 
@@ -253,11 +253,11 @@ def test_binpack_takes_the_fullest_node_that_fits_and_spread_the_emptiest() -> N
 
 
 def test_a_node_with_something_taken_shares_the_rest_and_leaves_the_old_one_as_it_was() -> None:
-    before = node(7, SEED)
+    before = node(7, HOST)
     answer = place(before, pod((200, 0), (50, 8)))
     assert isinstance(answer, Placement)
     after = apply(before, answer)
-    assert before == node(7, SEED)
+    assert before == node(7, HOST)
     assert (after.cards is before.cards, after.links is before.links) == (True, True)
     assert release(after, answer) == before
 

@@ -28,12 +28,12 @@ from tests.model.machines import (
     pods,
 )
 from tests.model.test_card_set_search import objective
-from tests.model.test_place import SEED, cost, minors
+from tests.model.test_place import HOST, cost, minors
 
 ORIGINAL = Original()
-IDLE = node(7, SEED)
-TAKEN = node(7, SEED, {3: WHOLE, 4: WHOLE})
-SHARED = node(7, SEED, {0: Use(cores=30, memory_units=4)})
+IDLE = node(7, HOST)
+TAKEN = node(7, HOST, {3: WHOLE, 4: WHOLE})
+SHARED = node(7, HOST, {0: Use(cores=30, memory_units=4)})
 WORKLOAD = Workload(
     shapes=(
         (Shape(cores=25, memory_units=4), 3),
@@ -45,7 +45,7 @@ WORKLOAD = Workload(
 ALL = (EXACT, ORIGINAL, Spread(), Fgd(WORKLOAD))
 every_policy = st.sampled_from(ALL)
 
-# gpu-manager.md 4, "Worked examples": run on the original, 120 of 120 times the same.
+# What the original's own evaluators choose: run 120 times, 120 times the same.
 EXAMPLES = [
     (IDLE, (100, 0), (0,)),
     (IDLE, (200, 0), (0, 1)),

@@ -1,4 +1,4 @@
-"""kube-scheduler 1.22 with the first seed's Policy, calling `predicates` with whole nodes."""
+"""kube-scheduler 1.22 with GPUManager's Policy, calling `predicates` with whole nodes."""
 
 import collections.abc
 import json
@@ -14,7 +14,7 @@ from tests.scheduling.conftest import assert_nothing_was_forbidden
 
 pytestmark = pytest.mark.testbed
 
-SEED_POLICY = pathlib.Path(__file__).parents[1] / "e2e" / "data" / "seed-policy.json"
+POLICY = pathlib.Path(__file__).parents[1] / "e2e" / "data" / "policy.json"
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def scheduled(
 ) -> collections.abc.Iterator[Cluster]:
     """Run the scheduler and an extender of its own, at the address that the Policy gets."""
     control = whole_cluster.control
-    policy = json.loads(SEED_POLICY.read_text())
+    policy = json.loads(POLICY.read_text())
     with extending.start(control.folder, identity_file) as extender:
         policy["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{extender.port}/scheduler"
         with control.policy_scheduler(policy, "kube-scheduler-1.22"):

@@ -1,6 +1,6 @@
 """What a container gets besides its cards: driver files, hook, limits; and what may not be there.
 
-Pure: paths in, response out. The paths inside the container are contracts.md, "In a container".
+Pure: paths in, response out. docs/reference/container.md lists the paths inside the container.
 """
 
 import pathlib

@@ -2,7 +2,7 @@
 
 IDs are anonymous tokens: the kubelet picks them, and which ones it picks says nothing about the
 card that a container gets. Their number is what the scheduler counts, and their NUMA node is what
-the kubelet's topology manager reads. Shapes are the original's (contracts.md, Resources).
+the kubelet's topology manager reads. Shapes are the original's (docs/reference/pods.md).
 """
 
 import re

@@ -24,7 +24,7 @@ class BadLinks(ValueError):
 
 
 class Level(IntEnum):
-    """What a pair of cards has in common, nearest first (contracts.md, Node)."""
+    """What a pair of cards has in common, nearest first (docs/reference/nodes.md)."""
 
     SELF = 0
     NVLINK = 1

@@ -76,7 +76,7 @@ def by_name(verb: str, nodes: int, *, once: bool = False) -> Form:
 
 
 def in_full(nodes: int, *, described: bool = True, images: int = 0) -> Form:
-    """Return the question of the seeds' scheduler, which sends every node as it has it.
+    """Return the question of a scheduler with a Policy, which sends every node as it has it.
 
     Args:
         nodes: how many.

@@ -2,7 +2,7 @@
 
 It must fit beside all that its author had to know: what the author decided itself, what it had been
 shown, and what was true when it began to decide after a pause (then it has to look). The one thing
-that is excused is the contract's: two instances that decide at the same time. The agent refuses the
+that is excused: two instances that decide at the same time. The agent refuses the
 second at Allocate. What a pod had before it was asked for anew is nobody's: a scheduler that asks
 again has given up the answer before, and the next one that asks gets those cards as far as they are
 free still.

@@ -1,4 +1,4 @@
-"""What two kube-schedulers do: the seeds' with `predicates`, today's with filter, bind, preempt."""
+"""What two kube-schedulers do: 1.22 with `predicates`, today's with filter, bind, preempt."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
@@ -78,7 +78,7 @@ class Schedulers:
             where = {node for node, _ in pods.cards(there)}
             assert where == {name}, f"said to be reserved on {name}, and is on {where}"
 
-    # The seeds' way.
+    # With a Policy.
 
     def predicates(self, instance: Instance, value: KubeObject) -> None:
         uid = pods.uid(value)
@@ -95,7 +95,7 @@ class Schedulers:
                 self._stands(instance, value, name)
 
     def bind_as_promised(self, value: KubeObject) -> None:
-        """Bind as the seeds' scheduler does: by itself, to the node that predicates named."""
+        """Bind as a scheduler with a Policy does: by itself, to the node that predicates named."""
         name, when = self._promised.pop(pods.uid(value), ("", 0.0))
         late = self._server.clock.seconds - when >= SURE_SECONDS - 60
         if name and not pods.gated(value) and not late:
