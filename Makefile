@@ -49,6 +49,10 @@ native: setup ## Build the hook and the simulated driver
 bundle: native ## Build what hosts install offline: wheels and hook, into dist/
 	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py
 
+.PHONY: release
+release: native ## This version as others get it, into dist/release: wheel, bundle, notes, notices, sums
+	@$(STEP) release -- $(PYTHON) playbooks/scripts/release.py
+
 .PHONY: proto
 proto: setup ## Generate the gRPC code from our .proto files
 	$(PYTHON) -m tests.adapters.regenerate

@@ -1,0 +1,159 @@
+"""Puts together what a release of this version is: `make release`, into dist/release/VERSION.
+
+    release.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
+
+The version stands in gpustack/__init__.py alone. A release holds our wheel, the bundle's archive,
+RELEASE-NOTES.md (the version's section of CHANGELOG.md, what an upgrade needs first),
+THIRD-PARTY-NOTICES.txt (the licences of what the bundle brings along, by the installed packages'
+own metadata) and SHA256SUMS. The same sources give the same bytes.
+"""
+
+import argparse
+import importlib.metadata
+import pathlib
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+
+import bundle
+
+# Sections of Keep a Changelog that somebody who upgrades has to act on.
+UPGRADE = ("Changed", "Deprecated", "Removed", "Security")
+LICENCES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
+
+
+def version() -> str:
+    """Return the version that gpustack/__init__.py names."""
+    text = (bundle.ROOT / "gpustack" / "__init__.py").read_text("utf-8")
+    (found,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    return str(found)
+
+
+def notes(changelog: str, release: str) -> str:
+    """Return the notes of a release: what to do in an upgrade, then the rest.
+
+    Raises:
+        BundleError: the changelog has no dated section for it.
+    """
+    heading = rf"^## \[{re.escape(release)}\] - (\d{{4}}-\d{{2}}-\d{{2}})\n(.*?)(?=^## |\Z)"
+    found = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise bundle.BundleError(
+            f"CHANGELOG.md has no section `## [{release}] - YYYY-MM-DD`: name what is released"
+        )
+    date, text = found.groups()
+    parts = re.findall(r"^### (.+?)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL)
+    upgrade = [(name, body) for name, body in parts if name in UPGRADE]
+    others = [(name, body) for name, body in parts if name not in UPGRADE]
+    lines = [f"# gpustack {release} ({date})\n"]
+    if upgrade:
+        lines.append("# Before you upgrade\n")
+    lines += [f"## {name}\n{body.strip()}\n" for name, body in upgrade]
+    if upgrade and others:
+        lines.append("# What else is new\n")
+    lines += [f"## {name}\n{body.strip()}\n" for name, body in others]
+    return "\n".join(lines)
+
+
+def notices(lock: str) -> str:
+    """Return names, versions and licences of all packages of a lock file, with their own texts.
+
+    Raises:
+        BundleError: a package isn't installed, or has no word about its licence.
+    """
+    pins = sorted(re.findall(r"^([a-zA-Z0-9._-]+)==(\S+)", lock, re.MULTILINE))
+    texts = ["What the bundle of gpustack brings along, each under its own licence.\n"]
+    for name, pinned in pins:
+        try:
+            found = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise bundle.BundleError(f"{name} is not installed: run `make setup` first") from None
+        if found.version != pinned:
+            raise bundle.BundleError(f"{name} {found.version} is installed, {pinned} is locked")
+        licence = _licence(found)
+        if not licence:
+            raise bundle.BundleError(f"{name} {pinned} says nothing of its licence")
+        texts.append(f"{'=' * 80}\n{name} {pinned}: {licence}\n")
+        texts += [f"--- {path}\n{text.strip()}\n" for path, text in _texts(found)]
+    return "\n".join(texts)
+
+
+def _licence(package: importlib.metadata.Distribution) -> str:
+    metadata = package.metadata
+    for field in ("License-Expression", "License"):
+        words = str(metadata.get(field) or "").strip()
+        if words and "\n" not in words:
+            return words
+    kinds = metadata.get_all("Classifier") or []
+    return ", ".join(each.rpartition(" :: ")[2] for each in kinds if each.startswith("License ::"))
+
+
+def _texts(package: importlib.metadata.Distribution) -> Iterator[tuple[str, str]]:
+    for path in sorted(package.files or (), key=str):
+        if ".dist-info/" in str(path) and LICENCES.search(str(path)):
+            yield str(path), pathlib.Path(str(path.locate())).read_text("utf-8", "replace")
+
+
+def pack(folder: pathlib.Path, archive: pathlib.Path) -> None:
+    """Write a folder as a tar without times and owners."""
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                member = tarfile.TarInfo(f"{archive.stem}/{path.relative_to(folder).as_posix()}")
+                member.size = path.stat().st_size
+                member.mtime = bundle.EPOCH_SECONDS
+                member.mode = 0o644
+                with path.open("rb") as stream:
+                    tar.addfile(member, stream)
+
+
+def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]) -> None:
+    """Build a release beside its place and move it there when it is whole.
+
+    Raises:
+        BundleError: a part is missing.
+    """
+    release = version()
+    texts = {
+        "RELEASE-NOTES.md": notes((bundle.ROOT / "CHANGELOG.md").read_text("utf-8"), release),
+        "THIRD-PARTY-NOTICES.txt": notices(bundle.LOCK.read_text("utf-8")),
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as scratch:
+        made = pathlib.Path(scratch, "release")
+        made.mkdir()
+        for name, text in texts.items():
+            (made / name).write_text(text, "utf-8")
+        bundle.build_wheel(made)
+        bundle.build(pathlib.Path(scratch, "bundle"), pythons, architectures)
+        pack(pathlib.Path(scratch, "bundle"), made / f"gpustack-bundle-{release}.tar")
+        sums = [f"{bundle.sha256(path)}  {path.name}\n" for path in sorted(made.iterdir())]
+        (made / "SHA256SUMS").write_text("".join(sums), "utf-8")
+        if output.exists():
+            shutil.rmtree(output)
+        made.rename(output)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, build, and return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=bundle.ROOT / "dist" / "release" / version()
+    )
+    parser.add_argument("--arch", action="append", help="as `uname -m` says; default x86_64")
+    parser.add_argument("--python", action="append", help="hosts' Python, 3.N; default 3.11")
+    options = parser.parse_args(arguments)
+    try:
+        build(options.output.resolve(), options.python or ["3.11"], options.arch or ["x86_64"])
+    except bundle.BundleError as error:
+        sys.stderr.write(f"release: {error}\n")
+        return 1
+    sys.stdout.write(f"{options.output}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
