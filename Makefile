@@ -59,17 +59,37 @@ proto: setup ## Generate the gRPC code from our .proto files
 
 ## ---- checks ---------------------------------------------------------------------------------
 
-.PHONY: lint
-lint: setup ## Style, types, layers, playbooks
-	@$(STEP) ruff -- ruff check .
-	@$(STEP) ruff-format -- ruff format --check .
-	@$(STEP) mypy -- mypy
-	@$(STEP) layers -- lint-imports
-	@$(STEP) yamllint -- yamllint --strict .
-	@$(STEP) ansible-lint -- ansible-lint --offline
-	@$(STEP) shellcheck -- bash -o pipefail -c 'git ls-files -z -- "*.sh" .ci/run | xargs -0r shellcheck'
-	@$(STEP) clang-format -- bash -o pipefail -c 'git ls-files -z -- "*.c" "*.h" | xargs -0r clang-format --dry-run --Werror'
-	@$(STEP) codespell -- codespell
+LINTERS := ruff ruff-format mypy layers yamllint ansible-lint shellcheck clang-format codespell
+# make hooks runs the same ones before a commit (.pre-commit-config.yaml).
+.PHONY: lint $(LINTERS)
+lint: $(LINTERS) ## Style, types, layers, playbooks
+
+ruff: setup
+	@$(STEP) $@ -- ruff check .
+ruff-format: setup
+	@$(STEP) $@ -- ruff format --check .
+mypy: setup
+	@$(STEP) $@ -- mypy
+layers: setup
+	@$(STEP) $@ -- lint-imports
+yamllint: setup
+	@$(STEP) $@ -- yamllint --strict .
+ansible-lint: setup
+	@$(STEP) $@ -- ansible-lint --offline
+shellcheck: setup
+	@$(STEP) $@ -- bash -o pipefail -c 'git ls-files -z -- "*.sh" .ci/run | xargs -0r shellcheck'
+clang-format: setup
+	@$(STEP) $@ -- bash -o pipefail -c 'git ls-files -z -- "*.c" "*.h" | xargs -0r clang-format --dry-run --Werror'
+codespell: setup
+	@$(STEP) $@ -- codespell
+
+.PHONY: docs
+docs: setup ## The pages of docs/ as a site, into build/site; a link that leads nowhere fails
+	@$(STEP) docs -- mkdocs build
+
+.PHONY: hooks
+hooks: setup ## Let git run the linters before each commit
+	pre-commit install
 
 .PHONY: unit
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed

@@ -1,11 +1,11 @@
 /*
  * Other limiters on the same time line, for comparison; they assert nothing.
  *
- * The original's (TKEStack's vcuda-controller, hard mode): a launch takes as many tokens as its grid has
- * blocks, and waits in steps of 10 ms while there are none; a controller that sees the container's
- * utilisation of the last second sets the refill. A plain token bucket: a launch takes the time
- * that the last one of its function took from its begin to its end, and the bucket fills by the
- * share.
+ * The original's (TKEStack's vcuda-controller, hard mode): a launch takes as many tokens as its
+ * grid has blocks, and waits in steps of 10 ms while there are none; a controller that sees the
+ * container's utilisation of the last second sets the refill. A plain token bucket: a launch takes
+ * the time that the last one of its function took from its begin to its end, and the bucket fills
+ * by the share.
  */
 #include "sim.h"
 
