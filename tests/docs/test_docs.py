@@ -33,6 +33,28 @@ def test_the_architecture_names_every_package(folder: str) -> None:
     assert f"`{folder}`" in text("docs/architecture.md")
 
 
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "architecture").glob("*.md")), ids=lambda each: each.stem
+)
+def test_a_path_through_the_code_has_ten_files_at_most(page: pathlib.Path) -> None:
+    files = re.findall(r"^\| `(\S+)` \|", page.read_text("utf-8"), re.MULTILINE)
+    assert 0 < len(files) <= 10
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    assert f"architecture/{page.name}" in text("docs/architecture.md")
+
+
+def test_every_folder_of_the_extender_is_named() -> None:
+    folders = [path.parent.name for path in (ROOT / "extender").glob("*/__init__.py")]
+    assert [name for name in folders if f"`{name}`" not in text("docs/architecture.md")] == []
+
+
+def test_every_decision_is_in_the_architecture() -> None:
+    pages = [path.name for path in (ROOT / "docs" / "decisions").glob("*.md")]
+    assert [
+        name for name in pages if f"(decisions/{name})" not in text("docs/architecture.md")
+    ] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_make_target_that_a_document_names_exists(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
