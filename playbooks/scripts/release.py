@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 import bundle
 
-# Sections of Keep a Changelog that somebody who upgrades has to act on.
+# Sections of Keep a Changelog that an upgrade depends on.
 UPGRADE = ("Changed", "Deprecated", "Removed", "Security")
 LICENCES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
 
