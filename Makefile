@@ -86,6 +86,7 @@ codespell: setup
 .PHONY: docs
 docs: setup ## The pages of docs/ as a site, into build/site; a link that leads nowhere fails
 	@$(STEP) docs -- mkdocs build
+	@! grep -rhoE '<(script|link|img)[^>]* (src|href)="?https?:[^ >]*' build/site --include='*.html'
 
 .PHONY: hooks
 hooks: setup ## Let git run the linters before each commit
