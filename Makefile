@@ -136,7 +136,7 @@ e2e: testbed-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e -- pytest -v -p no:randomly -m testbed tests/e2e
 
 .PHONY: test
-test: lint unit long system e2e ## Everything, with its own set-up
+test: lint docs unit long system e2e ## Everything, with its own set-up
 
 .PHONY: bench
 bench: native testbed-build ## Figures into docs/benchmarks.md

@@ -9,8 +9,8 @@ import yaml
 
 from gpustack.agent.containers import allocate_response
 from gpustack.agent.web.pages import pages
-from gpustack.model import topology
 from gpustack.model.request import Strategy, Topology
+from gpustack.model.topology.link_level import parse_link
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import MODEL_LABEL, POOL_LABEL
@@ -106,7 +106,7 @@ def test_the_labels_of_a_node_are_named() -> None:
 @pytest.mark.parametrize("token", ["PIX", "PXB", "PHB", "NODE", "SYS"])
 def test_the_cost_of_a_pair_is_the_models(token: str) -> None:
     assert re.search(
-        rf"^\| `{token}` \|.*\| {topology.parse_link(token).cost} \|$", page("nodes"), re.M
+        rf"^\| `{token}` \|.*\| {parse_link(token).cost} \|$", page("nodes"), re.M
     )
 
 
