@@ -2,7 +2,7 @@
 #ifndef SELFTEST_ATTEMPTS_H
 #define SELFTEST_ATTEMPTS_H
 
-#include "drivers.h"
+#include "loader/drivers.h"
 #include "report.h"
 
 /* A function of the driver as any program gets it; NULL: this driver doesn't have it. */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "attempts.h"
-#include "page.h"
-#include "paths.h"
+#include "shared/paths.h"
+#include "shared/shared_page.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 enum { KERNEL_US = 5000, AT_ONCE = 4, UNWATCHED_MS = 500, WATCHED_MS = 1500 };

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "attempts.h"
-#include "page.h"
-#include "paths.h"
-#include "sys.h"
+#include "shared/paths.h"
+#include "shared/shared_page.h"
+#include "shared/sys.h"
 
 typedef CUresult cuInit_fn(unsigned int flags);
 typedef CUresult cuDriverGetVersion_fn(int *version);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "launching.h"
-#include "tenant.h"
+#include "memory/tenant.h"
 
 enum { SAMPLES = 4096, UNITS = 16 };
 

@@ -2,7 +2,7 @@
 #ifndef FAKE_H
 #define FAKE_H
 
-#include "cuda_memory_abi.h"
+#include "shared/cuda_memory_abi.h"
 
 enum { FAKE_CARDS = 2 };
 #define FAKE_CARD_BYTES (UINT64_C(4) << 30)

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "drivers.h"
 #include "fake.h"
+#include "loader/drivers.h"
 
 enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_INVALID_CONTEXT = 201 };
 

@@ -5,7 +5,7 @@
 #ifndef FAKE_LAUNCH_H
 #define FAKE_LAUNCH_H
 
-#include "drivers.h"
+#include "loader/drivers.h"
 
 /* A function, or a graph, that keeps the card for so long. */
 #define FAKE_KERNEL(ns) ((CUfunction)(uintptr_t)((ns) + 1))

@@ -2,7 +2,7 @@
 #ifndef FAKE_NVML_H
 #define FAKE_NVML_H
 
-#include "drivers.h"
+#include "loader/drivers.h"
 
 enum { FAKE_NEIGHBOUR_PID = 4242, FAKE_GPU_PERCENT = 90, FAKE_MEMORY_PERCENT = 40 };
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "fuzz.h"
-#include "ledger.h"
+#include "shared/ledger.h"
 
 #define PATH "/proc/self/fd/903"
 

@@ -5,12 +5,12 @@
  */
 #include <sys/mman.h>
 
-#include "bucket.h"
-#include "clock.h"
 #include "fuzz.h"
-#include "pace_card.h"
-#include "paths.h"
-#include "process.h"
+#include "limiter/bucket.h"
+#include "limiter/limiter_card.h"
+#include "memory/process.h"
+#include "shared/clock.h"
+#include "shared/paths.h"
 
 enum operation { LAUNCH, SETTLE, PASS, LIMITS, ACTIVITY, NOISE, OPERATIONS };
 /* What a launch is ever estimated or measured at: far more than the longest kernel. */

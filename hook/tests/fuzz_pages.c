@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 
 #include "fuzz.h"
-#include "paths.h"
-#include "tenant.h"
+#include "memory/tenant.h"
+#include "shared/paths.h"
 
 enum operation { POKE, PUBLISH, POINT, BEGIN, LOOK, OPERATIONS };
 

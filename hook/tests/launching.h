@@ -4,8 +4,8 @@
 
 #include <time.h>
 
-#include "clock.h"
 #include "fake_launch.h"
+#include "shared/clock.h"
 #include "support.h"
 
 #define FAKE(name) ((__typeof__(&name))cuda_function(#name))

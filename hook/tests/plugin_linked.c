@@ -1,7 +1,7 @@
 /* A plug-in that is linked with the driver and asks its scope for a symbol of it. */
 #include <dlfcn.h>
 
-#include "cuda_abi.h"
+#include "shared/cuda_abi.h"
 
 CUresult cuInit(unsigned int flags);
 void *plugin_ask(const char *name);

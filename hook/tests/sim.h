@@ -1,6 +1,6 @@
 /*
  * A card, the agent and programs in virtual time. Each program is a coroutine that launches through
- * the real limiter (pace, meter, bucket); clock.c, pace_books.c and the driver are replaced.
+ * the real limiter (pace, meter, bucket); clock.c, limiter_ledger.c and the driver are replaced.
  *
  * The card gives its processes turns of 2 ms. Within one, the streams of a process run at the same
  * time. Events resolve half a microsecond and take the card as long; each driver call takes the
@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
-#include "clock.h"
-#include "drivers.h"
-#include "pace.h"
+#include "limiter/limiter.h"
+#include "loader/drivers.h"
+#include "shared/clock.h"
 
 enum { SIM_TENANTS = 8, SIM_PROCESSES = 16, SIM_STREAMS = 4, SIM_QUEUE = 1024 };
 

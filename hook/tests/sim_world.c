@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bucket.h"
-#include "pace_books.h"
+#include "limiter/bucket.h"
+#include "limiter/limiter_ledger.h"
 #include "sim.h"
 
 #define STACK_BYTES (256 * 1024)

@@ -14,8 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "memory/tenant.h"
 #include "support.h"
-#include "tenant.h"
 #include "traced.h"
 
 #undef sys_open

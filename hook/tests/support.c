@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "page.h"
+#include "shared/shared_page.h"
 
 static void write_file(const char *path, const void *data, size_t size) {
     int fd = open(path, O_RDWR | O_CREAT, 0666);

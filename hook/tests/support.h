@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-#include "drivers.h"
 #include "fake.h"
+#include "loader/drivers.h"
 #include "vcuda_layout.h"
 
 #define MIB (UINT64_C(1) << 20)

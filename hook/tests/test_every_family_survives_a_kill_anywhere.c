@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ledger.h"
+#include "shared/ledger.h"
 #include "support.h"
 
 #define FUNCTION(name) ((__typeof__(name) *)cuda_function(#name))

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ledger.h"
+#include "shared/ledger.h"
 #include "support.h"
 
 enum { LIMIT = 1000, MINE = 7, STEPS_BETWEEN = 211 };

@@ -21,7 +21,7 @@ static void *copy_later(void *to, const void *from, size_t bytes) {
 #define memcpy copy_later
 #define page_refresh stopping_refresh
 #define crc32_ieee its_crc32
-#include "../src/page.c"
+#include "../src/shared/shared_page.c"
 #undef memcpy
 
 enum { NEW = 20, UNPUBLISHED = 30, LAST = 40 };

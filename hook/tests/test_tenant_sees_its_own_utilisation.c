@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "asking_nvml.h"
-#include "clock.h"
+#include "shared/clock.h"
 
 /* As measured of a process that keeps the card busy for half of the time, up to what this test's
  * own processes wait for a processor. */

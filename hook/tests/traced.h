@@ -1,13 +1,13 @@
 /*
- * Included before ledger.c and hold.c by steps_ledger: each operation on shared words and locks is
- * announced before it is done, so that another process may go first, and reported after.
+ * Included before ledger.c and slot_lock.c by steps_ledger: each operation on shared words and
+ * locks is announced before it is done, so that another process may go first, and reported after.
  */
 #ifndef TRACED_H
 #define TRACED_H
 
 #include <stdatomic.h>
 
-#include "sys.h"
+#include "shared/sys.h"
 
 /* `where`: an address in the mapped ledger. What isn't followed is neither announced nor reported.
  */

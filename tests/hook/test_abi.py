@@ -111,7 +111,10 @@ def cuda_header(wheel: str) -> pathlib.Path:
     return header
 
 
-OWN = ('#include "drivers.h"', [f"-I{HOOK / 'src'}", f"-I{HOOK / 'include'}", "-D_GNU_SOURCE"])
+OWN = (
+    '#include "loader/drivers.h"',
+    [f"-I{HOOK / 'src'}", f"-I{HOOK / 'include'}", "-D_GNU_SOURCE"],
+)
 
 
 def theirs(header: pathlib.Path) -> tuple[str, list[str]]:

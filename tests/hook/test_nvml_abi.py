@@ -52,7 +52,7 @@ def test_constants_are_pynvmls(tmp_path: pathlib.Path) -> None:
 
 
 def test_every_struct_with_a_layout_is_compared() -> None:
-    text = (HOOK / "src" / "nvml_abi.h").read_text()
+    text = (HOOK / "src" / "shared" / "nvml_abi.h").read_text()
     declared = {line.split()[1].rstrip(";") for line in text.splitlines() if line.startswith("} ")}
     # That of v1 has no name in pynvml: it is v2's begin.
     assert declared - {"nvmlProcessInfo_v1_t"} == set(STRUCTS)

@@ -1,7 +1,7 @@
 """The protocol with one thing wrong: what the search is for.
 
-Each is a rule of ``ledger.c`` or ``hold.c`` left out or turned round. That a search finds every one
-of them shows that it looks where it matters. Two are what the hook did once.
+Each is a rule of ``ledger.c`` or ``slot_lock.c`` left out or turned round. That a search finds
+every one of them shows that it looks where it matters. Two are what the hook did once.
 """
 
 import dataclasses

@@ -2,8 +2,9 @@
 
 Every word that is written or copied is a step of its own, as neither ``pwrite`` nor ``memcpy`` is
 one. The checksum is taken for perfect. The writer's steps are ``gpustack/adapters/mapped.py``'s
-``_publish``, the reader's ``hook/src/page.c``'s ``page_refresh``; ``test_ledger_model.py`` looks at
-the former, ``hook/tests/test_pages_never_published_are_not_read.c`` at the latter.
+``_publish``, the reader's ``page_refresh`` of ``hook/src/shared/shared_page.c``;
+``test_ledger_model.py`` looks at the former,
+``hook/tests/test_pages_never_published_are_not_read.c`` at the latter.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from tests.hook.model.state import Broken
 
-ATTEMPTS = 4  # READ_ATTEMPTS of page.c
+ATTEMPTS = 4  # READ_ATTEMPTS of shared_page.c
 
 
 class PageSlot(NamedTuple):

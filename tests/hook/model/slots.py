@@ -1,11 +1,11 @@
-"""Liveness and reclaim: how ``ledger.c`` and ``hold.c`` take, clear, look at and leave slots."""
+"""Liveness and reclaim: how ``ledger.c`` and ``slot_lock.c`` take, clear and leave slots."""
 
 from collections.abc import Callable
 
 from tests.hook.model.state import NOBODY, Moment
 from tests.hook.model.steps import ALL, Step, add, complete_now
 
-# ---- ledger.c: ledger_open, with hold.c: hold_take
+# ---- ledger.c: ledger_open, with slot_lock.c: hold_take
 
 
 def file_of(moment: Moment) -> int:

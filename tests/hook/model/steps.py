@@ -1,4 +1,4 @@
-"""Charge and refund: ``complete`` and ``add_to_slot`` of ``hook/src/ledger.c``, row by row.
+"""Charge and refund: ``complete`` and ``add_to_slot`` of ``hook/src/shared/ledger.c``, row by row.
 
 A row is one operation on shared memory or locks: the function that does it, what it does to which
 word, and what comes of it. Between two rows nothing is shared, so a process is stopped, killed or

@@ -1,0 +1,182 @@
+/*
+ * Contexts occupy the card. They are charged before they are made, and with a context goes what
+ * was allocated in it: the driver frees it without a call. What it does with pools, it says itself.
+ * A green context counts as one of its own, beside the primary one that it retains. Closed without
+ * limits.
+ */
+#include "hooks/launch/hooks_launch.h"
+
+static bool is_primary_active(struct driver *driver, CUdevice device) {
+    cuDevicePrimaryCtxGetState_fn *get = REAL(driver, cuDevicePrimaryCtxGetState);
+    unsigned int flags;
+    int active = 0;
+    return get != NULL && get(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+/* SUCCESS with number 0 where the device is none: the driver says so. */
+static CUresult begin(struct driver *driver, CUdevice device, uint32_t *number) {
+    struct seat seat;
+    *number = 0;
+    if (!seat_device(driver, device, &seat)) {
+        return CUDA_SUCCESS;
+    }
+    CUresult result = account_charge_context(&seat, number);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
+        result = account_charge_context(&seat, number);
+    }
+    return result;
+}
+
+static CUresult settle(uint32_t number, CUresult result, const CUcontext *context, bool primary) {
+    if (result == CUDA_SUCCESS) {
+        account_context_keep(number, *context, primary);
+    } else {
+        account_context_drop(number);
+    }
+    return result;
+}
+
+#define CREATE(name, device, primary, context, ...)                                                \
+    uint32_t number;                                                                               \
+    CUresult result = begin(driver, device, &number);                                              \
+    if (result != CUDA_SUCCESS) {                                                                  \
+        return result;                                                                             \
+    }                                                                                              \
+    result = REAL(driver, name)(context, __VA_ARGS__);                                             \
+    return settle(number, result, context, primary);
+
+CUresult gate_cuDevicePrimaryCtxRetain(struct driver *driver, CUcontext *context, CUdevice device) {
+    struct seat seat;
+    if (seat_device(driver, device, &seat) && account_context(&seat) != 0 &&
+        is_primary_active(driver, device)) {
+        return REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
+    }
+    CREATE(cuDevicePrimaryCtxRetain, device, true, context, device)
+}
+
+CUresult gate_cuCtxCreate(struct driver *driver, CUcontext *context, unsigned int flags,
+                          CUdevice device){
+    CREATE(cuCtxCreate, device, false, context, flags, device)}
+
+CUresult gate_cuCtxCreate_v2(struct driver *driver, CUcontext *context, unsigned int flags,
+                             CUdevice device){
+    CREATE(cuCtxCreate_v2, device, false, context, flags, device)}
+
+CUresult
+    gate_cuCtxCreate_v3(struct driver *driver, CUcontext *context, CUexecAffinityParam *affinity,
+                        int count, unsigned int flags, CUdevice device){
+        CREATE(cuCtxCreate_v3, device, false, context, affinity, count, flags, device)}
+
+CUresult gate_cuCtxCreate_v4(struct driver *driver, CUcontext *context,
+                             CUctxCreateParams *parameters, unsigned int flags, CUdevice device) {
+    CREATE(cuCtxCreate_v4, device, false, context, parameters, flags, device)
+}
+
+/* The primary context may outlive a release: others have retained it. */
+static void end_primary(struct driver *driver, CUdevice device, uint32_t number) {
+    if (!is_primary_active(driver, device)) {
+        launch_forget(driver, NULL, device);
+    }
+    if (number != 0 && !is_primary_active(driver, device)) {
+        account_context_drop(number);
+        reserves_ask(driver);
+    }
+}
+
+static uint32_t primary_number(struct driver *driver, CUdevice device) {
+    struct seat seat;
+    return seat_device(driver, device, &seat) ? account_context(&seat) : 0;
+}
+
+#define END_PRIMARY(name)                                                                          \
+    uint32_t number = primary_number(driver, device);                                              \
+    CUresult result = REAL(driver, name)(device);                                                  \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        end_primary(driver, device, number);                                                       \
+    }                                                                                              \
+    return result;
+
+CUresult gate_cuDevicePrimaryCtxRelease(struct driver *driver,
+                                        CUdevice device){END_PRIMARY(cuDevicePrimaryCtxRelease)}
+
+CUresult gate_cuDevicePrimaryCtxRelease_v2(struct driver *driver, CUdevice device){
+    END_PRIMARY(cuDevicePrimaryCtxRelease_v2)}
+
+/* "Cleans up all resources associated with the device in the process" (cuda.h): pools' memory too,
+ * which a last release may leave. */
+#define RESET(name)                                                                                \
+    uint32_t number = primary_number(driver, device);                                              \
+    CUresult result = REAL(driver, name)(device);                                                  \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        end_primary(driver, device, number);                                                       \
+        reserves_forget(driver, device);                                                           \
+    }                                                                                              \
+    return result;
+
+CUresult gate_cuDevicePrimaryCtxReset(struct driver *driver,
+                                      CUdevice device){RESET(cuDevicePrimaryCtxReset)}
+
+CUresult gate_cuDevicePrimaryCtxReset_v2(struct driver *driver, CUdevice device) {
+    RESET(cuDevicePrimaryCtxReset_v2)
+}
+
+static uint32_t number_of(struct driver *driver, CUcontext context) {
+    struct seat seat = {.driver = driver, .handle = context};
+    return context == NULL ? 0 : account_context(&seat);
+}
+
+#define DESTROY(name)                                                                              \
+    uint32_t number = number_of(driver, context);                                                  \
+    CUresult result = REAL(driver, name)(context);                                                 \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        launch_forget(driver, context, 0);                                                         \
+    }                                                                                              \
+    if (result == CUDA_SUCCESS && number != 0) {                                                   \
+        account_context_drop(number);                                                              \
+        reserves_ask(driver);                                                                      \
+    }                                                                                              \
+    return result;
+
+CUresult gate_cuCtxDestroy(struct driver *driver, CUcontext context){DESTROY(cuCtxDestroy)}
+
+CUresult gate_cuCtxDestroy_v2(struct driver *driver, CUcontext context) {
+    DESTROY(cuCtxDestroy_v2)
+}
+
+/* As a context, a green one has another handle. */
+static CUcontext context_of_green(struct driver *driver, CUgreenCtx green) {
+    cuCtxFromGreenCtx_fn *get = REAL(driver, cuCtxFromGreenCtx);
+    CUcontext context = NULL;
+    return get != NULL && get(&context, green) == CUDA_SUCCESS ? context : NULL;
+}
+
+/* The primary context is held around the call: where it wasn't there, it is charged too. */
+CUresult gate_cuGreenCtxCreate(struct driver *driver, CUgreenCtx *green,
+                               CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
+    CUcontext primary;
+    uint32_t number;
+    CUresult result = gate_cuDevicePrimaryCtxRetain(driver, &primary, device);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = begin(driver, device, &number);
+    if (result == CUDA_SUCCESS) {
+        result = REAL(driver, cuGreenCtxCreate)(green, resources, device, flags);
+        CUcontext context = result == CUDA_SUCCESS ? context_of_green(driver, *green) : NULL;
+        settle(number, result, &context, false);
+    }
+    gate_cuDevicePrimaryCtxRelease_v2(driver, device);
+    return result;
+}
+
+CUresult gate_cuGreenCtxDestroy(struct driver *driver, CUgreenCtx green) {
+    CUdevice device = 0;
+    uint32_t number = green == NULL ? 0 : number_of(driver, context_of_green(driver, green));
+    uint32_t primary = account_context_device(number, &device) ? primary_number(driver, device) : 0;
+    CUresult result = REAL(driver, cuGreenCtxDestroy)(green);
+    if (result == CUDA_SUCCESS && number != 0) {
+        account_context_drop(number);
+        end_primary(driver, device, primary);
+    }
+    return result;
+}

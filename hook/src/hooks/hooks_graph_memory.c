@@ -1,0 +1,174 @@
+/*
+ * What graphs allocate. Making an allocation node, by hand or by capture, takes addresses only; the
+ * memory is taken when the graph is uploaded or launched, and kept for the next launch until the
+ * device's graph memory is trimmed (cuda.h, cuGraphAddMemAllocNode and cuDeviceGraphMemTrim). So a
+ * launch is charged with the most that the graph can take, and then with what the driver says it
+ * holds for graphs on that device: memory that several graphs share is charged once. What two
+ * graphs take beyond that at the same time can't be undone: it shows in the agent's `unaccounted`.
+ * Closed without limits.
+ */
+#include "hooks/gates.h"
+#include "hooks/graph_spans.h"
+
+/* What the new executable graph allocates, if anything, on each device. */
+static CUresult note(struct driver *driver, CUresult result, const CUgraphExec *exec,
+                     CUgraph graph) {
+    struct seat seat;
+    if (result != CUDA_SUCCESS ||
+        (graph_span_bytes(driver, graph, GRAPH_ANY_DEVICE) == 0 && execs_devices() == 0)) {
+        return result;
+    }
+    for (CUdevice device = 0; device < EXEC_DEVICES && seat_device(driver, device, &seat);
+         device++) {
+        execs_put(*exec, device, graph_span_bytes(driver, graph, device));
+    }
+    return result;
+}
+
+CUresult gate_cuGraphInstantiate(struct driver *driver, CUgraphExec *exec, CUgraph graph,
+                                 CUgraphNode *failed, char *log, size_t log_bytes) {
+    CUresult result = REAL(driver, cuGraphInstantiate)(exec, graph, failed, log, log_bytes);
+    return note(driver, result, exec, graph);
+}
+
+CUresult gate_cuGraphInstantiate_v2(struct driver *driver, CUgraphExec *exec, CUgraph graph,
+                                    CUgraphNode *failed, char *log, size_t log_bytes) {
+    CUresult result = REAL(driver, cuGraphInstantiate_v2)(exec, graph, failed, log, log_bytes);
+    return note(driver, result, exec, graph);
+}
+
+CUresult gate_cuGraphInstantiateWithFlags(struct driver *driver, CUgraphExec *exec, CUgraph graph,
+                                          cuuint64_t flags) {
+    CUresult result = REAL(driver, cuGraphInstantiateWithFlags)(exec, graph, flags);
+    return note(driver, result, exec, graph);
+}
+
+/* An upload that doesn't fit ends with the executable graph. */
+static void undo_upload(struct driver *driver, CUgraphExec exec) {
+    cuGraphExecDestroy_fn *destroy = REAL(driver, cuGraphExecDestroy);
+    cuDeviceGraphMemTrim_fn *trim = REAL(driver, cuDeviceGraphMemTrim);
+    uint64_t bytes;
+    if (destroy != NULL) {
+        destroy(exec);
+    }
+    for (CUdevice device = 0; device < execs_devices(); device++) {
+        if (execs_need(exec, device, &bytes) && trim != NULL) {
+            trim(device);
+            execs_trimmed();
+        }
+        execs_put(exec, device, 0);
+    }
+    reserves_ask(driver);
+}
+
+/* It may upload too, on which the graph's memory is taken: that is charged after, and where it
+ * doesn't fit, undone. */
+static CUresult note_upload(struct driver *driver, CUresult result, CUgraphExec *exec,
+                            CUgraph graph, const CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+    struct graph_memory memory;
+    result = note(driver, result, exec, graph);
+    if (result != CUDA_SUCCESS || (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0) {
+        return result;
+    }
+    result = graph_memory_begin(driver, *exec, &memory);
+    if (result == CUDA_SUCCESS) {
+        return graph_memory_end(driver, *exec, &memory, result);
+    }
+    undo_upload(driver, *exec);
+    return result;
+}
+
+CUresult gate_cuGraphInstantiateWithParams(struct driver *driver, CUgraphExec *exec, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+    CUresult result = REAL(driver, cuGraphInstantiateWithParams)(exec, graph, parameters);
+    return note_upload(driver, result, exec, graph, parameters);
+}
+
+CUresult gate_cuGraphInstantiateWithParams_ptsz(struct driver *driver, CUgraphExec *exec,
+                                                CUgraph graph,
+                                                CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+    CUresult result = REAL(driver, cuGraphInstantiateWithParams_ptsz)(exec, graph, parameters);
+    return note_upload(driver, result, exec, graph, parameters);
+}
+
+static cuuint64_t attribute(struct driver *driver, CUdevice device, int which) {
+    cuDeviceGetGraphMemAttribute_fn *get = REAL(driver, cuDeviceGetGraphMemAttribute);
+    cuuint64_t value = 0;
+    return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : 0;
+}
+
+/* Whether a graph may have this much of what other graphs have left. */
+static bool has_room(struct driver *driver, CUdevice device, uint64_t bytes) {
+    uint64_t reserved = attribute(driver, device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+    uint64_t used = attribute(driver, device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+    return reserved >= used && reserved - used >= bytes;
+}
+
+static CUresult charge_device(struct driver *driver, CUdevice device, uint64_t bytes,
+                              struct reserve_charge *charge) {
+    struct seat seat;
+    struct reserve_name name = {.kind = RESERVE_GRAPHS, .driver = driver, .device = device};
+    if (!seat_device(driver, device, &seat)) {
+        return CUDA_ERROR_NOT_PERMITTED; /* a card without a name has no limits */
+    }
+    CUresult result = reserve_charge(&seat, &name, bytes, charge);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && has_room(driver, device, bytes)) {
+        result = reserve_charge(&seat, &name, 0, charge);
+    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
+        result = reserve_charge(&seat, &name, bytes, charge);
+    }
+    return result;
+}
+
+CUresult graph_memory_begin(struct driver *driver, CUgraphExec exec, struct graph_memory *memory) {
+    CUresult result = CUDA_SUCCESS;
+    uint64_t bytes;
+    *memory = (struct graph_memory){.count = 0};
+    for (CUdevice device = 0; device < execs_devices(); device++) {
+        if (!execs_need(exec, device, &bytes)) {
+            continue;
+        }
+        result = charge_device(driver, device, bytes, &memory->charges[memory->count]);
+        if (result != CUDA_SUCCESS) {
+            graph_memory_end(driver, exec, memory, result);
+            break;
+        }
+        memory->devices[memory->count++] = device;
+    }
+    return result;
+}
+
+CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_memory *memory,
+                          CUresult result) {
+    for (unsigned i = 0; i < memory->count; i++) {
+        memory->charges[i].failed = result != CUDA_SUCCESS;
+        if (memory->charges[i].number != 0) {
+            reserve_ask(driver, memory->charges[i].number, &memory->charges[i], NULL);
+        }
+        if (result == CUDA_SUCCESS) {
+            execs_launched(exec, memory->devices[i]);
+        }
+    }
+    return result;
+}
+
+#define UPLOAD(name)                                                                               \
+    struct graph_memory memory;                                                                    \
+    CUresult result = graph_memory_begin(driver, exec, &memory);                                   \
+    if (result != CUDA_SUCCESS) {                                                                  \
+        return result;                                                                             \
+    }                                                                                              \
+    return graph_memory_end(driver, exec, &memory, REAL(driver, name)(exec, stream));
+
+CUresult gate_cuGraphUpload(struct driver *driver, CUgraphExec exec,
+                            CUstream stream){UPLOAD(cuGraphUpload)}
+
+CUresult gate_cuGraphUpload_ptsz(struct driver *driver, CUgraphExec exec,
+                                 CUstream stream){UPLOAD(cuGraphUpload_ptsz)}
+
+CUresult gate_cuDeviceGraphMemTrim(struct driver *driver, CUdevice device) {
+    CUresult result = REAL(driver, cuDeviceGraphMemTrim)(device);
+    execs_trimmed();
+    reserves_ask(driver);
+    return result;
+}

@@ -1,0 +1,79 @@
+/*
+ * What a tenant sees of its cards: its share, and what is left of it. Closed without limits: the
+ * whole card would be a lie. Outputs that the program left out stay the driver's affair.
+ */
+#include "hooks/gates.h"
+
+static uint64_t lesser(uint64_t one, uint64_t other) { return one < other ? one : other; }
+
+/* The share can't be more than there is, nor its rest more than the card has left. */
+static CUresult current_memory(struct driver *driver, uint64_t *available, uint64_t *total) {
+    struct seat seat;
+    CUresult result = seat_current(driver, &seat);
+    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+        return result;
+    }
+    struct view view;
+    result = account_view(&seat.uuid, &view);
+    if (result == CUDA_SUCCESS) {
+        *total = lesser(*total, view.share_bytes);
+        *available = lesser(*available, view.share_bytes - view.used_bytes);
+    }
+    return result;
+}
+
+/* What is refused shows nothing of the card. */
+#define SHOW(name, type, available, total)                                                         \
+    type whole_available = 0, whole_total = 0;                                                     \
+    CUresult result = REAL(driver, name)((available) == NULL ? NULL : &whole_available,            \
+                                         (total) == NULL ? NULL : &whole_total);                   \
+    uint64_t shown_available = whole_available, shown_total = whole_total;                         \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        result = current_memory(driver, &shown_available, &shown_total);                           \
+    }                                                                                              \
+    if (result == CUDA_SUCCESS && (available) != NULL) {                                           \
+        *(available) = (type)shown_available;                                                      \
+    }                                                                                              \
+    if (result == CUDA_SUCCESS && (total) != NULL) {                                               \
+        *(total) = (type)shown_total;                                                              \
+    }                                                                                              \
+    return result;
+
+CUresult gate_cuMemGetInfo(struct driver *driver, unsigned int *available,
+                           unsigned int *total){SHOW(cuMemGetInfo, unsigned int, available, total)}
+
+CUresult gate_cuMemGetInfo_v2(struct driver *driver, size_t *available, size_t *total) {
+    SHOW(cuMemGetInfo_v2, size_t, available, total)
+}
+
+static CUresult share_of(struct driver *driver, CUdevice device, uint64_t *share) {
+    struct seat seat;
+    struct view view;
+    if (!seat_device(driver, device, &seat)) {
+        return CUDA_ERROR_NOT_PERMITTED; /* a card without a name has no limits */
+    }
+    CUresult result = account_view(&seat.uuid, &view);
+    if (result == CUDA_SUCCESS) {
+        *share = view.share_bytes;
+    }
+    return result;
+}
+
+#define SHOW_TOTAL(name, type, total, device)                                                      \
+    type whole = 0;                                                                                \
+    uint64_t share = UINT64_MAX;                                                                   \
+    CUresult result = REAL(driver, name)((total) == NULL ? NULL : &whole, device);                 \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        result = share_of(driver, device, &share);                                                 \
+    }                                                                                              \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        *(total) = (type)lesser(whole, share);                                                     \
+    }                                                                                              \
+    return result;
+
+CUresult gate_cuDeviceTotalMem(struct driver *driver, unsigned int *total, CUdevice device){
+    SHOW_TOTAL(cuDeviceTotalMem, unsigned int, total, device)}
+
+CUresult gate_cuDeviceTotalMem_v2(struct driver *driver, size_t *total, CUdevice device) {
+    SHOW_TOTAL(cuDeviceTotalMem_v2, size_t, total, device)
+}

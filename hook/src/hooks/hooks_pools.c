@@ -1,0 +1,184 @@
+/*
+ * The stream-ordered allocator. Charged is what a pool has reserved on its card, as the driver says
+ * after each call that may change it: allocation, free, trim, and synchronisation, at which the
+ * driver gives back what is beyond the release threshold (cuda.h, CU_MEMPOOL_ATTR_*). Pools of host
+ * memory and imported ones, which the exporter pays, aren't charged. Allocations of a stream that
+ * captures belong to the graph: see hooks_graph_memory.c. Closed without limits.
+ */
+#include "hooks/gates.h"
+#include "loader/capture_mode.h"
+#include "memory/pool_location.h"
+
+bool stream_is_capturing(struct driver *driver, CUstream stream) {
+    cuStreamIsCapturing_fn *get = REAL(driver, cuStreamIsCapturing);
+    int status = 0;
+    /* The legacy stream can't capture, and asking it while another captures is an error. */
+    return stream != NULL && stream != CU_STREAM_LEGACY && get != NULL &&
+           get(stream, &status) == CUDA_SUCCESS && status != 0;
+}
+
+/* The context in which a stream's memory is taken. */
+static CUresult seat_of_stream(struct driver *driver, CUstream stream, struct seat *seat) {
+    cuStreamGetCtx_fn *get = REAL(driver, cuStreamGetCtx);
+    cuCtxGetCurrent_fn *get_current = REAL(driver, cuCtxGetCurrent);
+    cuCtxPushCurrent_v2_fn *push = REAL(driver, cuCtxPushCurrent_v2);
+    cuCtxPopCurrent_v2_fn *pop = REAL(driver, cuCtxPopCurrent_v2);
+    CUcontext own = NULL, current = NULL;
+    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+        get == NULL || get_current == NULL || push == NULL || pop == NULL ||
+        get(stream, &own) != CUDA_SUCCESS || get_current(&current) != CUDA_SUCCESS ||
+        own == current || push(own) != CUDA_SUCCESS) {
+        return seat_current(driver, seat);
+    }
+    CUresult result = seat_current(driver, seat);
+    pop(&own);
+    return result;
+}
+
+/* The card that a pool takes from, where nobody told us: its device's, else the stream's. */
+static void find_device(struct driver *driver, CUmemoryPool pool, CUdevice *device) {
+    cuDeviceGetDefaultMemPool_fn *get_default = REAL(driver, cuDeviceGetDefaultMemPool);
+    cuDeviceGetMemPool_fn *get = REAL(driver, cuDeviceGetMemPool);
+    CUmemoryPool other;
+    for (CUdevice i = 0; get_default != NULL && get_default(&other, i) == CUDA_SUCCESS; i++) {
+        if (other == pool || (get != NULL && get(&other, i) == CUDA_SUCCESS && other == pool)) {
+            *device = i;
+            return;
+        }
+    }
+}
+
+/* False for memory of the host. */
+static bool seat_of_pool(struct driver *driver, CUmemoryPool pool, struct seat *seat) {
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_NONE};
+    CUdevice device = seat->device;
+    if (!pool_places_find(pool, &location)) {
+        find_device(driver, pool, &device);
+    } else if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        device = location.id;
+    } else if (location.type != CU_MEM_LOCATION_TYPE_NONE) {
+        return false;
+    }
+    /* NONE: managed memory without a preferred place is charged where it is asked for. */
+    return device == seat->device || seat_device(driver, device, seat);
+}
+
+static uint64_t attribute(struct driver *driver, CUmemoryPool pool, int attribute) {
+    cuuint64_t value = 0;
+    cuMemPoolGetAttribute_fn *get = REAL(driver, cuMemPoolGetAttribute);
+    int mode = capture_mode_exchange(driver, CAPTURE_MODE_RELAXED);
+    CUresult result = get(pool, attribute, &value);
+    capture_mode_exchange(driver, mode);
+    return result == CUDA_SUCCESS ? value : 0;
+}
+
+/* Whether the pool may have this much without growing. */
+static bool has_room(struct driver *driver, CUmemoryPool pool, uint64_t bytes) {
+    uint64_t reserved = attribute(driver, pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    uint64_t used = attribute(driver, pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    return reserved >= used && reserved - used >= bytes;
+}
+
+static CUresult charge_pool(struct driver *driver, const struct seat *seat, CUmemoryPool pool,
+                            uint64_t bytes, struct reserve_charge *charge) {
+    struct reserve_name name = {
+        .kind = RESERVE_POOL, .driver = driver, .device = seat->device, .handle = (uint64_t)pool};
+    CUresult result = reserve_charge(seat, &name, bytes, charge);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && has_room(driver, pool, bytes)) {
+        result = reserve_charge(seat, &name, 0, charge); /* it may come from what is reserved */
+    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
+        result = reserve_charge(seat, &name, bytes, charge);
+    }
+    return result;
+}
+
+/* `pool` NULL: the current one of the stream's device. */
+static CUresult begin(struct driver *driver, CUmemoryPool pool, size_t bytes, CUstream stream,
+                      struct reserve_charge *charge) {
+    struct seat seat;
+    cuDeviceGetMemPool_fn *get = REAL(driver, cuDeviceGetMemPool);
+    *charge = (struct reserve_charge){.number = 0};
+    if (stream_is_capturing(driver, stream)) {
+        return CUDA_SUCCESS;
+    }
+    if (get == NULL || REAL(driver, cuMemPoolGetAttribute) == NULL) {
+        return CUDA_ERROR_NOT_SUPPORTED; /* no driver has the one without the others */
+    }
+    CUresult result = seat_of_stream(driver, stream, &seat);
+    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+        return result;
+    }
+    result = account_context_seen(&seat);
+    if (result != CUDA_SUCCESS || (pool == NULL && get(&pool, seat.device) != CUDA_SUCCESS) ||
+        !seat_of_pool(driver, pool, &seat)) {
+        return result;
+    }
+    return charge_pool(driver, &seat, pool, bytes, charge);
+}
+
+/* The driver took more than fits: it gets it back. */
+static void undo(struct driver *driver, uint32_t number, CUdeviceptr pointer, CUstream stream) {
+    cuMemFreeAsync_fn *release = REAL(driver, cuMemFreeAsync);
+    cuStreamSynchronize_fn *synchronize = REAL(driver, cuStreamSynchronize);
+    int mode = capture_mode_exchange(driver, CAPTURE_MODE_RELAXED);
+    if (release != NULL && synchronize != NULL && release(pointer, stream) == CUDA_SUCCESS) {
+        synchronize(stream);
+    }
+    capture_mode_exchange(driver, mode);
+    reserve_trim(driver, number);
+    reserve_freed(reserve_take(pointer));
+}
+
+static CUresult settle(struct driver *driver, struct reserve_charge *charge, CUresult result,
+                       CUdeviceptr pointer, CUstream stream) {
+    if (charge->number == 0) {
+        return result;
+    }
+    if (result == CUDA_SUCCESS) {
+        reserve_gave(charge->number, pointer);
+    }
+    charge->failed = result != CUDA_SUCCESS;
+    enum reserve_outcome outcome = reserve_ask(driver, charge->number, charge, NULL);
+    if (result == CUDA_SUCCESS && outcome == RESERVE_EXCESS) {
+        undo(driver, charge->number, pointer, stream);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return result;
+}
+
+/* `named` is the stream by a handle that means the same in every entry point. */
+#define ALLOCATE(name, pool, named, ...)                                                           \
+    struct reserve_charge charge;                                                                  \
+    CUdeviceptr given = 0;                                                                         \
+    CUresult result = begin(driver, pool, bytes, named, &charge);                                  \
+    if (result != CUDA_SUCCESS) {                                                                  \
+        return result;                                                                             \
+    }                                                                                              \
+    result = REAL(driver, name)(pointer == NULL ? NULL : &given, __VA_ARGS__);                     \
+    result = settle(driver, &charge, result, given, named);                                        \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        *pointer = given;                                                                          \
+    }                                                                                              \
+    return result;
+
+CUstream stream_per_thread(CUstream stream) {
+    return stream == NULL ? CU_STREAM_PER_THREAD : stream;
+}
+
+CUresult gate_cuMemAllocAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
+                              CUstream stream){
+    ALLOCATE(cuMemAllocAsync, NULL, stream, bytes, stream)}
+
+CUresult gate_cuMemAllocAsync_ptsz(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
+                                   CUstream stream){
+    ALLOCATE(cuMemAllocAsync_ptsz, NULL, stream_per_thread(stream), bytes, stream)}
+
+/* Without a pool the driver refuses, whatever is charged meanwhile. */
+CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
+                                      CUmemoryPool pool, CUstream stream){
+    ALLOCATE(cuMemAllocFromPoolAsync, pool, stream, bytes, pool, stream)}
+
+CUresult gate_cuMemAllocFromPoolAsync_ptsz(struct driver *driver, CUdeviceptr *pointer,
+                                           size_t bytes, CUmemoryPool pool, CUstream stream) {
+    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, pool, stream_per_thread(stream), bytes, pool, stream)
+}

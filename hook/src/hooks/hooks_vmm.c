@@ -1,0 +1,100 @@
+/*
+ * Virtual memory management: physical memory is charged to the card that it is made on, whatever
+ * context is current; memory of the host isn't. Imports and multicast objects take nothing of a
+ * card by themselves: the memory behind them was made by cuMemCreate, and is charged to who made
+ * it, also while an export alone keeps it. Closed without limits.
+ */
+#include "hooks/gates.h"
+#include "memory/vmm.h"
+
+static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHandle *handle,
+                               size_t bytes, const CUmemAllocationProp *properties,
+                               cuuint64_t flags, const struct seat *seat) {
+    struct physical_charge charge;
+    CUresult result = physical_charge(seat, bytes, &charge);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
+        result = physical_charge(seat, bytes, &charge);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuMemCreate)(handle, bytes, properties, flags);
+    if (result == CUDA_SUCCESS) {
+        physical_keep(&charge, *handle);
+    } else {
+        physical_cancel(&charge);
+    }
+    return result;
+}
+
+/* What names no card is the driver's to refuse. */
+CUresult gate_cuMemCreate(struct driver *driver, CUmemGenericAllocationHandle *handle, size_t bytes,
+                          const CUmemAllocationProp *properties, cuuint64_t flags) {
+    struct seat seat;
+    if (!seat_possible(driver) || properties == NULL ||
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        !seat_device(driver, properties->location.id, &seat)) {
+        return REAL(driver, cuMemCreate)(handle, bytes, properties, flags);
+    }
+    return create_on_card(driver, handle, bytes, properties, flags, &seat);
+}
+
+CUresult gate_cuMemRelease(struct driver *driver, CUmemGenericAllocationHandle handle) {
+    struct physical_release release = physical_release_begin(handle);
+    CUresult result = REAL(driver, cuMemRelease)(handle);
+    physical_release_end(&release, result == CUDA_SUCCESS);
+    return result;
+}
+
+/* Both may answer a handle that is known: each wants a release of its own. */
+CUresult gate_cuMemRetainAllocationHandle(struct driver *driver,
+                                          CUmemGenericAllocationHandle *handle, void *address) {
+    CUresult result = REAL(driver, cuMemRetainAllocationHandle)(handle, address);
+    if (result == CUDA_SUCCESS) {
+        physical_retained(*handle);
+    }
+    return result;
+}
+
+CUresult gate_cuMemExportToShareableHandle(struct driver *driver, void *shared,
+                                           CUmemGenericAllocationHandle handle, int type,
+                                           cuuint64_t flags) {
+    CUresult result = REAL(driver, cuMemExportToShareableHandle)(shared, handle, type, flags);
+    if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        physical_exported(handle, *(const int *)shared);
+    }
+    return result;
+}
+
+CUresult gate_cuMemImportFromShareableHandle(struct driver *driver,
+                                             CUmemGenericAllocationHandle *handle, void *shared,
+                                             int type) {
+    CUresult result = REAL(driver, cuMemImportFromShareableHandle)(handle, shared, type);
+    if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        physical_imported(*handle, (int)(intptr_t)shared);
+    } else if (result == CUDA_SUCCESS) {
+        physical_retained(*handle);
+    }
+    return result;
+}
+
+CUresult gate_cuMemMap(struct driver *driver, CUdeviceptr address, size_t bytes, size_t offset,
+                       CUmemGenericAllocationHandle handle, cuuint64_t flags) {
+    bool known;
+    CUresult result = physical_map_begin(handle, &known);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuMemMap)(address, bytes, offset, handle, flags);
+    if (known) {
+        physical_map_end(handle, address, bytes, result == CUDA_SUCCESS);
+    }
+    return result;
+}
+
+CUresult gate_cuMemUnmap(struct driver *driver, CUdeviceptr address, size_t bytes) {
+    physical_unmap_begin(address, bytes);
+    CUresult result = REAL(driver, cuMemUnmap)(address, bytes);
+    physical_unmap_end(address, bytes, result == CUDA_SUCCESS);
+    return result;
+}

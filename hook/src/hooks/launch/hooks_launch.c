@@ -1,0 +1,182 @@
+/*
+ * Kernel launches: each is charged and waits for its turn before the driver is called. Closed
+ * without limits.
+ */
+#include "hooks/launch/hooks_launch.h"
+
+#include "memory/process.h"
+#include "shared/clock.h"
+
+static struct pace *pace_of_process(void) {
+    static void *_Atomic only;
+    return process_memory(&only, sizeof(struct pace));
+}
+
+/* Counts endings of contexts: a handle may come back as another context's. */
+static _Atomic uint64_t forgotten;
+
+/* The lane of the calling thread's context. A thread rarely changes it, so it is kept; a child
+ * finds its memory wiped, and then it fits no context. */
+static CUresult find_lane(struct driver *driver, struct pace *pace, struct pace_lane **lane) {
+    static __thread struct pace_lane *kept;
+    static __thread uint64_t kept_at;
+    cuCtxGetCurrent_fn *get_context = REAL(driver, cuCtxGetCurrent);
+    CUcontext context = NULL;
+    uint64_t now = atomic_load(&forgotten);
+    bool known = get_context != NULL && get_context(&context) == CUDA_SUCCESS && context != NULL;
+    if (known && kept != NULL && kept_at == now && atomic_load(&kept->context) == context &&
+        kept->meter.driver == driver) {
+        *lane = kept;
+        return CUDA_SUCCESS;
+    }
+    struct seat seat;
+    CUresult result = seat_current(driver, &seat);
+    *lane = NULL;
+    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+        return result;
+    }
+    *lane = kept = pace_lane(pace, &seat);
+    kept_at = now;
+    return kept == NULL ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+void launch_forget(const struct driver *driver, CUcontext context, CUdevice device) {
+    struct pace *pace = pace_of_process();
+    if (pace != NULL) {
+        pace_forget(pace, driver, context, device);
+        atomic_fetch_add(&forgotten, 1);
+    }
+}
+
+CUresult launch_begin(struct driver *driver, const struct meter_work *work, struct launch *launch) {
+    ERRNO_KEPT;
+    launch->lane = NULL;
+    if (launch_in_callback()) {
+        return CUDA_SUCCESS;
+    }
+    struct pace *pace = pace_of_process();
+    struct pace_lane *lane = NULL;
+    CUresult result = pace == NULL ? CUDA_ERROR_NOT_PERMITTED : find_lane(driver, pace, &lane);
+    if (result != CUDA_SUCCESS || lane == NULL) {
+        return result;
+    }
+    if (clock_now_coarse() < atomic_load(&lane->free_until) || launch_is_captured(driver, work)) {
+        return CUDA_SUCCESS;
+    }
+    launch->work = *work;
+    result = pace_before(pace, lane, work, &launch->turn);
+    launch->lane = result == CUDA_SUCCESS ? lane : NULL;
+    return result;
+}
+
+CUresult launch_end(struct launch *launch, CUresult result) {
+    if (launch->lane != NULL && launch->turn.counted) {
+        ERRNO_KEPT;
+        pace_after(pace_of_process(), launch->lane, &launch->work, &launch->turn, result);
+    }
+    return result;
+}
+
+static struct meter_work kernel(CUfunction function, uint64_t gx, uint64_t gy, uint64_t gz,
+                                uint64_t bx, uint64_t by, uint64_t bz, CUstream stream,
+                                bool per_thread) {
+    /* Grids have at most 31, 16 and 16 bits, blocks 1024 threads (CUDA C++ Programming Guide,
+     * "Technical Specifications"); shapes that mix to the same number share an estimate. */
+    uint64_t shape = (gx << 32 ^ gy << 16 ^ gz) * 31 + (bx << 20 ^ by << 10 ^ bz) + 1;
+    return (struct meter_work){.key = {.function = function, .shape = shape},
+                               .threads = gx * gy * gz * bx * by * bz,
+                               .stream = stream,
+                               .per_thread = per_thread};
+}
+
+#define LAUNCH(work, name, ...)                                                                    \
+    struct meter_work made = work;                                                                 \
+    struct launch launch;                                                                          \
+    CUresult result = launch_begin(driver, &made, &launch);                                        \
+    return result != CUDA_SUCCESS ? result : launch_end(&launch, REAL(driver, name)(__VA_ARGS__));
+
+#define GATE_KERNEL(name, twin)                                                                    \
+    CUresult gate_##name(struct driver *driver, CUfunction function, unsigned int gx,              \
+                         unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,       \
+                         unsigned int bz, unsigned int shared, CUstream stream, void **parameters, \
+                         void **extra) {                                                           \
+        LAUNCH(kernel(function, gx, gy, gz, bx, by, bz, stream, twin), name, function, gx, gy, gz, \
+               bx, by, bz, shared, stream, parameters, extra)                                      \
+    }
+
+GATE_KERNEL(cuLaunchKernel, false)
+GATE_KERNEL(cuLaunchKernel_ptsz, true)
+
+#define GATE_COOPERATIVE(name, twin)                                                               \
+    CUresult gate_##name(struct driver *driver, CUfunction function, unsigned int gx,              \
+                         unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,       \
+                         unsigned int bz, unsigned int shared, CUstream stream,                    \
+                         void **parameters) {                                                      \
+        LAUNCH(kernel(function, gx, gy, gz, bx, by, bz, stream, twin), name, function, gx, gy, gz, \
+               bx, by, bz, shared, stream, parameters)                                             \
+    }
+
+GATE_COOPERATIVE(cuLaunchCooperativeKernel, false)
+GATE_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
+
+/* What the configuration says; without one the driver refuses, and there is nothing to charge. */
+static struct meter_work configured(struct driver *driver, const CUlaunchConfig *config,
+                                    CUfunction function, bool per_thread) {
+    static const CUlaunchConfig none;
+    const CUlaunchConfig *it = config == NULL || !seat_possible(driver) ? &none : config;
+    return kernel(function, it->gridDimX, it->gridDimY, it->gridDimZ, it->blockDimX, it->blockDimY,
+                  it->blockDimZ, it->hStream, per_thread);
+}
+
+CUresult gate_cuLaunchKernelEx(struct driver *driver, const CUlaunchConfig *config,
+                               CUfunction function, void **parameters, void **extra){
+    LAUNCH(configured(driver, config, function, false), cuLaunchKernelEx, config, function,
+           parameters, extra)}
+
+CUresult gate_cuLaunchKernelEx_ptsz(struct driver *driver, const CUlaunchConfig *config,
+                                    CUfunction function, void **parameters, void **extra) {
+    LAUNCH(configured(driver, config, function, true), cuLaunchKernelEx_ptsz, config, function,
+           parameters, extra)
+}
+
+/* Launches of before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for it.
+ */
+static struct meter_work grid(CUfunction function, int width, int height, CUstream stream) {
+    return kernel(function, (uint64_t)width, (uint64_t)height, 1, 1, 1, 1, stream, false);
+}
+
+CUresult gate_cuLaunch(struct driver *driver,
+                       CUfunction function){LAUNCH(grid(function, 1, 1, NULL), cuLaunch, function)}
+
+CUresult gate_cuLaunchGrid(struct driver *driver, CUfunction function, int width, int height){
+    LAUNCH(grid(function, width, height, NULL), cuLaunchGrid, function, width, height)}
+
+CUresult gate_cuLaunchGridAsync(struct driver *driver, CUfunction function, int width, int height,
+                                CUstream stream) {
+    LAUNCH(grid(function, width, height, stream), cuLaunchGridAsync, function, width, height,
+           stream)
+}
+
+static struct meter_work graph_launch(CUgraphExec graph, CUstream stream, bool per_thread) {
+    return (struct meter_work){
+        .key = {.function = graph}, .threads = 1, .stream = stream, .per_thread = per_thread};
+}
+
+/* A graph is one unit; an update that makes it longer or shorter shows in its next times. What it
+ * allocates is charged around the launch. */
+#define GATE_GRAPH(name, twin)                                                                     \
+    static CUresult paced_##name(struct driver *driver, CUgraphExec graph, CUstream stream){       \
+        LAUNCH(graph_launch(graph, stream, twin), name, graph,                                     \
+               stream)} CUresult gate_##name(struct driver *driver, CUgraphExec graph,             \
+                                             CUstream stream) {                                    \
+        struct graph_memory memory;                                                                \
+        CUresult result = graph_memory_begin(driver, graph, &memory);                              \
+        if (result != CUDA_SUCCESS) {                                                              \
+            return result;                                                                         \
+        }                                                                                          \
+        result = paced_##name(driver, graph, stream);                                              \
+        return graph_memory_end(driver, graph, &memory, result);                                   \
+    }
+
+GATE_GRAPH(cuGraphLaunch, false)
+GATE_GRAPH(cuGraphLaunch_ptsz, true)

@@ -1,0 +1,116 @@
+/*
+ * Which streams are captured into graphs. Captured launches run when their graph is launched, so
+ * they are neither charged nor delayed. Open: what can't be known about a capture costs a question
+ * to the driver before launches, no more.
+ */
+#include "hooks/launch/hooks_launch.h"
+
+enum {
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+};
+
+/* Captures under way in this process. */
+static _Atomic uint64_t captures;
+
+bool launch_is_captured(struct driver *driver, const struct meter_work *work) {
+    return atomic_load(&captures) != 0 && launch_would_be_captured(driver, work);
+}
+
+bool launch_would_be_captured(struct driver *driver, const struct meter_work *work) {
+    cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
+                                      ? REAL(driver, cuStreamIsCapturing_ptsz)
+                                      : REAL(driver, cuStreamIsCapturing);
+    int status = 0;
+    return ask != NULL && (ask(work->stream, &status) != CUDA_SUCCESS || status != 0);
+}
+
+static CUresult begun(CUresult result) {
+    if (result == CUDA_SUCCESS) {
+        atomic_fetch_add(&captures, 1);
+    }
+    return result;
+}
+
+/* A capture also ends by going wrong. One that we didn't see begin may not end another. */
+static CUresult ended(CUresult result) {
+    bool over = result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED ||
+                result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    uint64_t before = atomic_load(&captures);
+    while (over && before != 0 && !atomic_compare_exchange_weak(&captures, &before, before - 1)) {
+    }
+    return result;
+}
+
+CUresult gate_cuStreamBeginCapture(struct driver *driver, CUstream stream) {
+    return begun(REAL(driver, cuStreamBeginCapture)(stream));
+}
+
+CUresult gate_cuStreamBeginCapture_ptsz(struct driver *driver, CUstream stream) {
+    return begun(REAL(driver, cuStreamBeginCapture_ptsz)(stream));
+}
+
+CUresult gate_cuStreamBeginCapture_v2(struct driver *driver, CUstream stream, int mode) {
+    return begun(REAL(driver, cuStreamBeginCapture_v2)(stream, mode));
+}
+
+CUresult gate_cuStreamBeginCapture_v2_ptsz(struct driver *driver, CUstream stream, int mode) {
+    return begun(REAL(driver, cuStreamBeginCapture_v2_ptsz)(stream, mode));
+}
+
+CUresult gate_cuStreamBeginCaptureToGraph(struct driver *driver, CUstream stream, CUgraph graph,
+                                          const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+                                          size_t count, int mode) {
+    return begun(
+        REAL(driver, cuStreamBeginCaptureToGraph)(stream, graph, nodes, edges, count, mode));
+}
+
+CUresult gate_cuStreamBeginCaptureToGraph_ptsz(struct driver *driver, CUstream stream,
+                                               CUgraph graph, const CUgraphNode *nodes,
+                                               const CUgraphEdgeData *edges, size_t count,
+                                               int mode) {
+    return begun(
+        REAL(driver, cuStreamBeginCaptureToGraph_ptsz)(stream, graph, nodes, edges, count, mode));
+}
+
+CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, CUstream stream, int mode,
+                                            CUgraph graph, CUgraphRecaptureCallback callback,
+                                            void *data) {
+    return begun(REAL(driver, cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
+}
+
+CUresult gate_cuStreamBeginRecaptureToGraph_ptsz(struct driver *driver, CUstream stream, int mode,
+                                                 CUgraph graph, CUgraphRecaptureCallback callback,
+                                                 void *data) {
+    return begun(
+        REAL(driver, cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
+}
+
+/* Recorded into the command list of a graphics API, which submits it. */
+CUresult gate_cuStreamBeginCaptureToCig(struct driver *driver, CUstream stream,
+                                        CUstreamCigCaptureParams *parameters) {
+    return begun(REAL(driver, cuStreamBeginCaptureToCig)(stream, parameters));
+}
+
+CUresult gate_cuStreamBeginCaptureToCig_ptsz(struct driver *driver, CUstream stream,
+                                             CUstreamCigCaptureParams *parameters) {
+    return begun(REAL(driver, cuStreamBeginCaptureToCig_ptsz)(stream, parameters));
+}
+
+CUresult gate_cuStreamEndCaptureToCig(struct driver *driver, CUstream stream) {
+    return ended(REAL(driver, cuStreamEndCaptureToCig)(stream));
+}
+
+CUresult gate_cuStreamEndCaptureToCig_ptsz(struct driver *driver, CUstream stream) {
+    return ended(REAL(driver, cuStreamEndCaptureToCig_ptsz)(stream));
+}
+
+CUresult gate_cuStreamEndCapture(struct driver *driver, CUstream stream, CUgraph *graph) {
+    return ended(REAL(driver, cuStreamEndCapture)(stream, graph));
+}
+
+CUresult gate_cuStreamEndCapture_ptsz(struct driver *driver, CUstream stream, CUgraph *graph) {
+    return ended(REAL(driver, cuStreamEndCapture_ptsz)(stream, graph));
+}

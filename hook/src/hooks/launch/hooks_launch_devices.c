@@ -1,0 +1,75 @@
+/*
+ * One call that launches on several cards: each part is charged to its card and measured on its
+ * stream, as if it were a launch of its own in its stream's context.
+ */
+#include "hooks/launch/hooks_launch.h"
+
+/* Cards of one host; the driver takes one part a card. */
+enum { MAX_PARTS = VCUDA_MAX_CARDS };
+
+/* The part's own context, for as long as its charge and its events take; the program's is back
+ * whatever happens. */
+static CUresult enter(struct driver *driver, CUstream stream, bool *entered) {
+    cuStreamGetCtx_fn *get = REAL(driver, cuStreamGetCtx);
+    cuCtxPushCurrent_v2_fn *push = REAL(driver, cuCtxPushCurrent_v2);
+    CUcontext context = NULL;
+    *entered = get != NULL && push != NULL && get(stream, &context) == CUDA_SUCCESS &&
+               push(context) == CUDA_SUCCESS;
+    return *entered ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+}
+
+static void leave(struct driver *driver, bool entered) {
+    cuCtxPopCurrent_v2_fn *pop = REAL(driver, cuCtxPopCurrent_v2);
+    CUcontext context;
+    if (entered && pop != NULL) {
+        pop(&context);
+    }
+}
+
+static CUresult begin_part(struct driver *driver, const CUDA_LAUNCH_PARAMS *part,
+                           struct launch *launch) {
+    const struct meter_work work = {
+        .key = {.function = part->function,
+                .shape = (uint64_t)part->gridDimX << 32 | part->blockDimX},
+        .threads = (uint64_t)part->gridDimX * part->gridDimY * part->gridDimZ * part->blockDimX,
+        .stream = part->hStream};
+    bool entered;
+    launch->lane = NULL;
+    CUresult result = enter(driver, part->hStream, &entered);
+    if (result == CUDA_SUCCESS) {
+        result = launch_begin(driver, &work, launch);
+    }
+    leave(driver, entered);
+    return result;
+}
+
+static void end_part(struct driver *driver, const CUDA_LAUNCH_PARAMS *part, struct launch *launch,
+                     CUresult result) {
+    bool entered;
+    if (launch->lane != NULL) {
+        enter(driver, part->hStream, &entered);
+        launch_end(launch, result);
+        leave(driver, entered);
+    }
+}
+
+CUresult gate_cuLaunchCooperativeKernelMultiDevice(struct driver *driver,
+                                                   CUDA_LAUNCH_PARAMS *launches, unsigned int count,
+                                                   unsigned int flags) {
+    struct launch parts[MAX_PARTS];
+    unsigned int begun = 0;
+    CUresult result = CUDA_SUCCESS;
+    bool senseless = !seat_possible(driver) || launches == NULL || count > MAX_PARTS;
+    unsigned int known = senseless ? 0 : count; /* then it refuses */
+    while (begun < known && result == CUDA_SUCCESS) {
+        result = begin_part(driver, &launches[begun], &parts[begun]);
+        begun += result == CUDA_SUCCESS;
+    }
+    if (result == CUDA_SUCCESS) {
+        result = REAL(driver, cuLaunchCooperativeKernelMultiDevice)(launches, count, flags);
+    }
+    for (unsigned int i = 0; i < begun; i++) {
+        end_part(driver, &launches[i], &parts[i], result);
+    }
+    return result;
+}

@@ -1,0 +1,143 @@
+/*
+ * Who uses a card: the container's own processes, by their own PIDs, from the ledger. It knows
+ * those that compute; graphics, MPS and video have none there, and neighbours' aren't shown. The
+ * driver is asked first, with no room for an answer, so that its refusals stay its own. Closed
+ * without limits.
+ */
+#include "hooks/nvml/hooks_nvml.h"
+
+#include "vcuda_layout.h"
+
+enum which { OWN, NONE };
+
+/* NVML's rule for lists: `room` entries are there; with fewer than needed only the count is set. */
+static nvmlReturn_t list_of(struct driver *driver, nvmlDevice_t device, enum which which,
+                            unsigned int *count, const void *room, struct occupant *list) {
+    CUuuid uuid;
+    unsigned found = 0;
+    nvmlReturn_t result = nvml_uuid(driver, device, &uuid);
+    if (result != NVML_SUCCESS) {
+        return result;
+    }
+    if (count == NULL || (*count != 0 && room == NULL)) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (account_occupants(&uuid, list, &found) != CUDA_SUCCESS) {
+        return NVML_ERROR_NO_PERMISSION;
+    }
+    found = which == OWN ? found : 0;
+    bool fits = found <= *count;
+    *count = found;
+    return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+static nvmlReturn_t fill_v1(struct driver *driver, nvmlDevice_t device, enum which which,
+                            unsigned int *count, nvmlProcessInfo_v1_t *processes) {
+    struct occupant list[VCUDA_LEDGER_SLOTS];
+    nvmlReturn_t result = list_of(driver, device, which, count, processes, list);
+    for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
+        processes[i] =
+            (nvmlProcessInfo_v1_t){.pid = list[i].pid, .usedGpuMemory = list[i].used_bytes};
+    }
+    return result;
+}
+
+/* Of a whole card there is no instance: NVML says so with all bits set. */
+static nvmlReturn_t fill_v2(struct driver *driver, nvmlDevice_t device, enum which which,
+                            unsigned int *count, nvmlProcessInfo_v2_t *processes) {
+    struct occupant list[VCUDA_LEDGER_SLOTS];
+    nvmlReturn_t result = list_of(driver, device, which, count, processes, list);
+    for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
+        processes[i] = (nvmlProcessInfo_v2_t){.pid = list[i].pid,
+                                              .usedGpuMemory = list[i].used_bytes,
+                                              .gpuInstanceId = UINT32_MAX,
+                                              .computeInstanceId = UINT32_MAX};
+    }
+    return result;
+}
+
+#define GATE_LIST(name, which, fill, type)                                                         \
+    nvmlReturn_t gate_##name(struct driver *driver, nvmlDevice_t device, unsigned int *count,      \
+                             type *processes) {                                                    \
+        unsigned int none = 0;                                                                     \
+        nvmlReturn_t asked = nvml_refusal(REAL(driver, name)(device, &none, NULL));                \
+        return asked == NVML_SUCCESS ? fill(driver, device, which, count, processes) : asked;      \
+    }
+
+#define GATE_LISTS(name, which)                                                                    \
+    GATE_LIST(name, which, fill_v1, nvmlProcessInfo_v1_t)                                          \
+    GATE_LIST(name##_v2, which, fill_v2, nvmlProcessInfo_v2_t)                                     \
+    GATE_LIST(name##_v3, which, fill_v2, nvmlProcessInfo_v2_t)
+
+GATE_LISTS(nvmlDeviceGetComputeRunningProcesses, OWN)
+GATE_LISTS(nvmlDeviceGetGraphicsRunningProcesses, NONE)
+GATE_LISTS(nvmlDeviceGetMPSComputeRunningProcesses, NONE)
+
+static nvmlReturn_t fill_details(struct driver *driver, nvmlDevice_t device,
+                                 nvmlProcessDetailList_v1_t *list) {
+    struct occupant occupants[VCUDA_LEDGER_SLOTS];
+    bool shown = list->mode == NVML_PROCESS_MODE_COMPUTE || list->mode == NVML_PROCESS_MODE_ALL;
+    nvmlReturn_t result = list_of(driver, device, shown ? OWN : NONE, &list->numProcArrayEntries,
+                                  list->procArray, occupants);
+    for (unsigned i = 0; result == NVML_SUCCESS && i < list->numProcArrayEntries; i++) {
+        list->procArray[i] = (nvmlProcessDetail_v1_t){.pid = occupants[i].pid,
+                                                      .usedGpuMemory = occupants[i].used_bytes,
+                                                      .gpuInstanceId = UINT32_MAX,
+                                                      .computeInstanceId = UINT32_MAX};
+    }
+    return result;
+}
+
+nvmlReturn_t gate_nvmlDeviceGetRunningProcessDetailList(struct driver *driver, nvmlDevice_t device,
+                                                        nvmlProcessDetailList_v1_t *list) {
+    union {
+        nvmlProcessDetailList_v1_t list;
+        unsigned char room[NVML_STRUCT_ROOM];
+    } question = {.room = {0}};
+    nvmlReturn_t asked = nvml_check_struct(driver, device, list == NULL ? NULL : &list->version);
+    if (asked != NVML_SUCCESS) {
+        return asked;
+    }
+    question.list.version = list->version;
+    question.list.mode = list->mode;
+    asked =
+        nvml_refusal(REAL(driver, nvmlDeviceGetRunningProcessDetailList)(device, &question.list));
+    if (asked == NVML_SUCCESS && list->version != NVML_VERSION_1(*list)) {
+        asked = NVML_ERROR_ARGUMENT_VERSION_MISMATCH; /* the driver knows it, we don't */
+    }
+    return asked == NVML_SUCCESS ? fill_details(driver, device, list) : asked;
+}
+
+/* Sessions of the video engines, and the driver's book on processes that have ended: whose they are
+ * can't be told in a container, so none is shown. */
+#define GATE_EMPTY(name, type)                                                                     \
+    nvmlReturn_t gate_##name(struct driver *driver, nvmlDevice_t device, unsigned int *count,      \
+                             type *entries) {                                                      \
+        struct occupant ignored[VCUDA_LEDGER_SLOTS];                                               \
+        unsigned int none = 0;                                                                     \
+        nvmlReturn_t asked = nvml_refusal(REAL(driver, name)(device, &none, NULL));                \
+        return asked == NVML_SUCCESS ? list_of(driver, device, NONE, count, entries, ignored)      \
+                                     : asked;                                                      \
+    }
+
+GATE_EMPTY(nvmlDeviceGetEncoderSessions, nvmlEncoderSessionInfo_t)
+GATE_EMPTY(nvmlDeviceGetFBCSessions, nvmlFBCSessionInfo_t)
+GATE_EMPTY(nvmlDeviceGetAccountingPids, unsigned int)
+
+static nvmlReturn_t no_stats(struct driver *driver, nvmlDevice_t device) {
+    CUuuid uuid;
+    nvmlReturn_t result = nvml_uuid(driver, device, &uuid);
+    return result == NVML_SUCCESS ? NVML_ERROR_NOT_FOUND : result;
+}
+
+nvmlReturn_t gate_nvmlDeviceGetAccountingStats(struct driver *driver, nvmlDevice_t device,
+                                               unsigned int pid, nvmlAccountingStats_t *stats) {
+    (void)pid, (void)stats;
+    return no_stats(driver, device);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetAccountingStats_v2(struct driver *driver, nvmlDevice_t device,
+                                                  nvmlAccountingStats_v2_t *stats) {
+    (void)stats;
+    return no_stats(driver, device);
+}

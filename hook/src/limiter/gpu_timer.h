@@ -1,0 +1,210 @@
+/*
+ * GPU time of one context's launches, measured by pairs of events around some of them.
+ *
+ * Every launch is charged an estimate (gpu_timer_keys.h) when it is made. Of the launches of a
+ * stream, now and then one, or a run of equal short ones, is put between two events; when the
+ * second has passed, the time between them corrects what was charged on that stream since the pair
+ * before. Rare for what is short and known, always for what is long or new: at most one in a
+ * hundred of the time goes into it.
+ *
+ * GPU time is a union: what runs at the same time on several streams counts once. So what a pair
+ * settles is never more than the card's clock has advanced beyond what other pairs have settled.
+ *
+ * A neighbour's slice lies within the times of whatever it interrupts. Alone on the card, measured
+ * times are taken as they are; beside others, what those can have left of them (gpu_timer_keys.h).
+ *
+ * The processor may be taken away in the midst of all this. A launch that reached its stream late
+ * leaves it idle though the estimates say it was busy, and a pair holds that time; unless a pair
+ * from before still waits for the card. Of what such pairs leave open, what was known counts.
+ *
+ * A pair on a stream that several threads launch on at the same time may hold launches of others.
+ * It is believed where it says that its own took longer than they were charged, whatever lay in
+ * between; else what was charged stands.
+ *
+ * gpu_timer.c holds what happens without the driver; callers hold the limiter's lock.
+ * gpu_timer_events.c makes the driver's calls, with no lock held.
+ */
+#ifndef HOOK_GPU_TIMER_H
+#define HOOK_GPU_TIMER_H
+
+#include <stdatomic.h>
+
+#include "limiter/gpu_timer_keys.h"
+#include "shared/clock.h"
+#include "shared/cuda_launch_abi.h"
+
+enum {
+    METER_STREAMS = 32,
+    METER_SAMPLES = 32,
+    METER_EMPTY_PAIRS = 4,
+    METER_HOLES = 16,
+    METER_NONE = -1
+};
+
+/* A driver that takes longer for a launch had no processor, or no room in its queue. */
+#define METER_LATE_NS (50 * NS_PER_US)
+
+struct driver;
+
+/* What is about to be launched. */
+struct meter_work {
+    struct meter_key key;
+    uint64_t threads;
+    CUstream stream;
+    bool per_thread; /* the default stream is the thread's own */
+};
+
+enum meter_state {
+    METER_FREE,
+    METER_OPEN,    /* the first event is or will be recorded; launches are added */
+    METER_CLOSING, /* the last launch is made, the second event will be recorded */
+    METER_PENDING, /* waits for the card */
+    METER_POLLED,  /* somebody looks whether the card is through */
+};
+
+/* A pair of events, and what was launched between them. */
+struct meter_sample {
+    enum meter_state state;
+    int stream;
+    uint32_t epoch; /* of the stream's place, which another stream may have taken since */
+    struct meter_key key;
+    uint64_t threads;
+    uint32_t launches, planned; /* none planned: an empty pair, for what the events cost */
+    uint64_t charged_ns;        /* for the launches in between */
+    uint64_t unsettled_ns;      /* for all on the stream since the pair before, these included */
+    uint64_t idle_ns;           /* of the stream since the pair before, as far as the host knows */
+    uint64_t idle_total_ns;     /* of the whole context until then */
+    bool begun;                 /* the first event is recorded */
+    uint64_t late_ns;           /* beyond that: it may have been, where launches came late */
+    uint64_t begun_at;          /* when the first event was recorded */
+    uint64_t last_at;           /* when the last launch was charged */
+    uint64_t doubt_ns;          /* for how long it may have been idle between the events */
+    uint64_t gap_ns;            /* from the first event to the launch, on a stream that was idle:
+                                   0 where the event still waited for the card then */
+    bool mixed;                 /* other threads' launches may lie in between */
+    uint64_t others_ns;         /* what those were charged */
+    bool queued;                /* the stream was busy when the first event was recorded */
+    CUevent begin, end;
+};
+
+struct meter_stream {
+    const void *id; /* NULL: a free place */
+    uint32_t epoch;
+    uint64_t used_at;
+    struct meter_key last;
+    int open;              /* sample, or METER_NONE */
+    uint64_t unsettled_ns; /* charged since the last pair */
+    uint64_t busy_until;   /* by the estimates */
+    uint64_t idle_ns;
+    uint64_t late_ns;  /* as in a sample */
+    bool late;         /* so was the launch before */
+    bool placed;       /* `passed_ns` is known */
+    int64_t passed_ns; /* the card's clock at the end of the last pair */
+};
+
+/* By place: launches that were charged, and whose driver's call hasn't returned yet. */
+struct meter_under_way {
+    _Atomic int64_t charged_ns;
+    uint32_t so_far; /* launches, with those that are over */
+};
+
+/* Time of the card that nothing was settled for yet: so much of what lies before `until`, on the
+ * card's clock, and after the hole before. In a part of it there was nothing to do, by the
+ * estimates. */
+struct meter_hole {
+    int64_t until, ns, idle_ns;
+};
+
+/* One context of the driver. */
+struct meter {
+    struct driver *driver;
+    struct meter_stream streams[METER_STREAMS];
+    struct meter_sample samples[METER_SAMPLES];
+    struct meter_under_way under_way[METER_STREAMS];
+    _Atomic unsigned in_use; /* samples that aren't free */
+    uint64_t charged_ns;     /* since the last sample began */
+    uint64_t next_ns;        /* and how much of it until the next */
+    uint64_t sampled_at;
+    _Atomic uint64_t polled_at;
+    bool polling; /* a thread looks which pairs have passed */
+    uint64_t random;
+    bool was_idle;        /* a pair's stream had nothing to do, since that was asked last */
+    uint64_t empty_ns;    /* an empty pair's time */
+    unsigned empty_pairs; /* begun */
+    CUevent reference;    /* an event that has passed: the zero of the card's clock */
+    int64_t reference_ns;
+    uint64_t busy_until; /* of all streams, by the estimates */
+    uint64_t idle_total_ns;
+    int settled_stream;
+    int64_t settled_until;                /* on the card's clock */
+    uint64_t settled_idle_ns;             /* idle_total_ns then */
+    struct meter_hole holes[METER_HOLES]; /* oldest first */
+    unsigned hole_count;
+};
+
+/* What a launch has to do with the samples, between meter_launch and the driver's return. */
+struct meter_turn {
+    int stream;
+    uint32_t epoch;
+    int empty;  /* pair to record before the launch, with nothing in between */
+    int begins; /* sample to begin before the launch */
+    int ends;   /* sample to end after it */
+    int stale;  /* sample of other work on this stream to end before it */
+    uint64_t charged_ns;
+    uint32_t number;   /* on its stream */
+    bool alone;        /* no other launch was under way on the stream when it set out */
+    uint64_t begun_at; /* when the first event was recorded */
+    uint64_t doubt_ns; /* for how long the stream was idle before, if the estimates are right */
+    bool after_late;   /* the launch before on its stream came late */
+    uint64_t due_at;   /* when the card can have begun it, if the driver is quick */
+};
+
+/* What a launch is estimated to cost; 0 where neither it nor its function was ever measured. */
+uint64_t meter_estimate_ns(struct meter_keys *keys, const struct meter_work *work, double factor);
+/* Whether a pair of events is left to measure a launch with. */
+bool meter_can_measure(const struct meter *meter);
+/* Adds a launch that was charged with `charged_ns`. */
+void meter_launch(struct meter *meter, struct meter_keys *keys, const struct meter_work *work,
+                  uint64_t charged_ns, uint64_t now, struct meter_turn *turn);
+/* The driver has returned, and events are recorded: needs no lock. */
+void meter_launched(struct meter *meter, const struct meter_turn *turn);
+/* Whether a pair recorded on the launch's stream waits for the card, as far as was looked: then the
+ * stream hasn't run dry since. */
+bool meter_waits(const struct meter *meter, const struct meter_turn *turn);
+/* The driver has returned: whether the launch may have come so late to the card that its stream ran
+ * dry. Then meter_came_late; the processor may have been taken away before the driver passed it on,
+ * or after. */
+bool meter_is_late(const struct meter_turn *turn, uint64_t now);
+void meter_came_late(struct meter *meter, const struct meter_turn *turn, uint64_t now);
+/* The stream was busy all the time that the estimates took for idle. */
+void meter_was_busy(struct meter *meter, const struct meter_turn *turn);
+/* Of meter_launch: the launch is under way from now on. */
+void meter_set_out(struct meter *meter, struct meter_turn *turn);
+/* It failed: nothing ran. */
+void meter_cancel(struct meter *meter, struct meter_keys *keys, const struct meter_turn *turn);
+
+struct meter_passed {
+    int sample;
+    int64_t span_ns;  /* between the two events */
+    int64_t clock_ns; /* of the second, on the card's clock */
+};
+/* Whom the card is shared with, and how the agent's count compares to ours. */
+struct meter_company {
+    uint32_t others;
+    double factor;
+};
+
+/* What launches took, added up. */
+struct meter_bill {
+    int64_t charge_ns; /* beyond what was charged; negative: less */
+    int64_t busy_ns;   /* all of it */
+    int64_t raw_ns;    /* and without the factor */
+};
+
+/* A pair has passed. */
+void meter_settle(struct meter *meter, struct meter_keys *keys, const struct meter_passed *passed,
+                  struct meter_company company, struct meter_bill *bill);
+/* A sample that won't be measured: what was charged stands. */
+void meter_drop(struct meter *meter, struct meter_keys *keys, int sample, struct meter_bill *bill);
+
+#endif

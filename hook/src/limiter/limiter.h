@@ -1,0 +1,93 @@
+/*
+ * The share of GPU time: a launch is charged before it is made, and waits while the container has
+ * used up what it may.
+ *
+ * Charged here, in the process, is every launch; entered into the container's bucket (bucket.h),
+ * which all its processes share, is the sum of a millisecond. A launch waits while the bucket is
+ * more than QUEUE_NS ahead, and then until it is half of that: one sleep for many short launches,
+ * and the card has something to do meanwhile. No lock is held during a sleep.
+ *
+ * Where the agent says how much GPU time the container used (NVML's word), the difference to what
+ * was charged is settled second by second, beside neighbours: their slices make long kernels look
+ * longer.
+ *
+ * Decided here: NOT_PERMITTED without limits, or where the ledger is unusable and on_error is
+ * closed; where it is open, launches go unlimited. A card whose share is 100 % is not limited.
+ */
+#ifndef HOOK_LIMITER_H
+#define HOOK_LIMITER_H
+
+#include "limiter/gpu_timer_events.h"
+#include "limiter/limiter_ledger.h"
+#include "memory/account.h"
+#include "vcuda_layout.h"
+
+enum { PACE_LANES = 128 };
+
+/*
+ * What the agent counted of the container's GPU time, beside what its processes did. Sums are of
+ * the last seconds, the older the less.
+ */
+struct pace_audit {
+    bool begun;
+    uint64_t at, agent_ns, ledger_ns; /* when it was last made, and both counts then */
+    int64_t own_ns, own_raw_ns; /* of this process since: with what is corrected, and without */
+    double agent_sum, ledger_sum, own_sum, own_raw_sum;
+    int64_t rest_ns; /* what the agent counted beyond the ledgers since it began */
+    int64_t owed_ns; /* of it to be charged with the next launches; negative: to be spared */
+    double factor;   /* of the agent's count to ours */
+};
+
+struct pace_card {
+    bool known;
+    CUuuid uuid;
+    struct pace_terms terms;
+    uint64_t refresh_at;
+    uint32_t percent;      /* in force: the share, or the burst's ceiling */
+    uint32_t others;       /* that use the card now, as far as we know */
+    int64_t charged_ns;    /* GPU time charged, and not yet entered */
+    int64_t busy_ns;       /* measured, and not yet entered */
+    uint64_t throttled_ns; /* waited, and not yet entered */
+    uint64_t paid_until;   /* the bucket at the last entry */
+    uint64_t entered_at;
+    uint64_t longest_ns; /* of the launches lately */
+    uint64_t busy_since; /* since when nothing has shown that the card ran out of our work */
+    struct pace_audit audit;
+};
+
+/* One context. */
+struct pace_lane {
+    CUcontext _Atomic context; /* NULL: a free place */
+    CUdevice device;
+    uint32_t card;
+    _Atomic uint64_t free_until; /* not limited until then (CLOCK_MONOTONIC) */
+    uint64_t launched_at;
+    struct meter meter;
+};
+
+struct pace {
+    struct lock lock; /* guards all of it */
+    void *books;      /* for limiter_ledger.h */
+    struct pace_card cards[VCUDA_MAX_CARDS];
+    struct meter_keys keys;
+    struct pace_lane lanes[PACE_LANES];
+};
+
+struct pace_turn {
+    bool counted;
+    struct meter_turn meter;
+};
+
+/* The lane of the calling thread's context; NULL: no place left. */
+struct pace_lane *pace_lane(struct pace *pace, const struct seat *seat);
+/* Contexts of the device that go with their events: one, or all where `context` is NULL. */
+void pace_forget(struct pace *pace, const struct driver *driver, CUcontext context,
+                 CUdevice device);
+
+/* Charges a launch and waits for its turn: CUDA_SUCCESS, then pace_after, or NOT_PERMITTED. */
+CUresult pace_before(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
+                     struct pace_turn *turn);
+void pace_after(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
+                const struct pace_turn *turn, CUresult result);
+
+#endif

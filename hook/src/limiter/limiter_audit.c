@@ -1,0 +1,105 @@
+/*
+ * Beside neighbours, their slices make long kernels look longer than they are. The agent knows what
+ * the card was busy with for the container (NVML's process utilisation); the ledgers say what was
+ * charged for it. Two things follow second by second:
+ *
+ * - the factor between the two, over the last seconds, applies to what is measured from now on;
+ * - the rest that stays is settled with the next launches, half of it a second, each process its
+ *   part. It shows in the ledgers when it is, so nothing is settled twice, and no error stays.
+ *
+ * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
+ * twice at most, and an agent whose count stands still isn't asked.
+ */
+#include "limiter/limiter_card.h"
+#include "shared/clock.h"
+
+#define AUDIT_NS (1 * NS_PER_S)
+#define SILENT_NS (4 * NS_PER_S)
+#define FACTOR_MAX 8.0
+#define PRIOR_NS 5e7 /* what the first second is weighed against */
+/* Of the rest, what a second's launches settle. The agent's count is some tenths of a second old,
+ * and what has been settled meanwhile isn't in it yet: the whole would swing. */
+#define GAIN 0.5
+/* A kernel is counted by the agent while it runs, and by us when it is over: a part of the longest
+ * is no rest, and half of it, on either side, weighs against what the sums say. */
+#define LUMP_PART 8
+#define KEPT 0.9 /* of a sum, from second to second */
+/* Eleven days: beyond it a count is noise, of a tenant that writes into its ledger; sums of it
+ * would leave what a word holds. */
+#define MOST_NS 1e15
+
+/* Both counts as they are now, when the agent's has just come: what the next are compared to. Also
+ * while nobody else is there: what the container does until others come, in a burst perhaps several
+ * times its share, is in both of them then, and no debt. */
+static void rebase(struct pace_audit *audit, const struct pace_terms *terms, uint64_t now) {
+    audit->at = now;
+    audit->agent_ns = terms->agent_busy_ns;
+    audit->ledger_ns = terms->ledger_busy_ns;
+    audit->own_ns = 0;
+    audit->own_raw_ns = 0;
+}
+
+static void begin(struct pace_audit *audit) {
+    audit->begun = true;
+    audit->agent_sum = PRIOR_NS;
+    audit->ledger_sum = PRIOR_NS;
+    audit->own_sum = PRIOR_NS;
+    audit->own_raw_sum = PRIOR_NS;
+    audit->rest_ns = 0;
+    audit->owed_ns = 0;
+    audit->factor = 1;
+}
+
+static double within(double value, double least, double most) {
+    return value < least ? least : value > most ? most : value;
+}
+
+static void account(struct pace_audit *audit, const struct pace_terms *terms, uint64_t longest_ns,
+                    uint64_t now) {
+    double agent = within((double)(terms->agent_busy_ns - audit->agent_ns), 0, MOST_NS);
+    double ledger = within((double)(terms->ledger_busy_ns - audit->ledger_ns), 0, MOST_NS);
+    audit->agent_sum = audit->agent_sum * KEPT + agent;
+    audit->ledger_sum = audit->ledger_sum * KEPT + ledger;
+    audit->own_sum = audit->own_sum * KEPT + (double)audit->own_ns;
+    audit->own_raw_sum = audit->own_raw_sum * KEPT + (double)audit->own_raw_ns;
+    rebase(audit, terms, now);
+    audit->rest_ns = (int64_t)within((double)audit->rest_ns + agent - ledger, -MOST_NS, MOST_NS);
+    if (audit->ledger_sum > 0 && audit->own_raw_sum > 0) {
+        double part = within(audit->own_sum / audit->ledger_sum, 0, 1);
+        double rest = (double)audit->rest_ns, lump = (double)longest_ns / LUMP_PART;
+        double prior = (double)longest_ns / 2;
+        audit->owed_ns = (int64_t)((rest - within(rest, -lump, lump)) * GAIN * part);
+        audit->factor = within((audit->agent_sum * part + prior) / (audit->own_raw_sum + prior),
+                               1 / FACTOR_MAX, FACTOR_MAX);
+    }
+}
+
+void pace_audit(struct pace_audit *audit, const struct pace_terms *terms, uint32_t others,
+                uint64_t longest_ns, uint64_t now) {
+    bool undone =
+        terms->agent_busy_ns < audit->agent_ns || terms->ledger_busy_ns < audit->ledger_ns;
+    bool heard = terms->agent_busy_ns != audit->agent_ns;
+    bool silent = !heard && now - audit->at > SILENT_NS;
+    if (audit->at == 0 || undone || silent) {
+        rebase(audit, terms, now);
+        audit->begun = false;
+    }
+    if (others == 0) {
+        audit->begun = false;
+        audit->owed_ns = 0;
+        if (heard) {
+            rebase(audit, terms, now);
+        }
+    } else if (!audit->begun) {
+        begin(audit);
+    } else if (heard && terms->ledger_busy_ns != audit->ledger_ns &&
+               now - audit->at >= AUDIT_NS / 2) {
+        account(audit, terms, longest_ns, now);
+    }
+}
+
+int64_t pace_audit_take(struct pace_audit *audit, int64_t ns) {
+    int64_t taken = (int64_t)within((double)audit->owed_ns, -(double)(ns - ns / 8), (double)ns);
+    audit->owed_ns -= taken;
+    return taken;
+}

@@ -1,0 +1,100 @@
+#include "limiter/limiter_ledger.h"
+
+#include <stdatomic.h>
+
+#include "limiter/bucket.h"
+#include "memory/tenant.h"
+#include "shared/clock.h"
+#include "shared/paths.h"
+
+/* A page older than this allows no burst; and this long its word on neighbours is believed, which
+ * is written once a second. */
+#define BURST_FRESH_NS (1 * NS_PER_S)
+#define WORD_FRESH_NS (5 * NS_PER_S)
+/* Another process of the container uses the card if it launched within this time: who waits for its
+ * turn enters that at least every 100 ms. */
+#define SIBLING_NS (300 * NS_PER_MS)
+
+typedef _Atomic uint64_t word;
+
+/* What the container's other processes do on the card. */
+static void read_slots(const struct ledger *ledger, int card, uint64_t now,
+                       struct pace_terms *terms) {
+    terms->ledger_busy_ns = 0;
+    terms->siblings = 0;
+    for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
+        struct vcuda_ledger_entry *entry = &ledger->file->slots[slot].cards[card];
+        uint64_t wanted = atomic_load((word *)&entry->last_want_ns);
+        terms->ledger_busy_ns += atomic_load((word *)&entry->busy_ns);
+        if (wanted != 0 && now - wanted <= SIBLING_NS && slot != ledger->hold.slot) {
+            terms->siblings++;
+        }
+    }
+}
+
+static void read_page(const struct process *process, const CUuuid *uuid, uint64_t now,
+                      const struct vcuda_device_limit *limit, struct pace_terms *terms) {
+    const struct vcuda_card_activity *activity = terms_activity(process, uuid);
+    uint64_t sampled = process->activity.body.activity.sampled_ns;
+    uint64_t age = now > sampled ? now - sampled : 0;
+    terms->percent = limit->compute_percent;
+    terms->burst_percent = limit->compute_percent;
+    terms->tenants_wanting = 0;
+    terms->agent_busy_ns = 0;
+    if (activity == NULL) {
+        return;
+    }
+    if (age <= BURST_FRESH_NS && activity->burst_allowed == 1) {
+        terms->burst_percent = limit->burst_percent;
+    }
+    if (age <= WORD_FRESH_NS) {
+        terms->tenants_wanting = activity->tenants_wanting;
+        terms->agent_busy_ns = activity->busy_ns;
+    }
+}
+
+CUresult pace_books_read(void *books, const CUuuid *uuid, uint64_t now, struct pace_terms *terms) {
+    (void)books;
+    struct terms all;
+    struct process *process = terms_enter(uuid, true, &all);
+    if (process == NULL) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    read_page(process, uuid, now, terms_limit(process, uuid), terms);
+    terms->counted = all.counted;
+    if (all.counted) {
+        read_slots(&process->ledger, all.card, now, terms);
+    }
+    process_leave(process);
+    return CUDA_SUCCESS;
+}
+
+/* Never below zero, whatever a tenant has written there. */
+static void add(uint64_t *shared, int64_t change) {
+    uint64_t before = atomic_load((word *)shared);
+    uint64_t after = change < 0 && (uint64_t)-change > before ? 0 : before + (uint64_t)change;
+    atomic_store((word *)shared, after); /* the slot's owner alone writes it, by one lock */
+}
+
+uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
+                          const struct pace_entry *entry) {
+    (void)books;
+    struct process *process = process_enter();
+    uint64_t paid_until = 0;
+    if (process == NULL) {
+        return 0;
+    }
+    struct ledger *ledger = &process->ledger;
+    int card = ledger_open(ledger, HOOK_LEDGER_PATH, true) ? ledger_card(ledger, uuid->bytes)
+                                                           : LEDGER_NO_CARD;
+    if (card != LEDGER_NO_CARD) {
+        struct vcuda_ledger_entry *own = &ledger->file->slots[ledger->hold.slot].cards[card];
+        word *bucket = (word *)&ledger->file->cards[card].paid_until_ns;
+        paid_until = bucket_charge(bucket, now, entry->wall_ns, entry->credit_ns);
+        add(&own->busy_ns, entry->busy_ns);
+        add(&own->throttled_ns, (int64_t)entry->throttled_ns);
+        atomic_store((word *)&own->last_want_ns, now);
+    }
+    process_leave(process);
+    return paid_until;
+}

@@ -1,0 +1,40 @@
+/*
+ * What the limiter of one process reads of its files and writes into its ledger. The simulation
+ * links another one, whose files are plain memory.
+ */
+#ifndef HOOK_LIMITER_LEDGER_H
+#define HOOK_LIMITER_LEDGER_H
+
+#include <stdbool.h>
+
+#include "shared/cuda_abi.h"
+
+/* One card's rules for GPU time, as they are at this moment. */
+struct pace_terms {
+    bool counted; /* false: the ledger is unusable, and on_error is open: nothing is limited */
+    uint32_t percent;
+    uint32_t burst_percent; /* what idle time of the card may be used up to; `percent` for now */
+    bool agent_fresh;       /* the activity page is young enough to be believed */
+    uint32_t tenants_wanting;
+    uint32_t siblings;       /* other processes of this container that use the card */
+    uint64_t agent_busy_ns;  /* GPU time of the container, as the agent counts */
+    uint64_t ledger_busy_ns; /* and as its own processes do */
+};
+
+/* CUDA_SUCCESS or NOT_PERMITTED. */
+CUresult pace_books_read(void *books, const CUuuid *uuid, uint64_t now, struct pace_terms *terms);
+
+/* What happened since the last entry. */
+struct pace_entry {
+    int64_t wall_ns; /* to charge, or, negative, to refund */
+    uint64_t credit_ns;
+    int64_t busy_ns;
+    uint64_t throttled_ns;
+};
+
+/* Enters it and says that the process wants the card now. Answers up to when the container has
+ * paid; 0 where there is no ledger at this moment. */
+uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
+                          const struct pace_entry *entry);
+
+#endif

@@ -1,0 +1,42 @@
+/* Loaded objects as the dynamic loader lists them, and the symbols that they define. */
+#ifndef HOOK_ELF_OBJECTS_H
+#define HOOK_ELF_OBJECTS_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct object {
+    uintptr_t base;
+    const ElfW(Phdr) * segments;
+    unsigned segment_count;
+    const ElfW(Dyn) * dynamic;
+    const ElfW(Sym) * symbols;
+    const char *strings;
+    const uint32_t *gnu_hash;
+    const uint32_t *sysv_hash;
+    const char *soname; /* NULL: has none */
+};
+
+/* libc's own dl_iterate_phdr. */
+void objects_visit(int (*visit)(struct dl_phdr_info *, size_t, void *), void *argument);
+
+/* Fills `object` from what objects_visit hands out; false for one without dynamic symbols. The
+ * result is good while that call lasts: it keeps dlclose away. */
+bool object_open(struct object *object, const struct dl_phdr_info *info);
+bool object_is_named(const struct object *object, const char *soname);
+bool object_contains(const struct object *object, const void *address);
+void *object_symbol(const struct object *object, const char *name);
+
+/* The definition of `name` in the loaded object with this SONAME, or NULL. */
+void *objects_find(const char *soname, const char *name);
+/* The place in load order of the object that holds `address`; -1 for none. */
+int objects_position(const void *address);
+/* The definition of `name` in the object with this SONAME, where the object that holds `address`
+ * needs it, directly or through others. */
+void *objects_find_needed(const void *address, const char *soname, const char *name);
+
+bool text_equal(const char *one, const char *other);
+
+#endif

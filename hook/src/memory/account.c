@@ -1,0 +1,216 @@
+#include "memory/account.h"
+
+#include "memory/tenant.h"
+#include "memory/vmm.h"
+#include "shared/paths.h"
+
+/* See account.h for the rule and its source. */
+#define SMALL_MAX_BYTES ((uint64_t)1 << 20)
+#define SMALL_STEP_BYTES ((uint64_t)512)
+
+static uint64_t round_up(uint64_t bytes, uint64_t step) {
+    return bytes / step * step + (bytes % step != 0 ? step : 0);
+}
+
+static bool is_small(uint64_t bytes) { return bytes <= SMALL_MAX_BYTES; }
+
+/* What one more request takes of the card, in a context that holds what it holds. */
+static uint64_t cost_units(const struct context *context, uint64_t bytes) {
+    if (!is_small(bytes)) {
+        return page_units(bytes);
+    }
+    uint64_t small = context->small_bytes + round_up(bytes, SMALL_STEP_BYTES);
+    return page_units(small) - page_units(context->small_bytes);
+}
+
+/* Takes a request out of what its context holds; the units that this frees. */
+static uint64_t take_out(struct context *context, uint64_t bytes) {
+    if (is_small(bytes)) {
+        context->small_bytes -= round_up(bytes, SMALL_STEP_BYTES);
+    }
+    uint64_t units = cost_units(context, bytes);
+    context->charged_units -= units;
+    return units;
+}
+
+static void put_in(struct context *context, uint64_t bytes, uint64_t units) {
+    context->charged_units += units;
+    if (is_small(bytes)) {
+        context->small_bytes += round_up(bytes, SMALL_STEP_BYTES);
+    }
+}
+
+static void give_back(struct process *process, const struct charge *charge) {
+    struct context *context = context_by_number(process, charge->context);
+    if (context != NULL) { /* else it went back with its context */
+        terms_return(process, context->card, take_out(context, charge->bytes));
+    }
+}
+
+static CUresult charge_counted(struct process *process, const struct seat *seat,
+                               const struct terms *terms, struct charge *charge) {
+    struct context *context = context_seen(process, seat, terms);
+    if (context == NULL || !records_reserve(&process->records, process->pending + 1)) {
+        return terms_on_error(process);
+    }
+    if (charge->bytes > terms->share_bytes) {
+        ledger_count_denial(&process->ledger, terms->card);
+        return CUDA_ERROR_OUT_OF_MEMORY; /* also keeps the sums below from wrapping */
+    }
+    uint64_t units = cost_units(context, charge->bytes);
+    CUresult result = units == 0 ? CUDA_SUCCESS : terms_charge(process, terms, units);
+    if (result == CUDA_SUCCESS) {
+        put_in(context, charge->bytes, units);
+        process->pending++;
+        charge->context = context->number;
+    }
+    return result;
+}
+
+CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge) {
+    ERRNO_KEPT;
+    *charge = (struct charge){.bytes = bytes, .uuid = seat->uuid};
+    struct terms terms;
+    struct process *process = terms_enter(&seat->uuid, true, &terms);
+    if (process == NULL) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    CUresult result = terms.counted ? charge_counted(process, seat, &terms, charge) : CUDA_SUCCESS;
+    process_leave(process);
+    return result;
+}
+
+/* Only the difference is asked for: both sizes at once might not fit. */
+static CUresult resize_counted(struct process *process, struct context *context,
+                               const struct terms *terms, uint64_t from, uint64_t to) {
+    uint64_t freed = take_out(context, from);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (to <= terms->share_bytes) { /* also keeps the sums from wrapping */
+        uint64_t needed = cost_units(context, to);
+        if (needed <= freed) {
+            terms_return(process, context->card, freed - needed);
+            result = CUDA_SUCCESS;
+        } else {
+            result = terms_charge(process, terms, needed - freed);
+        }
+        if (result == CUDA_SUCCESS) {
+            put_in(context, to, needed);
+        }
+    }
+    if (result != CUDA_SUCCESS) {
+        put_in(context, from, freed);
+    }
+    return result;
+}
+
+CUresult account_resize(struct charge *charge, uint64_t bytes) {
+    ERRNO_KEPT;
+    struct process *process = charge->context == 0 ? NULL : process_enter();
+    if (process == NULL) {
+        return CUDA_SUCCESS;
+    }
+    struct terms terms;
+    struct context *context = context_by_number(process, charge->context);
+    CUresult result = terms_read(process, &charge->uuid, true, &terms);
+    if (result == CUDA_SUCCESS && terms.counted && context != NULL) {
+        result = resize_counted(process, context, &terms, charge->bytes, bytes);
+    }
+    if (result == CUDA_SUCCESS) {
+        charge->bytes = bytes;
+    }
+    process_leave(process);
+    return result;
+}
+
+void account_keep(const struct charge *charge, enum record_kind kind, uint64_t handle) {
+    ERRNO_KEPT;
+    struct process *process = charge->context == 0 ? NULL : process_enter();
+    if (process == NULL) {
+        return;
+    }
+    process->pending--;
+    if (context_by_number(process, charge->context) != NULL) {
+        records_put(&process->records, (struct record){.kind = kind,
+                                                       .key = handle,
+                                                       .bytes = charge->bytes,
+                                                       .owner = charge->context});
+    }
+    process_leave(process);
+}
+
+void account_cancel(const struct charge *charge) {
+    ERRNO_KEPT;
+    struct process *process = charge->context == 0 ? NULL : process_enter();
+    if (process == NULL) {
+        return;
+    }
+    process->pending--;
+    give_back(process, charge);
+    process_leave(process);
+}
+
+struct held account_take(enum record_kind kind, uint64_t handle) {
+    ERRNO_KEPT;
+    struct held held = {.kind = kind, .handle = handle};
+    struct process *process = process_enter();
+    struct record record;
+    if (process == NULL) {
+        return held;
+    }
+    if (records_take(&process->records, kind, handle, &record)) {
+        held.charge = (struct charge){.context = record.owner, .bytes = record.bytes};
+        process->pending++; /* its place stays free for account_restore */
+    }
+    process_leave(process);
+    return held;
+}
+
+void account_return(const struct held *held) { account_cancel(&held->charge); }
+
+void account_restore(const struct held *held) {
+    account_keep(&held->charge, held->kind, held->handle);
+}
+
+CUresult account_view(const CUuuid *uuid, struct view *view) {
+    ERRNO_KEPT;
+    struct terms terms;
+    struct process *process = terms_enter(uuid, false, &terms);
+    if (process == NULL) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    uint64_t used = terms.unaccounted_bytes;
+    if (terms.counted) {
+        physical_settle(process);
+        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
+        used += ledger_sum(&process->ledger, terms.card) * VCUDA_UNIT_BYTES;
+    }
+    *view = (struct view){.share_bytes = terms.share_bytes,
+                          .used_bytes = used < terms.share_bytes ? used : terms.share_bytes};
+    process_leave(process);
+    return CUDA_SUCCESS;
+}
+
+CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *count) {
+    ERRNO_KEPT;
+    *count = 0;
+    struct terms terms;
+    struct process *process = terms_enter(uuid, false, &terms);
+    if (process == NULL) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    if (terms.counted) {
+        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
+        for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
+            uint64_t units = ledger_used(&process->ledger, slot, terms.card);
+            if (units != 0) {
+                list[(*count)++] = (struct occupant){
+                    .pid = ledger_pid(&process->ledger, slot),
+                    .slot = slot,
+                    .used_bytes = units * VCUDA_UNIT_BYTES,
+                    .busy_ns = ledger_busy_ns(&process->ledger, slot, terms.card)};
+            }
+        }
+    }
+    process_leave(process);
+    return CUDA_SUCCESS;
+}

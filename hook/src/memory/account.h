@@ -1,0 +1,103 @@
+/*
+ * What this process may take and has taken: limits, ledger, contexts and allocations together.
+ *
+ * Charged is what the driver takes of the card:
+ * - a context: `context_bytes` of the limits file, when it is first seen;
+ * - a request above 1 MiB: whole pages of 2 MiB of its own;
+ * - smaller ones: they share pages of 2 MiB, so the pages that all of a context's small requests,
+ *   each rounded up to 512 bytes, need at least.
+ * Source: that is how cuMemGetInfo and NVML move on real cards (2 MiB is also the granularity that
+ * cuMemGetAllocationGranularity reports); the simulated driver does the same. What a driver takes
+ * beyond that shows in the agent's `unaccounted`.
+ *
+ * Decided here, for every gate: no limits ever read, or none for the card: closed (NOT_PERMITTED).
+ * Ledger unusable: what `on_error` says. All functions may be called from any thread, keep errno,
+ * call nothing of the driver, and never sleep but for the lock between threads.
+ */
+#ifndef HOOK_ACCOUNT_H
+#define HOOK_ACCOUNT_H
+
+#include <stdbool.h>
+
+#include "memory/allocation_table.h"
+#include "shared/cuda_memory_abi.h"
+
+struct driver;
+
+/* A context as the driver's current state names it. */
+struct seat {
+    const struct driver *driver;
+    CUcontext handle;
+    CUdevice device;
+    CUuuid uuid;
+};
+
+/* A charge before its outcome is known. */
+struct charge {
+    uint32_t context; /* number; 0: nothing was charged (on_error is open) */
+    uint64_t bytes;
+    CUuuid uuid; /* the card's */
+};
+
+/* Memory in the context of `seat`: SUCCESS, OUT_OF_MEMORY or NOT_PERMITTED. After SUCCESS exactly
+ * one of account_keep, with the driver's handle, and account_cancel. */
+CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge);
+/* The charge is of `bytes` from now on: SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED and it stays as
+ * it was. */
+CUresult account_resize(struct charge *charge, uint64_t bytes);
+void account_keep(const struct charge *charge, enum record_kind kind, uint64_t handle);
+void account_cancel(const struct charge *charge);
+
+/* A free in three steps, so that a handle that the driver gives out again at once finds its
+ * place empty: take before the driver is called, then return the memory or restore the record. */
+struct held {
+    enum record_kind kind;
+    uint64_t handle;
+    struct charge charge; /* context 0: not ours, or allocated uncounted */
+};
+struct held account_take(enum record_kind kind, uint64_t handle);
+void account_return(const struct held *held);
+void account_restore(const struct held *held);
+
+/* A context that is about to be made, by its number in this process. After SUCCESS one of
+ * account_context_keep, with the driver's handle, and account_context_drop. Number 0, where
+ * on_error is open, stands for an uncounted one. */
+CUresult account_charge_context(const struct seat *seat, uint32_t *number);
+/* A context that is known already, by another thread's use of it, isn't charged twice. */
+void account_context_keep(uint32_t number, CUcontext handle, bool primary);
+/* The number of a known context, else 0; the primary one where the seat's handle is NULL. */
+uint32_t account_context(const struct seat *seat);
+/* A context that is used, and may have been made by a private way: charged if it is new. SUCCESS or
+ * NOT_PERMITTED. */
+CUresult account_context_seen(const struct seat *seat);
+/* The device of a known context; false for another number. */
+bool account_context_device(uint32_t number, CUdevice *device);
+/* What a context sets aside by its limits, beyond what every context takes. */
+enum aside { ASIDE_HEAP, ASIDE_STACKS, ASIDES };
+/* It is `bytes` in the context of `seat` from now on. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED
+ * and nothing changes. */
+CUresult account_aside(const struct seat *seat, enum aside aside, uint64_t bytes);
+/* Its charge and all that was allocated in it go back. */
+void account_context_drop(uint32_t number);
+
+/* What a tenant sees of a card. */
+struct view {
+    uint64_t share_bytes;
+    uint64_t used_bytes; /* of all processes, with what no ledger explains; at most the share */
+};
+/* SUCCESS or NOT_PERMITTED. Where on_error is open and the ledger unusable, used is what the agent
+ * saw last. */
+CUresult account_view(const CUuuid *uuid, struct view *view);
+
+/* The container's own processes on a card, with the PIDs that they have in it. */
+struct occupant {
+    uint32_t pid;
+    uint32_t slot; /* in the ledger: its own while it lives */
+    uint64_t used_bytes;
+    uint64_t busy_ns; /* GPU time since it took its slot */
+};
+/* Fills `list`, which has room for as many as the ledger has slots. SUCCESS or NOT_PERMITTED; none
+ * where on_error is open and the ledger unusable. */
+CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *count);
+
+#endif

@@ -1,0 +1,102 @@
+#include <string.h>
+
+#include "memory/tenant.h"
+#include "shared/paths.h"
+
+#define PAGE_BYTES ((uint64_t)2 << 20)
+
+uint64_t units_up(uint64_t bytes) {
+    return bytes / VCUDA_UNIT_BYTES + (bytes % VCUDA_UNIT_BYTES != 0);
+}
+
+uint64_t page_units(uint64_t bytes) {
+    return (bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0)) * (PAGE_BYTES / VCUDA_UNIT_BYTES);
+}
+
+const struct vcuda_device_limit *terms_limit(const struct process *process, const CUuuid *uuid) {
+    const struct vcuda_limits_body *body = &process->limits.body.limits;
+    for (uint32_t i = 0; i < body->device_count && i < VCUDA_MAX_CARDS; i++) {
+        if (memcmp(body->devices[i].uuid, uuid->bytes, VCUDA_UUID_BYTES) == 0) {
+            return &body->devices[i];
+        }
+    }
+    return NULL;
+}
+
+const struct vcuda_card_activity *terms_activity(const struct process *process,
+                                                 const CUuuid *uuid) {
+    const struct vcuda_activity_body *body = &process->activity.body.activity;
+    uint32_t count = process->activity.valid ? body->card_count : 0;
+    for (uint32_t i = 0; i < count && i < VCUDA_MAX_CARDS; i++) {
+        if (memcmp(body->cards[i].uuid, uuid->bytes, VCUDA_UUID_BYTES) == 0) {
+            return &body->cards[i];
+        }
+    }
+    return NULL;
+}
+
+/* The last valid page's word stands however old it is: memory doesn't vanish with its witness. */
+static uint64_t find_unaccounted(const struct process *process, const CUuuid *uuid) {
+    const struct vcuda_card_activity *activity = terms_activity(process, uuid);
+    return activity == NULL ? 0 : activity->unaccounted_bytes;
+}
+
+CUresult terms_on_error(const struct process *process) {
+    return process->limits.body.limits.on_error == VCUDA_ON_ERROR_OPEN ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_NOT_PERMITTED;
+}
+
+CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struct terms *terms) {
+    *terms = (struct terms){.card = LEDGER_NO_CARD};
+    if (!page_refresh(&process->limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    const struct vcuda_device_limit *limit = terms_limit(process, uuid);
+    if (limit == NULL) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    page_refresh(&process->activity, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
+    terms->share_bytes = limit->memory_bytes;
+    terms->context_bytes = limit->context_bytes;
+    terms->unaccounted_bytes = find_unaccounted(process, uuid);
+    if (ledger_open(&process->ledger, HOOK_LEDGER_PATH, own)) {
+        terms->card = ledger_card(&process->ledger, uuid->bytes);
+    }
+    terms->counted = terms->card != LEDGER_NO_CARD;
+    return terms->counted ? CUDA_SUCCESS : terms_on_error(process);
+}
+
+struct process *terms_enter(const CUuuid *uuid, bool own, struct terms *terms) {
+    struct process *process = process_enter();
+    if (process != NULL && terms_read(process, uuid, own, terms) != CUDA_SUCCESS) {
+        process_leave(process);
+        return NULL;
+    }
+    return process;
+}
+
+CUresult terms_charge(struct process *process, const struct terms *terms, uint64_t units) {
+    uint64_t limit = 0;
+    if (terms->unaccounted_bytes < terms->share_bytes) {
+        limit = (terms->share_bytes - terms->unaccounted_bytes) / VCUDA_UNIT_BYTES;
+    }
+    if (units <= limit) {
+        struct ledger *ledger = &process->ledger;
+        if (ledger_add(ledger, terms->card, (int64_t)units, limit)) {
+            return CUDA_SUCCESS;
+        }
+        ledger_reclaim(ledger, HOOK_LEDGER_PATH, terms->card);
+        if (ledger_add(ledger, terms->card, (int64_t)units, limit)) {
+            return CUDA_SUCCESS;
+        }
+    }
+    ledger_count_denial(&process->ledger, terms->card);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void terms_return(struct process *process, int card, uint64_t units) {
+    if (units != 0) {
+        ledger_open(&process->ledger, HOOK_LEDGER_PATH, true);
+        ledger_add(&process->ledger, card, -(int64_t)units, 0);
+    }
+}

@@ -1,0 +1,11 @@
+/* Where a pool's memory lies. A pool that was made behind our back is found by its device. */
+#ifndef HOOK_POOL_LOCATION_H
+#define HOOK_POOL_LOCATION_H
+
+#include "memory/account.h"
+
+void pool_places_put(CUmemoryPool pool, const CUmemLocation *location);
+bool pool_places_find(CUmemoryPool pool, CUmemLocation *location);
+void pool_places_drop(CUmemoryPool pool);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * A descriptor that was exported keeps physical memory when its last handle and its last mapping
+ * are gone, and gives it back by an import. So its charge stays while the descriptor that the
+ * export returned is open here. Nobody tells when a descriptor is closed: it is looked at when
+ * memory runs short or is asked for. A duplicate, or one that another process was sent, isn't known
+ * here: what it alone keeps is unaccounted.
+ */
+#include <sys/stat.h>
+
+#include "memory/tenant.h"
+#include "memory/vmm.h"
+
+/* Which file is open there; 0: none. A number that was closed may be given out again. */
+static uint64_t file_at(int fd) {
+    struct stat found;
+    if (!sys_stat(fd, &found)) {
+        return 0;
+    }
+    uint64_t file = found.st_dev * UINT64_C(0x9e3779b97f4a7c15) ^ found.st_rdev;
+    file = file * UINT64_C(0x9e3779b97f4a7c15) ^ found.st_ino;
+    return file == 0 ? 1 : file;
+}
+
+/* What was kept by a descriptor that was closed since, and whose number is another's now. */
+static void drop_stale(struct process *process, int fd) {
+    struct record kept;
+    const struct record *found = records_find(&process->records, RECORD_KEPT, (uint64_t)fd);
+    if (found != NULL && found->handle != file_at(fd)) {
+        records_take(&process->records, RECORD_KEPT, (uint64_t)fd, &kept);
+        terms_return(process, (int)kept.owner, page_units(kept.bytes));
+        process->kept--;
+    }
+}
+
+static void note(struct process *process, uint64_t handle, int fd) {
+    uint64_t file = file_at(fd);
+    if (file == 0 || !records_reserve(&process->records, process->pending + 2)) {
+        return; /* then what it keeps is unaccounted */
+    }
+    records_put(&process->records,
+                (struct record){.kind = RECORD_EXPORTED, .key = handle, .handle = (uint64_t)fd});
+    records_put(&process->records, (struct record){.kind = RECORD_DESCRIPTOR,
+                                                   .key = (uint64_t)fd,
+                                                   .bytes = file,
+                                                   .handle = handle});
+}
+
+void physical_exported(uint64_t handle, int fd) {
+    ERRNO_KEPT;
+    struct process *process = process_enter();
+    struct record kept;
+    if (process == NULL) {
+        return;
+    }
+    if (records_take(&process->records, RECORD_KEPT, (uint64_t)fd, &kept)) {
+        terms_return(process, (int)kept.owner, page_units(kept.bytes)); /* the number is new */
+        process->kept--;
+    }
+    if (records_find(&process->records, RECORD_PHYSICAL, handle) != NULL) {
+        note(process, handle, fd);
+    }
+    process_leave(process);
+}
+
+bool physical_is_kept(struct process *process, const struct record *physical) {
+    struct record exported, descriptor;
+    if (!records_take(&process->records, RECORD_EXPORTED, physical->key, &exported)) {
+        return false;
+    }
+    struct record *found = records_find(&process->records, RECORD_DESCRIPTOR, exported.handle);
+    if (found == NULL || found->handle != physical->key) {
+        return false; /* its number is another export's by now */
+    }
+    records_take(&process->records, RECORD_DESCRIPTOR, exported.handle, &descriptor);
+    if (file_at((int)descriptor.key) != descriptor.bytes) {
+        return false;
+    }
+    records_put(&process->records, (struct record){.kind = RECORD_KEPT,
+                                                   .key = descriptor.key,
+                                                   .bytes = physical->bytes,
+                                                   .handle = descriptor.bytes,
+                                                   .owner = physical->owner});
+    process->kept++;
+    return true;
+}
+
+void physical_imported(uint64_t handle, int fd) {
+    ERRNO_KEPT;
+    struct process *process = process_enter();
+    if (process == NULL) {
+        return;
+    }
+    drop_stale(process, fd);
+    struct record *known = records_find(&process->records, RECORD_PHYSICAL, handle);
+    struct record kept;
+    if (known != NULL) {
+        known->handles++;
+    } else if (records_take(&process->records, RECORD_KEPT, (uint64_t)fd, &kept)) {
+        process->kept--;
+        records_put(&process->records, (struct record){.kind = RECORD_PHYSICAL,
+                                                       .key = handle,
+                                                       .bytes = kept.bytes,
+                                                       .owner = kept.owner,
+                                                       .handles = 1});
+        note(process, handle, fd);
+    }
+    process_leave(process);
+}
+
+bool physical_settle(struct process *process) {
+    size_t before = process->kept;
+    for (size_t i = 0; process->kept != 0 && i < process->records.capacity;) {
+        const struct record *place = &process->records.places[i];
+        size_t kept = process->kept;
+        if (place->kind == RECORD_KEPT) {
+            drop_stale(process, (int)place->key);
+        }
+        i += kept == process->kept; /* else another record may stand here now */
+    }
+    return process->kept != before;
+}
+
+bool physical_reclaim(void) {
+    ERRNO_KEPT;
+    struct process *process = process_enter();
+    bool gave_back = process != NULL && physical_settle(process);
+    if (process != NULL) {
+        process_leave(process);
+    }
+    return gave_back;
+}

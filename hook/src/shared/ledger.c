@@ -1,0 +1,261 @@
+/*
+ * The protocol that vcuda_layout.h describes. All words are shared with processes that may die at
+ * any instruction, and with tenants that may write anything: nothing read here is used as an index
+ * or a pointer unchecked, and no loop waits for another process to do something.
+ */
+#include "shared/ledger.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shared/sys.h"
+
+#define UNITS_MASK ((UINT64_C(1) << VCUDA_UNITS_BITS) - 1)
+#define SUM_SEQUENCE_MASK ((UINT64_C(1) << VCUDA_SUM_SEQUENCE_BITS) - 1)
+#define USED_SEQUENCE_MASK ((UINT64_C(1) << VCUDA_USED_SEQUENCE_BITS) - 1)
+#define SUM_SEQUENCE_SHIFT (VCUDA_UNITS_BITS + VCUDA_SLOT_BITS)
+
+typedef _Atomic uint64_t word;
+
+static word *sum_word(const struct ledger *ledger, int card) {
+    return (word *)&ledger->file->cards[card].sum;
+}
+
+static struct vcuda_ledger_entry *entry_of(const struct ledger *ledger, unsigned slot, int card) {
+    return &ledger->file->slots[slot].cards[card];
+}
+
+static uint64_t sequence_of_used(uint64_t used) { return used >> VCUDA_UNITS_BITS; }
+
+/* Units are never negative and never beyond their field, whatever a tenant has written. */
+static uint64_t add_units(uint64_t units, int64_t delta) {
+    int64_t result = (int64_t)units + delta;
+    if (result < 0) {
+        return 0;
+    }
+    return (uint64_t)result > UNITS_MASK ? UNITS_MASK : (uint64_t)result;
+}
+
+/* Carries the operation that set `sum` into its slot, unless its owner or somebody else has. */
+static void complete(const struct ledger *ledger, int card, uint64_t sum) {
+    unsigned slot = (sum >> VCUDA_UNITS_BITS) & (VCUDA_LEDGER_SLOTS - 1);
+    uint64_t sequence = sum >> SUM_SEQUENCE_SHIFT;
+    struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
+    word *used = (word *)&entry->used;
+    uint64_t before = atomic_load(used);
+    uint64_t next = (sequence_of_used(before) + 1) & USED_SEQUENCE_MASK;
+    if ((next & SUM_SEQUENCE_MASK) != sequence) {
+        return; /* done already, or noise */
+    }
+    /* The owner writes its next delta only when this operation has reached `used`: then the swap
+     * below fails. */
+    int64_t delta = atomic_load((_Atomic int64_t *)&entry->delta);
+    if (atomic_load(sum_word(ledger, card)) != sum) {
+        return; /* whoever moved the sum on completed this first */
+    }
+    uint64_t after = add_units(before & UNITS_MASK, delta) | next << VCUDA_UNITS_BITS;
+    atomic_compare_exchange_strong(used, &before, after);
+}
+
+/* As ledger_add, for any slot whose lock the caller holds. Where nobody owns the slot, several may
+ * return what it holds at the same time: they write the same delta, and the swap of one of them
+ * fails those of the others, which then look again at what is left. */
+static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t units,
+                        uint64_t limit) {
+    word *sum = sum_word(ledger, card);
+    struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
+    uint64_t now = atomic_load(sum);
+    for (;;) {
+        complete(ledger, card, now); /* it may be this slot's own, of an owner that died */
+        uint64_t used = atomic_load((word *)&entry->used);
+        /* A slot gives back what it holds, never others'. */
+        int64_t held = (int64_t)(used & UNITS_MASK), delta = units < -held ? -held : units;
+        if (delta == 0 || (delta > 0 && (now & UNITS_MASK) + (uint64_t)delta > limit)) {
+            return delta == 0;
+        }
+        uint64_t total = add_units(now & UNITS_MASK, delta);
+        atomic_store((_Atomic int64_t *)&entry->delta, delta);
+        uint64_t sequence = (sequence_of_used(used) + 1) & SUM_SEQUENCE_MASK;
+        uint64_t after =
+            total | (uint64_t)slot << VCUDA_UNITS_BITS | sequence << SUM_SEQUENCE_SHIFT;
+        if (atomic_compare_exchange_weak(sum, &now, after)) {
+            complete(ledger, card, after);
+            return true;
+        }
+    }
+}
+
+/* Makes a slot whose lock the caller holds say `units` of a card, and the sum with it. */
+static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t units) {
+    complete(ledger, card, atomic_load(sum_word(ledger, card)));
+    uint64_t used = ledger_used(ledger, slot, card);
+    if (used != units) {
+        add_to_slot(ledger, slot, card, (int64_t)units - (int64_t)used, UINT64_MAX);
+    }
+}
+
+/* What a slot that nobody owns still holds goes back. */
+static void return_slot(struct ledger *ledger, unsigned slot, int card) {
+    add_to_slot(ledger, slot, card, -(int64_t)UNITS_MASK, 0);
+    atomic_store((word *)&entry_of(ledger, slot, card)->contexts, 0);
+}
+
+/* Before the slot becomes this process's. Where that lost its slot, this may be it: what is its own
+ * stays, for others would be given it. */
+static void clear_slot(struct ledger *ledger, unsigned slot) {
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        complete(ledger, card, atomic_load(sum_word(ledger, card)));
+        if (ledger_used(ledger, slot, card) != ledger->units[card]) {
+            return_slot(ledger, slot, card);
+        }
+    }
+}
+
+static void ledger_close(struct ledger *ledger) {
+    hold_drop(&ledger->hold);
+    if (ledger->file != NULL) {
+        munmap(ledger->file, sizeof *ledger->file); /* drops the slot's lock with the last map */
+    }
+    ledger->file = NULL;
+}
+
+static bool header_fits(const struct ledger *ledger) {
+    struct vcuda_ledger_header header;
+    memcpy(&header, &ledger->file->header, sizeof header);
+    return memcmp(header.magic, VCUDA_LEDGER_MAGIC, sizeof header.magic) == 0 &&
+           header.version == VCUDA_LAYOUT_VERSION && header.file_bytes == sizeof *ledger->file;
+}
+
+/* A slot just taken: it says what this process holds, mostly nothing, and its counters start anew.
+ * It isn't asked whether that still fits: the memory is taken, and what is asked for next won't be
+ * given. */
+static void settle_own(struct ledger *ledger) {
+    unsigned slot = ledger->hold.slot;
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
+        settle_slot(ledger, slot, card, ledger->units[card]);
+        atomic_store((word *)&entry->contexts, ledger->contexts[card]);
+        memset(&entry->busy_ns, 0, sizeof *entry - offsetof(struct vcuda_ledger_entry, busy_ns));
+    }
+    ledger->file->slots[slot].pid = sys_pid();
+}
+
+/* A child must not inherit the mapping, or its parent's memory would stay charged while the child
+ * lives. */
+static bool map_file(struct ledger *ledger, int fd) {
+    if (lseek(fd, 0, SEEK_END) != (off_t)sizeof *ledger->file) {
+        return false;
+    }
+    void *mapping = mmap(NULL, sizeof *ledger->file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapping == MAP_FAILED) {
+        return false;
+    }
+    ledger->file = mapping;
+    return madvise(mapping, sizeof *ledger->file, MADV_DONTFORK) == 0 && header_fits(ledger);
+}
+
+/* A file that was cut ends before its last page. */
+static bool is_whole(const struct ledger *ledger) {
+    return sys_page_is_backed((const char *)(ledger->file + 1) - sizeof(uint32_t));
+}
+
+static bool holds_something(const struct ledger *ledger) {
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        if (ledger->units[card] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ledger_open(struct ledger *ledger, const char *path, bool own) {
+    own = own || holds_something(ledger);
+    if (ledger->file != NULL && is_whole(ledger) &&
+        (ledger->hold.held ? hold_stands(&ledger->hold) : !own)) {
+        return true;
+    }
+    ledger_close(ledger);
+    int fd = sys_open(path, O_RDWR);
+    if (fd < 0) {
+        return false;
+    }
+    const struct clearing clearing = {.clear = clear_slot, .ledger = ledger};
+    if (!map_file(ledger, fd)) {
+        sys_close(fd);
+    } else if (!own) {
+        sys_close(fd);
+        return true;
+    } else if (hold_take(&ledger->hold, path, fd, &clearing)) {
+        settle_own(ledger);
+        return true;
+    }
+    ledger_close(ledger);
+    return false;
+}
+
+int ledger_card(const struct ledger *ledger, const uint8_t *uuid) {
+    for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
+        if (memcmp(ledger->file->cards[card].uuid, uuid, VCUDA_UUID_BYTES) == 0) {
+            return card;
+        }
+    }
+    return LEDGER_NO_CARD;
+}
+
+bool ledger_add(struct ledger *ledger, int card, int64_t units, uint64_t limit) {
+    bool done =
+        ledger->hold.held ? add_to_slot(ledger, ledger->hold.slot, card, units, limit) : units <= 0;
+    if (done) {
+        ledger->units[card] = add_units(ledger->units[card], units);
+    }
+    return done;
+}
+
+uint64_t ledger_sum(const struct ledger *ledger, int card) {
+    return atomic_load(sum_word(ledger, card)) & UNITS_MASK;
+}
+
+void ledger_reclaim(struct ledger *ledger, const char *path, int card) {
+    int fd = hold_borrow(&ledger->hold, path);
+    if (fd < 0) {
+        return;
+    }
+    complete(ledger, card, atomic_load(sum_word(ledger, card)));
+    for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
+        bool own = ledger->hold.held && slot == ledger->hold.slot;
+        if (own || ledger_used(ledger, slot, card) == 0 ||
+            !hold_share_other(&ledger->hold, fd, slot)) {
+            continue;
+        }
+        return_slot(ledger, slot, card);
+        hold_unshare_other(fd, slot);
+    }
+    hold_give_back(&ledger->hold, fd);
+}
+
+uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card) {
+    return atomic_load((word *)&entry_of(ledger, slot, card)->used) & UNITS_MASK;
+}
+
+uint64_t ledger_busy_ns(const struct ledger *ledger, unsigned slot, int card) {
+    return atomic_load((word *)&entry_of(ledger, slot, card)->busy_ns);
+}
+
+uint32_t ledger_pid(const struct ledger *ledger, unsigned slot) {
+    return atomic_load((_Atomic uint32_t *)&ledger->file->slots[slot].pid);
+}
+
+void ledger_count_contexts(struct ledger *ledger, int card, int64_t change) {
+    ledger->contexts[card] += (uint64_t)change;
+    if (ledger->hold.held) {
+        atomic_store((word *)&entry_of(ledger, ledger->hold.slot, card)->contexts,
+                     ledger->contexts[card]);
+    }
+}
+
+void ledger_count_denial(struct ledger *ledger, int card) {
+    atomic_fetch_add((word *)&entry_of(ledger, ledger->hold.slot, card)->denied, 1);
+}

@@ -1,0 +1,27 @@
+/* A limits file or an activity page, mapped, and a checked copy of what it published last. */
+#ifndef HOOK_SHARED_PAGE_H
+#define HOOK_SHARED_PAGE_H
+
+#include <stdbool.h>
+
+#include "vcuda_layout.h"
+
+union page_body {
+    struct vcuda_limits_body limits;
+    struct vcuda_activity_body activity;
+};
+
+struct page {
+    const void *mapping; /* NULL: not mapped yet */
+    bool valid;          /* `body` was read at least once, and stays in force whatever comes */
+    uint32_t published;
+    uint64_t generation;
+    union page_body body;
+};
+
+/* Looks again. True when the body is valid: just read, or read before. */
+bool page_refresh(struct page *page, const char *path, const char *magic);
+
+uint32_t crc32_ieee(uint32_t crc, const void *data, size_t length);
+
+#endif

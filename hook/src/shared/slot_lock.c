@@ -1,0 +1,153 @@
+#include "shared/slot_lock.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "shared/sys.h"
+#include "vcuda_layout.h"
+
+/* Where a kept descriptor goes: above those that programs close one by one or choose for dup2, and
+ * below the usual limit of 1024, as the table of descriptors grows with the highest number. */
+enum { KEPT_FD_MIN = 1000 };
+
+/* The descriptor that was kept last. Unlike the state of the process it survives fork: a child
+ * closes what it inherited. Only a number: the program may have given it to another file. */
+static struct {
+    int fd; /* 0: none */
+    dev_t device;
+    ino_t inode;
+} kept;
+
+static size_t byte_of(unsigned slot) {
+    return offsetof(struct vcuda_ledger_file, slots) + slot * sizeof(struct vcuda_ledger_slot);
+}
+
+/* `but`: a descriptor that was opened since, and may have got the number of one that was closed. */
+static void close_kept(int but) {
+    struct stat found;
+    if (kept.fd != 0 && kept.fd != but && sys_stat(kept.fd, &found) &&
+        found.st_dev == kept.device && found.st_ino == kept.inode) {
+        sys_close(kept.fd);
+    }
+    kept.fd = 0;
+}
+
+static void remember_kept(int fd) {
+    struct stat found;
+    if (sys_stat(fd, &found)) {
+        kept.device = found.st_dev;
+        kept.inode = found.st_ino;
+        kept.fd = fd;
+    }
+}
+
+static int move_up(int fd) {
+    for (int least = KEPT_FD_MIN; least > fd; least /= 2) { /* the limit may be lower */
+        int moved = sys_duplicate(fd, least);
+        if (moved >= 0) {
+            sys_close(fd);
+            return moved;
+        }
+    }
+    return fd;
+}
+
+/* Shared first, for what the dead left is to be gone before the slot counts as somebody's; then one
+ * call makes a write lock of it. Of two that try the same slot at the same time both may go on to
+ * the next. */
+static bool take_first_free(struct hold *hold, int fd, enum lock_owner owner,
+                            const struct clearing *clearing) {
+    for (unsigned i = 0; i < VCUDA_LEDGER_SLOTS; i++) {
+        unsigned slot = (hold->slot + i) % VCUDA_LEDGER_SLOTS;
+        if (!sys_share_byte(fd, byte_of(slot), owner)) {
+            continue;
+        }
+        clearing->clear(clearing->ledger, slot);
+        if (sys_lock_byte(fd, byte_of(slot), owner)) {
+            hold->slot = slot;
+            return true;
+        }
+        sys_unlock_byte(fd, byte_of(slot), owner);
+    }
+    return false;
+}
+
+/*
+ * Tries it with another open file, another mapping and the byte after the slot's: nobody but the
+ * slot's holder touches that one, and `fd` keeps the slot meanwhile, so what is found there is
+ * ours. Where the trial itself fails, the answer is no: a descriptor always serves.
+ */
+static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
+    size_t byte = byte_of(slot) + 1;
+    int trial = sys_open(path, O_RDWR);
+    if (trial < 0) {
+        return false;
+    }
+    void *mapping = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, trial, 0);
+    bool locked = mapping != MAP_FAILED && sys_lock_byte(trial, byte, LOCK_OF_FILE);
+    sys_close(trial);
+    locked = locked && sys_byte_is_locked(fd, byte);
+    if (mapping != MAP_FAILED) {
+        munmap(mapping, 1);
+    }
+    return locked;
+}
+
+bool hold_take(struct hold *hold, const char *path, int fd, const struct clearing *clearing) {
+    close_kept(fd); /* before locking: closing any descriptor drops the process's own locks */
+    hold->fd = 0;
+    hold->held = take_first_free(hold, fd, LOCK_OF_FILE, clearing);
+    if (!hold->held || mapping_keeps_locks(path, fd, hold->slot)) {
+        sys_close(fd);
+        return hold->held;
+    }
+    sys_unlock_byte(fd, byte_of(hold->slot), LOCK_OF_FILE); /* the two exclude each other */
+    fd = move_up(fd);
+    /* 0 means none; it is left over only where the program has used up all others. */
+    hold->held = fd != 0 && take_first_free(hold, fd, LOCK_OF_PROCESS, clearing);
+    if (!hold->held) {
+        sys_close(fd);
+        return false;
+    }
+    hold->fd = fd;
+    remember_kept(fd);
+    return true;
+}
+
+bool hold_stands(const struct hold *hold) {
+    return hold->held && (hold->fd == 0 || sys_byte_is_ours(hold->fd, byte_of(hold->slot)));
+}
+
+void hold_drop(struct hold *hold) {
+    if (hold->fd != 0) {
+        close_kept(0);
+    }
+    hold->held = false;
+    hold->fd = 0;
+}
+
+int hold_borrow(const struct hold *hold, const char *path) {
+    return hold->fd != 0 ? hold->fd : sys_open(path, O_RDWR);
+}
+
+void hold_give_back(const struct hold *hold, int fd) {
+    if (fd != hold->fd) {
+        sys_close(fd);
+    }
+}
+
+bool hold_share_other(const struct hold *hold, int fd, unsigned slot) {
+    if (!sys_share_byte(fd, byte_of(slot), LOCK_OF_FILE)) {
+        return false;
+    }
+    /* A descriptor that is the ledger now was it when the byte was locked: without this look, a
+     * program that has put another file there would make every slot seem free. */
+    if (fd == hold->fd && !hold_stands(hold)) {
+        sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE);
+        return false;
+    }
+    return true;
+}
+
+void hold_unshare_other(int fd, unsigned slot) { sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE); }

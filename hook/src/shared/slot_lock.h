@@ -1,0 +1,48 @@
+/*
+ * What says that a slot's owner lives: a write lock on the slot's byte, which the kernel drops with
+ * the process, by SIGKILL and exec too, and which a forked child doesn't have.
+ *
+ * Mostly it is an OFD lock, and the mapping keeps its open file: no descriptor stays that the
+ * program could close. On a stacked filesystem the mapping may keep another file, that of the layer
+ * below (overlayfs does), and the lock would go with the descriptor. There the descriptor stays,
+ * and the lock is the process's own (POSIX): a child gets the descriptor, and would keep an OFD
+ * lock by it. The program can lose such a hold, by closing this or any other descriptor of the
+ * ledger. So it is looked at before each use, and here the ledger is opened once only.
+ */
+#ifndef HOOK_SLOT_LOCK_H
+#define HOOK_SLOT_LOCK_H
+
+#include <stdbool.h>
+
+struct ledger;
+
+struct hold {
+    bool held;
+    unsigned slot; /* also when it was lost: it is tried first then */
+    int fd;        /* 0: the mapping keeps the lock */
+};
+
+/* What is done to a slot that nobody holds, and nobody takes meanwhile, before it is taken: others
+ * would count what it held as its new owner's. */
+struct clearing {
+    void (*clear)(struct ledger *ledger, unsigned slot);
+    struct ledger *ledger;
+};
+
+/* Takes a slot that nobody holds. `fd` is the ledger at `path`, open and mapped; it is closed, or
+ * kept. False: no slot is free, and nothing is kept. */
+bool hold_take(struct hold *hold, const char *path, int fd, const struct clearing *clearing);
+/* Whether it still holds; cheap where the mapping keeps it. */
+bool hold_stands(const struct hold *hold);
+/* To be called when the mapping goes. */
+void hold_drop(struct hold *hold);
+
+/* For a look at others' slots: the ledger's descriptor, to be given back; negative: none. */
+int hold_borrow(const struct hold *hold, const char *path);
+void hold_give_back(const struct hold *hold, int fd);
+/* Keeps another slot, if nobody holds it, from being taken until hold_unshare_other. Several may do
+ * so at the same time: a slot whose owner is gone never looks as if it had one. */
+bool hold_share_other(const struct hold *hold, int fd, unsigned slot);
+void hold_unshare_other(int fd, unsigned slot);
+
+#endif
