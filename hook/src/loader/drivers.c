@@ -38,17 +38,18 @@ static const char *name_of(unsigned symbol) { return (const char *)&names + symb
 
 static const char *const sonames[DRIVER_KINDS] = {CUDA_SONAME, NVML_SONAME};
 
-/* Written in the callback of objects_visit only, whose lock is the writers' lock. What that lock
- * alone would guard is atomic too: a thread sanitizer doesn't see locks inside libc. */
+/* Written in the callback of elf_objects_visit only, whose lock is the writers' lock. What that
+ * lock alone would guard is atomic too: a thread sanitizer doesn't see locks inside libc. */
 static struct {
     struct driver drivers[DRIVER_KINDS][DRIVER_COPIES];
     _Atomic unsigned long long adds, subs;
 } registry;
 
-static void driver_fill(struct driver *driver, enum driver_kind kind, const struct object *object) {
+static void driver_fill(struct driver *driver, enum driver_kind kind,
+                        const struct elf_object *object) {
     for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
         if (symbols[i].kind == kind) {
-            atomic_store(&driver->real[i], object_symbol(object, name_of(i)));
+            atomic_store(&driver->real[i], elf_object_symbol(object, name_of(i)));
         }
     }
     atomic_store(&driver->base, object->base);
@@ -66,7 +67,7 @@ struct scan {
     uint8_t seen[DRIVER_KINDS][DRIVER_COPIES];
 };
 
-static void scan_object(struct scan *scan, enum driver_kind kind, const struct object *object) {
+static void scan_object(struct scan *scan, enum driver_kind kind, const struct elf_object *object) {
     struct driver *copies = registry.drivers[kind];
     unsigned number = 0;
     while (number < DRIVER_COPIES && atomic_load(&copies[number].base) != object->base) {
@@ -87,7 +88,7 @@ static void scan_object(struct scan *scan, enum driver_kind kind, const struct o
 static int visit(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct scan *scan = argument;
-    struct object object;
+    struct elf_object object;
     if (!scan->begun) {
         if (info->dlpi_adds == atomic_load(&registry.adds) &&
             info->dlpi_subs == atomic_load(&registry.subs)) {
@@ -98,7 +99,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *argument) {
         atomic_store(&registry.subs, info->dlpi_subs);
     }
     for (unsigned kind = 0; kind < DRIVER_KINDS; kind++) {
-        if (object_open(&object, info) && object_is_named(&object, sonames[kind])) {
+        if (elf_object_open(&object, info) && elf_object_is_named(&object, sonames[kind])) {
             scan_object(scan, (enum driver_kind)kind, &object);
         }
     }
@@ -110,7 +111,7 @@ static int visit_all(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)info;
     (void)size;
     struct scan *scan = argument;
-    objects_visit(visit, scan);
+    elf_objects_visit(visit, scan);
     for (unsigned kind = 0; scan->begun && kind < DRIVER_KINDS; kind++) {
         for (unsigned number = 0; number < DRIVER_COPIES; number++) {
             struct driver *driver = &registry.drivers[kind][number];
@@ -124,7 +125,7 @@ static int visit_all(struct dl_phdr_info *info, size_t size, void *argument) {
 
 void drivers_scan(void) {
     struct scan scan = {.begun = false};
-    objects_visit(visit_all, &scan);
+    elf_objects_visit(visit_all, &scan);
 }
 
 struct driver *driver_with(enum driver_kind kind, unsigned number, enum symbol symbol) {
@@ -142,7 +143,7 @@ void *drivers_route(void *address) {
     for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
         for (unsigned number = 0; number < DRIVER_COPIES; number++) {
             struct driver *driver = &registry.drivers[symbols[i].kind][number];
-            void *gate = gate_address((enum symbol)i, number);
+            void *gate = entry_point_address((enum symbol)i, number);
             if (gate != NULL && atomic_load(&driver->real[i]) == address) {
                 return gate;
             }
@@ -154,7 +155,7 @@ void *drivers_route(void *address) {
 bool drivers_gate(const char *name) {
     for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
         if (text_equal(name, name_of(i))) {
-            return gate_address((enum symbol)i, 0) != NULL;
+            return entry_point_address((enum symbol)i, 0) != NULL;
         }
     }
     return false;
@@ -162,7 +163,7 @@ bool drivers_gate(const char *name) {
 
 bool drivers_own(const void *address) {
     for (unsigned i = 0; i < SYMBOL_COUNT; i++) {
-        if (address == gate_address((enum symbol)i, 0)) {
+        if (address == entry_point_address((enum symbol)i, 0)) {
             return address != NULL;
         }
     }
@@ -174,7 +175,7 @@ struct stray {
     bool found;
 };
 
-static bool is_known(const struct object *object) {
+static bool is_known(const struct elf_object *object) {
     for (unsigned kind = 0; kind < DRIVER_KINDS; kind++) {
         for (unsigned number = 0; number < DRIVER_COPIES; number++) {
             if (atomic_load(&registry.drivers[kind][number].base) == object->base) {
@@ -188,11 +189,12 @@ static bool is_known(const struct object *object) {
 static int visit_stray(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct stray *stray = argument;
-    struct object object;
-    if (!object_open(&object, info) || !object_contains(&object, stray->address)) {
+    struct elf_object object;
+    if (!elf_object_open(&object, info) || !elf_object_contains(&object, stray->address)) {
         return 0;
     }
-    bool is_driver = object_is_named(&object, CUDA_SONAME) || object_is_named(&object, NVML_SONAME);
+    bool is_driver =
+        elf_object_is_named(&object, CUDA_SONAME) || elf_object_is_named(&object, NVML_SONAME);
     stray->found = is_driver && !is_known(&object);
     return 1;
 }
@@ -200,7 +202,7 @@ static int visit_stray(struct dl_phdr_info *info, size_t size, void *argument) {
 bool drivers_is_stray(const void *address) {
     struct stray stray = {.address = address};
     if (address != NULL) {
-        objects_visit(visit_stray, &stray);
+        elf_objects_visit(visit_stray, &stray);
     }
     return stray.found;
 }

@@ -84,6 +84,6 @@ bool drivers_own(const void *address); /* whether it is an exported gate of ours
 bool drivers_is_stray(const void *address);
 
 /* The gate of copy `number` for `symbol`; NULL for a symbol that isn't gated. */
-void *gate_address(enum symbol symbol, unsigned number);
+void *entry_point_address(enum symbol symbol, unsigned number);
 
 #endif

@@ -31,8 +31,8 @@ static void set_bit(uint64_t *set, unsigned position) {
 static int visit_start(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct walk *walk = argument;
-    struct object object;
-    if (object_open(&object, info) && object_contains(&object, walk->address)) {
+    struct elf_object object;
+    if (elf_object_open(&object, info) && elf_object_contains(&object, walk->address)) {
         set_bit(walk->reached, walk->position);
         return 1;
     }
@@ -43,8 +43,8 @@ static int visit_start(struct dl_phdr_info *info, size_t size, void *argument) {
 static int visit_wanted(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct walk *walk = argument;
-    struct object object;
-    if (object_open(&object, info) && object_is_named(&object, walk->wanted)) {
+    struct elf_object object;
+    if (elf_object_open(&object, info) && elf_object_is_named(&object, walk->wanted)) {
         walk->grown |= !is_set(walk->reached, walk->position);
         set_bit(walk->reached, walk->position);
         return 1;
@@ -53,12 +53,12 @@ static int visit_wanted(struct dl_phdr_info *info, size_t size, void *argument) 
     return 0;
 }
 
-static void expand(struct walk *walk, const struct object *object) {
+static void expand(struct walk *walk, const struct elf_object *object) {
     for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_NEEDED) {
             walk->wanted = object->strings + entry->d_un.d_val;
             walk->position = 0;
-            objects_visit(visit_wanted, walk);
+            elf_objects_visit(visit_wanted, walk);
         }
     }
 }
@@ -66,12 +66,12 @@ static void expand(struct walk *walk, const struct object *object) {
 static int visit_reached(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct walk *walk = argument;
-    struct object object;
+    struct elf_object object;
     unsigned position = walk->position;
     bool due = is_set(walk->reached, position) && !is_set(walk->expanded, position);
-    if (due && object_open(&object, info)) {
-        if (object_is_named(&object, walk->soname)) {
-            walk->found = object_symbol(&object, walk->name);
+    if (due && elf_object_open(&object, info)) {
+        if (elf_object_is_named(&object, walk->soname)) {
+            walk->found = elf_object_symbol(&object, walk->name);
         }
         set_bit(walk->expanded, position);
         expand(walk, &object);
@@ -80,22 +80,22 @@ static int visit_reached(struct dl_phdr_info *info, size_t size, void *argument)
     return walk->found != NULL;
 }
 
-/* Runs as the callback of one outer objects_visit, whose lock keeps the order as it is. */
+/* Runs as the callback of one outer elf_objects_visit, whose lock keeps the order as it is. */
 static int walk_all(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)info;
     (void)size;
     struct walk *walk = argument;
-    objects_visit(visit_start, walk);
+    elf_objects_visit(visit_start, walk);
     do {
         walk->grown = false;
         walk->position = 0;
-        objects_visit(visit_reached, walk);
+        elf_objects_visit(visit_reached, walk);
     } while (walk->grown && walk->found == NULL);
     return 1;
 }
 
-void *objects_find_needed(const void *address, const char *soname, const char *name) {
+void *dt_needed_find(const void *address, const char *soname, const char *name) {
     struct walk walk = {.address = address, .soname = soname, .name = name};
-    objects_visit(walk_all, &walk);
+    elf_objects_visit(walk_all, &walk);
     return walk.found;
 }

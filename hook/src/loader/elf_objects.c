@@ -18,13 +18,13 @@ bool text_equal(const char *one, const char *other) {
 }
 
 /* glibc relocates these entries in place, save in objects that it may not write (the vDSO). */
-static const void *dynamic_pointer(const struct object *object, const ElfW(Dyn) * entry) {
+static const void *dynamic_pointer(const struct elf_object *object, const ElfW(Dyn) * entry) {
     uintptr_t value = entry->d_un.d_ptr;
     return (const void *)(value < object->base ? object->base + value : value);
 }
 
 /* False where it has no symbols. */
-static bool read_dynamic(struct object *object) {
+static bool read_dynamic(struct elf_object *object) {
     const ElfW(Dyn) *soname = NULL;
     for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB) {
@@ -46,8 +46,8 @@ static bool read_dynamic(struct object *object) {
     return true;
 }
 
-bool object_open(struct object *object, const struct dl_phdr_info *info) {
-    *object = (struct object){
+bool elf_object_open(struct elf_object *object, const struct dl_phdr_info *info) {
+    *object = (struct elf_object){
         .base = info->dlpi_addr, .segments = info->dlpi_phdr, .segment_count = info->dlpi_phnum};
     for (unsigned i = 0; i < object->segment_count; i++) {
         if (object->segments[i].p_type == PT_DYNAMIC) {
@@ -57,11 +57,11 @@ bool object_open(struct object *object, const struct dl_phdr_info *info) {
     return object->dynamic != NULL && read_dynamic(object);
 }
 
-bool object_is_named(const struct object *object, const char *soname) {
+bool elf_object_is_named(const struct elf_object *object, const char *soname) {
     return object->soname != NULL && text_equal(object->soname, soname);
 }
 
-bool object_contains(const struct object *object, const void *address) {
+bool elf_object_contains(const struct elf_object *object, const void *address) {
     for (unsigned i = 0; i < object->segment_count; i++) {
         const ElfW(Phdr) *segment = &object->segments[i];
         uintptr_t start = object->base + segment->p_vaddr;
@@ -72,7 +72,7 @@ bool object_contains(const struct object *object, const void *address) {
     return false;
 }
 
-static void *definition(const struct object *object, uint32_t index, const char *name) {
+static void *definition(const struct elf_object *object, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = &object->symbols[index];
     bool defined = symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0;
     if (!defined || !text_equal(object->strings + symbol->st_name, name)) {
@@ -82,7 +82,7 @@ static void *definition(const struct object *object, uint32_t index, const char 
 }
 
 /* Layout: bucket count, first symbol, Bloom filter words, shift; filter; buckets; chains. */
-static void *gnu_lookup(const struct object *object, const char *name) {
+static void *gnu_lookup(const struct elf_object *object, const char *name) {
     const uint32_t *table = object->gnu_hash;
     uint32_t bucket_count = table[0], first = table[1];
     const uint32_t *buckets = table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -104,7 +104,7 @@ static void *gnu_lookup(const struct object *object, const char *name) {
     }
 }
 
-static void *sysv_lookup(const struct object *object, const char *name) {
+static void *sysv_lookup(const struct elf_object *object, const char *name) {
     uint32_t bucket_count = object->sysv_hash[0];
     const uint32_t *buckets = object->sysv_hash + 2;
     const uint32_t *chains = buckets + bucket_count;
@@ -123,7 +123,7 @@ static void *sysv_lookup(const struct object *object, const char *name) {
     return NULL;
 }
 
-void *object_symbol(const struct object *object, const char *name) {
+void *elf_object_symbol(const struct elf_object *object, const char *name) {
     if (object->gnu_hash != NULL) {
         return gnu_lookup(object, name);
     }
@@ -137,9 +137,9 @@ void *object_symbol(const struct object *object, const char *name) {
 static void *find_in_libc(const char *name) {
     const struct link_map *map = &_r_debug == NULL ? NULL : _r_debug.r_map;
     for (; map != NULL; map = map->l_next) {
-        struct object object = {.base = map->l_addr, .dynamic = map->l_ld};
-        if (read_dynamic(&object) && object_is_named(&object, "libc.so.6")) {
-            return object_symbol(&object, name);
+        struct elf_object object = {.base = map->l_addr, .dynamic = map->l_ld};
+        if (read_dynamic(&object) && elf_object_is_named(&object, "libc.so.6")) {
+            return elf_object_symbol(&object, name);
         }
     }
     return NULL;
@@ -147,7 +147,7 @@ static void *find_in_libc(const char *name) {
 
 /* Another library's function of that name may stand before libc's: a thread sanitizer's does, and
  * isn't ready while it asks dlsym for what it stands before itself. */
-void objects_visit(visit_fn *visit, void *argument) {
+void elf_objects_visit(visit_fn *visit, void *argument) {
     static void *_Atomic known;
     void *iterate = atomic_load(&known);
     if (iterate == NULL) {
@@ -168,24 +168,24 @@ struct search {
 static int visit_named(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct search *search = argument;
-    struct object object;
-    if (object_open(&object, info) && object_is_named(&object, search->soname)) {
-        search->found = object_symbol(&object, search->name);
+    struct elf_object object;
+    if (elf_object_open(&object, info) && elf_object_is_named(&object, search->soname)) {
+        search->found = elf_object_symbol(&object, search->name);
     }
     return search->found != NULL;
 }
 
-void *objects_find(const char *soname, const char *name) {
+void *elf_objects_find(const char *soname, const char *name) {
     struct search search = {.soname = soname, .name = name};
-    objects_visit(visit_named, &search);
+    elf_objects_visit(visit_named, &search);
     return search.found;
 }
 
 static int visit_position(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)size;
     struct search *search = argument;
-    struct object object;
-    if (object_open(&object, info) && object_contains(&object, search->address)) {
+    struct elf_object object;
+    if (elf_object_open(&object, info) && elf_object_contains(&object, search->address)) {
         search->found_position = search->position;
         return 1;
     }
@@ -193,8 +193,8 @@ static int visit_position(struct dl_phdr_info *info, size_t size, void *argument
     return 0;
 }
 
-int objects_position(const void *address) {
+int elf_objects_position(const void *address) {
     struct search search = {.address = address, .found_position = -1};
-    objects_visit(visit_position, &search);
+    elf_objects_visit(visit_position, &search);
     return search.found_position;
 }

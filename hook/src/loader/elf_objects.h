@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct object {
+struct elf_object {
     uintptr_t base;
     const ElfW(Phdr) * segments;
     unsigned segment_count;
@@ -20,22 +20,22 @@ struct object {
 };
 
 /* libc's own dl_iterate_phdr. */
-void objects_visit(int (*visit)(struct dl_phdr_info *, size_t, void *), void *argument);
+void elf_objects_visit(int (*visit)(struct dl_phdr_info *, size_t, void *), void *argument);
 
-/* Fills `object` from what objects_visit hands out; false for one without dynamic symbols. The
+/* Fills `object` from what elf_objects_visit hands out; false for one without dynamic symbols. The
  * result is good while that call lasts: it keeps dlclose away. */
-bool object_open(struct object *object, const struct dl_phdr_info *info);
-bool object_is_named(const struct object *object, const char *soname);
-bool object_contains(const struct object *object, const void *address);
-void *object_symbol(const struct object *object, const char *name);
+bool elf_object_open(struct elf_object *object, const struct dl_phdr_info *info);
+bool elf_object_is_named(const struct elf_object *object, const char *soname);
+bool elf_object_contains(const struct elf_object *object, const void *address);
+void *elf_object_symbol(const struct elf_object *object, const char *name);
 
 /* The definition of `name` in the loaded object with this SONAME, or NULL. */
-void *objects_find(const char *soname, const char *name);
+void *elf_objects_find(const char *soname, const char *name);
 /* The place in load order of the object that holds `address`; -1 for none. */
-int objects_position(const void *address);
+int elf_objects_position(const void *address);
 /* The definition of `name` in the object with this SONAME, where the object that holds `address`
  * needs it, directly or through others. */
-void *objects_find_needed(const void *address, const char *soname, const char *name);
+void *dt_needed_find(const void *address, const char *soname, const char *name);
 
 bool text_equal(const char *one, const char *other);
 

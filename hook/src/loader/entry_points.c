@@ -53,9 +53,10 @@
 #define NVML_REAL(name, ...)
 #include "symbols.def"
 
-extern HIDDEN const int32_t gate_distances[SYMBOL_COUNT][DRIVER_COPIES]; /* entry_points_table.S */
+extern HIDDEN const int32_t
+    entry_point_distances[SYMBOL_COUNT][DRIVER_COPIES]; /* entry_points_table.S */
 
-void *gate_address(enum symbol symbol, unsigned number) {
-    int32_t distance = gate_distances[symbol][number];
-    return distance == 0 ? NULL : (char *)(uintptr_t)gate_distances + distance;
+void *entry_point_address(enum symbol symbol, unsigned number) {
+    int32_t distance = entry_point_distances[symbol][number];
+    return distance == 0 ? NULL : (char *)(uintptr_t)entry_point_distances + distance;
 }

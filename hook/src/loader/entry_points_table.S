@@ -6,19 +6,19 @@
  */
 #define LOADER_GATE(name)
 #define CUDA_GATE(name, ...)                                                                       \
-    .long name - gate_distances, name##_copy1 - gate_distances, name##_copy2 - gate_distances,     \
-        name##_copy3 - gate_distances
+    .long name - entry_point_distances, name##_copy1 - entry_point_distances, name##_copy2 - entry_point_distances,     \
+        name##_copy3 - entry_point_distances
 #define NVML_GATE CUDA_GATE
 #define CUDA_REAL(...) .long 0, 0, 0, 0
 #define NVML_REAL CUDA_REAL
 
     .section .rodata
-    .hidden gate_distances
-    .globl gate_distances
-    .type gate_distances, %object
+    .hidden entry_point_distances
+    .globl entry_point_distances
+    .type entry_point_distances, %object
     .balign 4
-gate_distances:
+entry_point_distances:
 #include "symbols.def"
-    .size gate_distances, . - gate_distances
+    .size entry_point_distances, . - entry_point_distances
 
     .section .note.GNU-stack,"",%progbits

@@ -41,8 +41,8 @@ static bool is_gated(const char *name) {
 static void *libc_function(void *_Atomic *known, const char *name) {
     void *function = atomic_load(known);
     if (function == NULL) {
-        function = objects_find("libc.so.6", name);
-        function = function == NULL ? objects_find("libdl.so.2", name) : function;
+        function = elf_objects_find("libc.so.6", name);
+        function = function == NULL ? elf_objects_find("libdl.so.2", name) : function;
         atomic_store(known, function);
     }
     return function;
@@ -74,12 +74,12 @@ static void *search_without_us(void *handle, const char *name, const char *versi
                                const void *caller) {
     void *found = search(RTLD_NEXT, name, version);
     if (found != NULL && handle == RTLD_NEXT &&
-        objects_position(found) <= objects_position(caller)) {
+        elf_objects_position(found) <= elf_objects_position(caller)) {
         found = NULL;
     }
     if (found == NULL && (handle == RTLD_DEFAULT || handle == RTLD_NEXT)) {
         const char *soname = begins(name, "nvml") ? NVML_SONAME : CUDA_SONAME;
-        found = objects_find_needed(caller, soname, name);
+        found = dt_needed_find(caller, soname, name);
         if (found != NULL) {
             search(RTLD_NEXT, "dlsym", NULL); /* one that succeeds: dlerror has nothing to say */
         }
