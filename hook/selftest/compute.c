@@ -92,8 +92,8 @@ static bool has_siblings(const uint8_t *uuid) {
 
 /* Other containers on the card, as the agent says. */
 static bool has_neighbours(const uint8_t *uuid) {
-    static struct page page;
-    bool valid = page_refresh(&page, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
+    static struct shared_page page;
+    bool valid = shared_page_refresh(&page, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
     const struct vcuda_activity_body *body = &page.body.activity;
     for (unsigned i = 0; valid && i < body->card_count && i < VCUDA_MAX_CARDS; i++) {
         if (memcmp(body->cards[i].uuid, uuid, VCUDA_UUID_BYTES) == 0) {

@@ -98,8 +98,8 @@ static void check_ledger(struct report *report) {
     }
 }
 
-static void check_files(struct report *report, struct page *limits) {
-    if (page_refresh(limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
+static void check_files(struct report *report, struct shared_page *limits) {
+    if (shared_page_refresh(limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
         report->limits = &limits->body.limits;
     } else {
         report->missing = true;
@@ -202,7 +202,7 @@ static void ask_version(struct report *report, void *library) {
 }
 
 static void check(struct report *report, const struct options *options) {
-    static struct page limits;
+    static struct shared_page limits;
     const void *hook = hook_base(&report->hook);
     check_files(report, &limits);
     void *nvml = dlopen(NVML_SONAME, RTLD_NOW);

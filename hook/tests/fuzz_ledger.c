@@ -68,7 +68,7 @@ static void scribble(struct world *world, struct input *input) {
 }
 
 static uint64_t used_own(const struct ledger *ledger, int card) {
-    return ledger->hold.held ? ledger_used(ledger, ledger->hold.slot, card) : 0;
+    return ledger->slot_lock.held ? ledger_used(ledger, ledger->slot_lock.slot, card) : 0;
 }
 
 static uint64_t at_most(uint64_t value, uint64_t cap) { return value < cap ? value : cap; }
@@ -77,7 +77,7 @@ static uint64_t at_most(uint64_t value, uint64_t cap) { return value < cap ? val
 static void complete(struct ledger *ledger, int card) { EXPECT(ledger_add(ledger, card, 0, 0)); }
 
 static void add(struct ledger *ledger, int card, uint64_t units, uint64_t limit) {
-    if (!ledger->hold.held) {
+    if (!ledger->slot_lock.held) {
         EXPECT(units == 0 || !ledger_add(ledger, card, (int64_t)units, limit));
         return;
     }
@@ -106,7 +106,8 @@ static void reclaim(struct world *world, struct ledger *ledger, int card) {
     for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
         bool alive = false;
         for (unsigned i = 0; i < PROCESSES; i++) {
-            alive |= world->processes[i].hold.held && world->processes[i].hold.slot == slot;
+            alive |=
+                world->processes[i].slot_lock.held && world->processes[i].slot_lock.slot == slot;
         }
         EXPECT(alive || ledger_used(ledger, slot, card) == 0);
     }
@@ -115,7 +116,7 @@ static void reclaim(struct world *world, struct ledger *ledger, int card) {
 /* The kernel drops mapping and lock; its slot says what it held. */
 static void die(struct world *world, unsigned number) {
     struct ledger *ledger = &world->processes[number];
-    hold_drop(&ledger->hold);
+    slot_lock_release(&ledger->slot_lock);
     if (ledger->file != NULL) {
         munmap(ledger->file, sizeof *ledger->file);
     }
@@ -132,7 +133,7 @@ static void act(struct world *world, struct input *input) {
     if (operation == OPEN) {
         bool own = take_byte(input) % 4 != 0;
         world->open[number] = ledger_open(ledger, PATH, own);
-        EXPECT(!world->open[number] || !own || ledger->hold.held);
+        EXPECT(!world->open[number] || !own || ledger->slot_lock.held);
     } else if (operation == CUT) {
         cut(world, take_word(input) % (2 * sizeof *world->file));
     } else if (operation == FILL) {

@@ -102,13 +102,13 @@ static void settle(struct world *world, struct input *input) {
 static void forget(void) {
     struct process *process = process_enter();
     EXPECT(process != NULL);
-    const struct page *pages[] = {&process->limits, &process->activity};
+    const struct shared_page *pages[] = {&process->limits, &process->activity};
     for (unsigned i = 0; i < 2; i++) {
         if (pages[i]->mapping != NULL) {
             munmap((void *)(uintptr_t)pages[i]->mapping, VCUDA_PAGE_FILE_BYTES);
         }
     }
-    hold_drop(&process->ledger.hold);
+    slot_lock_release(&process->ledger.slot_lock);
     if (process->ledger.file != NULL) {
         munmap(process->ledger.file, sizeof *process->ledger.file);
     }

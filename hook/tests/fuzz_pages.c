@@ -16,7 +16,7 @@ struct side {
     const char *path, *magic;
     struct vcuda_limits_file *file; /* NULL: too short to be written to */
     bool whole;                     /* it had its full length when the hook met it */
-    struct page *page;
+    struct shared_page *page;
 };
 
 static struct process process;
@@ -59,8 +59,8 @@ static const struct vcuda_limits_slot *published(const struct side *side) {
 }
 
 static void look(struct side *side) {
-    struct page before = *side->page;
-    bool valid = page_refresh(side->page, side->path, side->magic);
+    struct shared_page before = *side->page;
+    bool valid = shared_page_refresh(side->page, side->path, side->magic);
     EXPECT(valid == side->page->valid);
     const struct vcuda_limits_slot *slot = side->file == NULL ? NULL : published(side);
     bool moved =

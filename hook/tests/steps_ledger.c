@@ -120,7 +120,7 @@ static void lose_all(struct player *player) {
 
 static void charge(uint64_t units) {
     struct terms terms = {.share_bytes = limit * VCUDA_UNIT_BYTES, .card = 0, .counted = true};
-    if (current->process.ledger.hold.held &&
+    if (current->process.ledger.slot_lock.held &&
         terms_charge(&current->process, &terms, units) == CUDA_SUCCESS) {
         current->held += units;
     }

@@ -19,7 +19,7 @@ static void *copy_later(void *to, const void *from, size_t bytes) {
 
 /* The hook's own code under other names, with a stop before it copies. */
 #define memcpy copy_later
-#define page_refresh stopping_refresh
+#define shared_page_refresh stopping_refresh
 #define crc32_ieee its_crc32
 #include "../src/shared/shared_page.c"
 #undef memcpy
@@ -43,14 +43,14 @@ static void publish_and_die_in_the_next(void) {
     limits_republish(1); /* as if the last store had not come */
 }
 
-static uint32_t share_read(struct page *page) {
+static uint32_t share_read(struct shared_page *page) {
     CHECK(stopping_refresh(page, "limits", VCUDA_LIMITS_MAGIC));
     return page->body.limits.devices[0].compute_percent;
 }
 
 int main(void) {
     files_make();
-    static struct page page;
+    static struct shared_page page;
     before_copying = publish_and_die_in_the_next;
     CHECK(share_read(&page) == NEW);
     publish(LAST);

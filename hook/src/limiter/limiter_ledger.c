@@ -26,7 +26,7 @@ static void read_slots(const struct ledger *ledger, int card, uint64_t now,
         struct vcuda_ledger_entry *entry = &ledger->file->slots[slot].cards[card];
         uint64_t wanted = atomic_load((word *)&entry->last_want_ns);
         terms->ledger_busy_ns += atomic_load((word *)&entry->busy_ns);
-        if (wanted != 0 && now - wanted <= SIBLING_NS && slot != ledger->hold.slot) {
+        if (wanted != 0 && now - wanted <= SIBLING_NS && slot != ledger->slot_lock.slot) {
             terms->siblings++;
         }
     }
@@ -88,7 +88,7 @@ uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
     int card = ledger_open(ledger, HOOK_LEDGER_PATH, true) ? ledger_card(ledger, uuid->bytes)
                                                            : LEDGER_NO_CARD;
     if (card != LEDGER_NO_CARD) {
-        struct vcuda_ledger_entry *own = &ledger->file->slots[ledger->hold.slot].cards[card];
+        struct vcuda_ledger_entry *own = &ledger->file->slots[ledger->slot_lock.slot].cards[card];
         word *bucket = (word *)&ledger->file->cards[card].paid_until_ns;
         paid_until = bucket_charge(bucket, now, entry->wall_ns, entry->credit_ns);
         add(&own->busy_ns, entry->busy_ns);

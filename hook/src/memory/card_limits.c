@@ -48,14 +48,14 @@ CUresult terms_on_error(const struct process *process) {
 
 CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struct terms *terms) {
     *terms = (struct terms){.card = LEDGER_NO_CARD};
-    if (!page_refresh(&process->limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
+    if (!shared_page_refresh(&process->limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     const struct vcuda_device_limit *limit = terms_limit(process, uuid);
     if (limit == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    page_refresh(&process->activity, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
+    shared_page_refresh(&process->activity, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
     terms->share_bytes = limit->memory_bytes;
     terms->context_bytes = limit->context_bytes;
     terms->unaccounted_bytes = find_unaccounted(process, uuid);

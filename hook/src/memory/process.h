@@ -45,7 +45,7 @@ struct reserve {
 
 struct process {
     struct lock lock; /* guards everything below */
-    struct page limits, activity;
+    struct shared_page limits, activity;
     struct ledger ledger;
     struct records records;
     size_t pending; /* charges whose record isn't put yet */

@@ -115,7 +115,7 @@ static void clear_slot(struct ledger *ledger, unsigned slot) {
 }
 
 static void ledger_close(struct ledger *ledger) {
-    hold_drop(&ledger->hold);
+    slot_lock_release(&ledger->slot_lock);
     if (ledger->file != NULL) {
         munmap(ledger->file, sizeof *ledger->file); /* drops the slot's lock with the last map */
     }
@@ -133,7 +133,7 @@ static bool header_fits(const struct ledger *ledger) {
  * It isn't asked whether that still fits: the memory is taken, and what is asked for next won't be
  * given. */
 static void settle_own(struct ledger *ledger) {
-    unsigned slot = ledger->hold.slot;
+    unsigned slot = ledger->slot_lock.slot;
     for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
         struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
         settle_slot(ledger, slot, card, ledger->units[card]);
@@ -174,7 +174,7 @@ static bool holds_something(const struct ledger *ledger) {
 bool ledger_open(struct ledger *ledger, const char *path, bool own) {
     own = own || holds_something(ledger);
     if (ledger->file != NULL && is_whole(ledger) &&
-        (ledger->hold.held ? hold_stands(&ledger->hold) : !own)) {
+        (ledger->slot_lock.held ? slot_lock_is_held(&ledger->slot_lock) : !own)) {
         return true;
     }
     ledger_close(ledger);
@@ -182,13 +182,13 @@ bool ledger_open(struct ledger *ledger, const char *path, bool own) {
     if (fd < 0) {
         return false;
     }
-    const struct clearing clearing = {.clear = clear_slot, .ledger = ledger};
+    const struct slot_clearing clearing = {.clear = clear_slot, .ledger = ledger};
     if (!map_file(ledger, fd)) {
         sys_close(fd);
     } else if (!own) {
         sys_close(fd);
         return true;
-    } else if (hold_take(&ledger->hold, path, fd, &clearing)) {
+    } else if (slot_lock_take(&ledger->slot_lock, path, fd, &clearing)) {
         settle_own(ledger);
         return true;
     }
@@ -206,8 +206,9 @@ int ledger_card(const struct ledger *ledger, const uint8_t *uuid) {
 }
 
 bool ledger_add(struct ledger *ledger, int card, int64_t units, uint64_t limit) {
-    bool done =
-        ledger->hold.held ? add_to_slot(ledger, ledger->hold.slot, card, units, limit) : units <= 0;
+    bool done = ledger->slot_lock.held
+                    ? add_to_slot(ledger, ledger->slot_lock.slot, card, units, limit)
+                    : units <= 0;
     if (done) {
         ledger->units[card] = add_units(ledger->units[card], units);
     }
@@ -219,21 +220,21 @@ uint64_t ledger_sum(const struct ledger *ledger, int card) {
 }
 
 void ledger_reclaim(struct ledger *ledger, const char *path, int card) {
-    int fd = hold_borrow(&ledger->hold, path);
+    int fd = slot_lock_borrow_descriptor(&ledger->slot_lock, path);
     if (fd < 0) {
         return;
     }
     complete(ledger, card, atomic_load(sum_word(ledger, card)));
     for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
-        bool own = ledger->hold.held && slot == ledger->hold.slot;
+        bool own = ledger->slot_lock.held && slot == ledger->slot_lock.slot;
         if (own || ledger_used(ledger, slot, card) == 0 ||
-            !hold_share_other(&ledger->hold, fd, slot)) {
+            !slot_lock_share_other(&ledger->slot_lock, fd, slot)) {
             continue;
         }
         return_slot(ledger, slot, card);
-        hold_unshare_other(fd, slot);
+        slot_lock_unshare_other(fd, slot);
     }
-    hold_give_back(&ledger->hold, fd);
+    slot_lock_give_back_descriptor(&ledger->slot_lock, fd);
 }
 
 uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card) {
@@ -250,12 +251,12 @@ uint32_t ledger_pid(const struct ledger *ledger, unsigned slot) {
 
 void ledger_count_contexts(struct ledger *ledger, int card, int64_t change) {
     ledger->contexts[card] += (uint64_t)change;
-    if (ledger->hold.held) {
-        atomic_store((word *)&entry_of(ledger, ledger->hold.slot, card)->contexts,
+    if (ledger->slot_lock.held) {
+        atomic_store((word *)&entry_of(ledger, ledger->slot_lock.slot, card)->contexts,
                      ledger->contexts[card]);
     }
 }
 
 void ledger_count_denial(struct ledger *ledger, int card) {
-    atomic_fetch_add((word *)&entry_of(ledger, ledger->hold.slot, card)->denied, 1);
+    atomic_fetch_add((word *)&entry_of(ledger, ledger->slot_lock.slot, card)->denied, 1);
 }

@@ -13,7 +13,7 @@ enum { LEDGER_NO_CARD = -1 };
 
 struct ledger {
     struct vcuda_ledger_file *file; /* NULL: not mapped */
-    struct hold hold;               /* of this process's slot; none: mapped for reading the sums */
+    struct slot_lock slot_lock;     /* of this process's slot; none: mapped for reading the sums */
     /* What this process holds, by card: its slot may be lost and its file noise, and then these are
      * charged again. */
     uint64_t units[VCUDA_MAX_CARDS], contexts[VCUDA_MAX_CARDS];

@@ -47,22 +47,22 @@ static const void *map_file(const char *path) {
     return mapping == MAP_FAILED ? NULL : mapping;
 }
 
-static const struct vcuda_limits_slot *slot_of(const struct page *page, uint32_t published) {
+static const struct vcuda_limits_slot *slot_of(const struct shared_page *page, uint32_t published) {
     const struct vcuda_limits_file *file = page->mapping;
     return &file->slots[published];
 }
 
-static uint32_t published_now(const struct page *page) {
+static uint32_t published_now(const struct shared_page *page) {
     const struct vcuda_page_header *header = page->mapping;
     return atomic_load((const _Atomic uint32_t *)&header->published);
 }
 
-static uint64_t generation_now(const struct page *page, uint32_t published) {
+static uint64_t generation_now(const struct shared_page *page, uint32_t published) {
     const struct vcuda_limits_slot *slot = slot_of(page, published);
     return atomic_load((const _Atomic uint64_t *)&slot->header.generation);
 }
 
-static bool header_fits(const struct page *page, const char *magic) {
+static bool header_fits(const struct shared_page *page, const char *magic) {
     struct vcuda_page_header header;
     memcpy(&header, page->mapping, sizeof header);
     return memcmp(header.magic, magic, sizeof header.magic) == 0 &&
@@ -70,7 +70,7 @@ static bool header_fits(const struct page *page, const char *magic) {
            header.slot_bytes == sizeof(struct vcuda_limits_slot);
 }
 
-static bool read_slot(struct page *page, uint32_t published) {
+static bool read_slot(struct shared_page *page, uint32_t published) {
     struct vcuda_limits_slot slot;
     memcpy(&slot, slot_of(page, published), sizeof slot);
     uint32_t crc = crc32_ieee(0, &slot.header.generation, sizeof slot.header.generation);
@@ -86,7 +86,7 @@ static bool read_slot(struct page *page, uint32_t published) {
     return true;
 }
 
-bool page_refresh(struct page *page, const char *path, const char *magic) {
+bool shared_page_refresh(struct shared_page *page, const char *path, const char *magic) {
     if (page->mapping == NULL) {
         page->mapping = map_file(path);
     }

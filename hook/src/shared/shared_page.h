@@ -6,21 +6,21 @@
 
 #include "vcuda_layout.h"
 
-union page_body {
+union shared_page_body {
     struct vcuda_limits_body limits;
     struct vcuda_activity_body activity;
 };
 
-struct page {
+struct shared_page {
     const void *mapping; /* NULL: not mapped yet */
     bool valid;          /* `body` was read at least once, and stays in force whatever comes */
     uint32_t published;
     uint64_t generation;
-    union page_body body;
+    union shared_page_body body;
 };
 
 /* Looks again. True when the body is valid: just read, or read before. */
-bool page_refresh(struct page *page, const char *path, const char *magic);
+bool shared_page_refresh(struct shared_page *page, const char *path, const char *magic);
 
 uint32_t crc32_ieee(uint32_t crc, const void *data, size_t length);
 

@@ -56,16 +56,16 @@ static int move_up(int fd) {
 /* Shared first, for what the dead left is to be gone before the slot counts as somebody's; then one
  * call makes a write lock of it. Of two that try the same slot at the same time both may go on to
  * the next. */
-static bool take_first_free(struct hold *hold, int fd, enum lock_owner owner,
-                            const struct clearing *clearing) {
+static bool take_first_free(struct slot_lock *slot_lock, int fd, enum lock_owner owner,
+                            const struct slot_clearing *clearing) {
     for (unsigned i = 0; i < VCUDA_LEDGER_SLOTS; i++) {
-        unsigned slot = (hold->slot + i) % VCUDA_LEDGER_SLOTS;
+        unsigned slot = (slot_lock->slot + i) % VCUDA_LEDGER_SLOTS;
         if (!sys_share_byte(fd, byte_of(slot), owner)) {
             continue;
         }
         clearing->clear(clearing->ledger, slot);
         if (sys_lock_byte(fd, byte_of(slot), owner)) {
-            hold->slot = slot;
+            slot_lock->slot = slot;
             return true;
         }
         sys_unlock_byte(fd, byte_of(slot), owner);
@@ -94,60 +94,64 @@ static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
     return locked;
 }
 
-bool hold_take(struct hold *hold, const char *path, int fd, const struct clearing *clearing) {
+bool slot_lock_take(struct slot_lock *slot_lock, const char *path, int fd,
+                    const struct slot_clearing *clearing) {
     close_kept(fd); /* before locking: closing any descriptor drops the process's own locks */
-    hold->fd = 0;
-    hold->held = take_first_free(hold, fd, LOCK_OF_FILE, clearing);
-    if (!hold->held || mapping_keeps_locks(path, fd, hold->slot)) {
+    slot_lock->fd = 0;
+    slot_lock->held = take_first_free(slot_lock, fd, LOCK_OF_FILE, clearing);
+    if (!slot_lock->held || mapping_keeps_locks(path, fd, slot_lock->slot)) {
         sys_close(fd);
-        return hold->held;
+        return slot_lock->held;
     }
-    sys_unlock_byte(fd, byte_of(hold->slot), LOCK_OF_FILE); /* the two exclude each other */
+    sys_unlock_byte(fd, byte_of(slot_lock->slot), LOCK_OF_FILE); /* the two exclude each other */
     fd = move_up(fd);
     /* 0 means none; it is left over only where the program has used up all others. */
-    hold->held = fd != 0 && take_first_free(hold, fd, LOCK_OF_PROCESS, clearing);
-    if (!hold->held) {
+    slot_lock->held = fd != 0 && take_first_free(slot_lock, fd, LOCK_OF_PROCESS, clearing);
+    if (!slot_lock->held) {
         sys_close(fd);
         return false;
     }
-    hold->fd = fd;
+    slot_lock->fd = fd;
     remember_kept(fd);
     return true;
 }
 
-bool hold_stands(const struct hold *hold) {
-    return hold->held && (hold->fd == 0 || sys_byte_is_ours(hold->fd, byte_of(hold->slot)));
+bool slot_lock_is_held(const struct slot_lock *slot_lock) {
+    return slot_lock->held &&
+           (slot_lock->fd == 0 || sys_byte_is_ours(slot_lock->fd, byte_of(slot_lock->slot)));
 }
 
-void hold_drop(struct hold *hold) {
-    if (hold->fd != 0) {
+void slot_lock_release(struct slot_lock *slot_lock) {
+    if (slot_lock->fd != 0) {
         close_kept(0);
     }
-    hold->held = false;
-    hold->fd = 0;
+    slot_lock->held = false;
+    slot_lock->fd = 0;
 }
 
-int hold_borrow(const struct hold *hold, const char *path) {
-    return hold->fd != 0 ? hold->fd : sys_open(path, O_RDWR);
+int slot_lock_borrow_descriptor(const struct slot_lock *slot_lock, const char *path) {
+    return slot_lock->fd != 0 ? slot_lock->fd : sys_open(path, O_RDWR);
 }
 
-void hold_give_back(const struct hold *hold, int fd) {
-    if (fd != hold->fd) {
+void slot_lock_give_back_descriptor(const struct slot_lock *slot_lock, int fd) {
+    if (fd != slot_lock->fd) {
         sys_close(fd);
     }
 }
 
-bool hold_share_other(const struct hold *hold, int fd, unsigned slot) {
+bool slot_lock_share_other(const struct slot_lock *slot_lock, int fd, unsigned slot) {
     if (!sys_share_byte(fd, byte_of(slot), LOCK_OF_FILE)) {
         return false;
     }
     /* A descriptor that is the ledger now was it when the byte was locked: without this look, a
      * program that has put another file there would make every slot seem free. */
-    if (fd == hold->fd && !hold_stands(hold)) {
+    if (fd == slot_lock->fd && !slot_lock_is_held(slot_lock)) {
         sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE);
         return false;
     }
     return true;
 }
 
-void hold_unshare_other(int fd, unsigned slot) { sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE); }
+void slot_lock_unshare_other(int fd, unsigned slot) {
+    sys_unlock_byte(fd, byte_of(slot), LOCK_OF_FILE);
+}

@@ -16,7 +16,7 @@
 
 struct ledger;
 
-struct hold {
+struct slot_lock {
     bool held;
     unsigned slot; /* also when it was lost: it is tried first then */
     int fd;        /* 0: the mapping keeps the lock */
@@ -24,25 +24,26 @@ struct hold {
 
 /* What is done to a slot that nobody holds, and nobody takes meanwhile, before it is taken: others
  * would count what it held as its new owner's. */
-struct clearing {
+struct slot_clearing {
     void (*clear)(struct ledger *ledger, unsigned slot);
     struct ledger *ledger;
 };
 
 /* Takes a slot that nobody holds. `fd` is the ledger at `path`, open and mapped; it is closed, or
  * kept. False: no slot is free, and nothing is kept. */
-bool hold_take(struct hold *hold, const char *path, int fd, const struct clearing *clearing);
+bool slot_lock_take(struct slot_lock *slot_lock, const char *path, int fd,
+                    const struct slot_clearing *clearing);
 /* Whether it still holds; cheap where the mapping keeps it. */
-bool hold_stands(const struct hold *hold);
+bool slot_lock_is_held(const struct slot_lock *slot_lock);
 /* To be called when the mapping goes. */
-void hold_drop(struct hold *hold);
+void slot_lock_release(struct slot_lock *slot_lock);
 
 /* For a look at others' slots: the ledger's descriptor, to be given back; negative: none. */
-int hold_borrow(const struct hold *hold, const char *path);
-void hold_give_back(const struct hold *hold, int fd);
-/* Keeps another slot, if nobody holds it, from being taken until hold_unshare_other. Several may do
- * so at the same time: a slot whose owner is gone never looks as if it had one. */
-bool hold_share_other(const struct hold *hold, int fd, unsigned slot);
-void hold_unshare_other(int fd, unsigned slot);
+int slot_lock_borrow_descriptor(const struct slot_lock *slot_lock, const char *path);
+void slot_lock_give_back_descriptor(const struct slot_lock *slot_lock, int fd);
+/* Keeps another slot, if nobody holds it, from being taken until slot_lock_unshare_other. Several
+ * may do so at the same time: a slot whose owner is gone never looks as if it had one. */
+bool slot_lock_share_other(const struct slot_lock *slot_lock, int fd, unsigned slot);
+void slot_lock_unshare_other(int fd, unsigned slot);
 
 #endif

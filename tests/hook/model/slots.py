@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tests.hook.model.state import NOBODY, Moment
 from tests.hook.model.steps import ALL, Step, add, complete_now
 
-# ---- ledger.c: ledger_open, with slot_lock.c: hold_take
+# ---- ledger.c: ledger_open, with slot_lock.c: slot_lock_take
 
 
 def file_of(moment: Moment) -> int:
@@ -182,16 +182,16 @@ SLOTS: dict[str, Step] = {
     "clear contexts": Step("return_slot", "store", "contexts", _contexts("take own")),
     "take own": Step("take_first_free", "lock", "lock", _take_own),
     "take release": Step("take_first_free", "unlock", "lock", _take_release),
-    "take close": Step("hold_take", "close", "file", _take_close),
-    "open fails": Step("hold_take", "close", "file", _open_fails),
+    "take close": Step("slot_lock_take", "close", "file", _take_close),
+    "open fails": Step("slot_lock_take", "close", "file", _open_fails),
     "settle sum": Step("settle_slot", "load", "sum", lambda m: complete_now(m, "settle used")),
     "settle used": Step("ledger_used", "load", "used", _settle_used),
     "settle contexts": Step("settle_own", "store", "contexts", _settle_contexts),
-    "reclaim open": Step("hold_borrow", "open", "file", _reclaim_open),
+    "reclaim open": Step("slot_lock_borrow_descriptor", "open", "file", _reclaim_open),
     "reclaim sum": Step("ledger_reclaim", "load", "sum", lambda m: complete_now(m, "reclaim next")),
     "reclaim used": Step("ledger_used", "load", "used", _reclaim_used),
-    "reclaim share": Step("hold_share_other", "share", "lock", _reclaim_share),
+    "reclaim share": Step("slot_lock_share_other", "share", "lock", _reclaim_share),
     "reclaim contexts": Step("return_slot", "store", "contexts", _contexts("reclaim unlock")),
-    "reclaim unlock": Step("hold_unshare_other", "unlock", "lock", _reclaim_unlock),
-    "reclaim close": Step("hold_give_back", "close", "file", _reclaim_close),
+    "reclaim unlock": Step("slot_lock_unshare_other", "unlock", "lock", _reclaim_unlock),
+    "reclaim close": Step("slot_lock_give_back_descriptor", "close", "file", _reclaim_close),
 }
