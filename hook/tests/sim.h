@@ -1,6 +1,6 @@
 /*
  * A card, the agent and programs in virtual time. Each program is a coroutine that launches through
- * the real limiter (pace, meter, bucket); clock.c, limiter_ledger.c and the driver are replaced.
+ * the real limiter (limiter, gpu_timer, bucket); clock.c, limiter_ledger.c and the driver are replaced.
  *
  * The card gives its processes turns of 2 ms. Within one, the streams of a process run at the same
  * time. Events resolve half a microsecond and take the card as long; each driver call takes the
@@ -94,8 +94,8 @@ struct sim_process {
     unsigned tenant;
     struct sim_process *owner; /* of the limiter, the streams and the slot */
     unsigned thread;
-    struct pace *pace;
-    struct pace_lane *lane;
+    struct limiter *limiter;
+    struct limiter_lane *lane;
     struct CUstream_st streams[SIM_STREAMS];
     struct CUstream_st *awaited;
     uint64_t now; /* its own clock, which may be ahead of the others' */

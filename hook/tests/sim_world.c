@@ -80,21 +80,22 @@ static void launch(struct sim_process *process, const struct sim_work *work, uns
                      : number % 2 == 0 ? process->thread
                                        : SIM_STREAMS - 1;
     struct CUstream_st *stream = &process->owner->streams[place];
-    struct pace_turn turn = {.counted = false};
-    const struct meter_work what = {.key = {.function = functions[work->one_function ? 0 : kind]},
-                                    .threads = 1,
-                                    .stream = stream};
+    struct limiter_launch launch = {.counted = false};
+    const struct gpu_timer_work what = {
+        .key = {.function = functions[work->one_function ? 0 : kind]},
+        .threads = 1,
+        .stream = stream};
     sim_spend(work->host_ns);
     if (world.run->limiter == SIM_OURS) {
         sim_spend(100);
-        pace_before(process->pace, process->lane, &what, &turn);
+        limiter_begin(process->limiter, process->lane, &what, &launch);
     }
     if (world.run->limiter == SIM_ORIGINAL || world.run->limiter == SIM_PLAIN) {
         sim_rivals_wait(process, work->lengths_ns[kind]);
     }
     sim_launch(stream, work->lengths_ns[kind]);
-    if (turn.counted) {
-        pace_after(process->pace, process->lane, &what, &turn, CUDA_SUCCESS);
+    if (launch.counted) {
+        limiter_end(process->limiter, process->lane, &what, &launch, CUDA_SUCCESS);
     }
     world.run->tenant[process->tenant].launches++;
     if (work->loop == SIM_SYNCHRONISE) {
@@ -114,17 +115,18 @@ static void program(void) {
     yield();
 }
 
-CUresult pace_books_read(void *books, const CUuuid *uuid, uint64_t now, struct pace_terms *terms) {
-    struct sim_process *own = books;
+CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
+                             struct compute_limits *terms) {
+    struct sim_process *own = files;
     const struct sim_tenant *tenant = &world.run->tenant[own->tenant];
     const struct sim_container *container = &world.containers[own->tenant];
     (void)uuid;
-    *terms = (struct pace_terms){.counted = true,
-                                 .percent = tenant->percent,
-                                 .burst_percent = container->burst_allowed ? tenant->burst_percent
-                                                                           : tenant->percent,
-                                 .tenants_wanting = container->tenants_wanting,
-                                 .agent_busy_ns = container->agent_busy_ns};
+    *terms = (struct compute_limits){
+        .counted = true,
+        .percent = tenant->percent,
+        .burst_percent = container->burst_allowed ? tenant->burst_percent : tenant->percent,
+        .tenants_wanting = container->tenants_wanting,
+        .agent_busy_ns = container->agent_busy_ns};
     for (unsigned i = 0; i < world.count; i++) {
         const struct sim_process *other = &world.processes[i];
         if (other->tenant == own->tenant) {
@@ -135,9 +137,9 @@ CUresult pace_books_read(void *books, const CUuuid *uuid, uint64_t now, struct p
     return CUDA_SUCCESS;
 }
 
-uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
-                          const struct pace_entry *entry) {
-    struct sim_process *own = books;
+uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
+                              const struct limiter_entry *entry) {
+    struct sim_process *own = files;
     (void)uuid;
     own->busy_ns += (uint64_t)entry->busy_ns;
     own->throttled_ns += entry->throttled_ns;
@@ -154,12 +156,12 @@ static void start(unsigned tenant, struct sim_process *owner, unsigned thread) {
                                     .thread = thread,
                                     .random = world.count * 7919 + 1};
     world.count++;
-    process->pace = owner == NULL ? calloc(1, sizeof *process->pace) : owner->pace;
-    process->pace->books = process->owner;
+    process->limiter = owner == NULL ? calloc(1, sizeof *process->limiter) : owner->limiter;
+    process->limiter->files = process->owner;
     process->stack = malloc(STACK_BYTES);
     const struct seat seat = {
         .driver = sim_driver(), .handle = (CUcontext)(void *)process->owner, .uuid = uuid};
-    process->lane = pace_lane(process->pace, &seat);
+    process->lane = limiter_lane(process->limiter, &seat);
     getcontext(&process->context);
     process->context.uc_stack.ss_sp = process->stack;
     process->context.uc_stack.ss_size = STACK_BYTES;
@@ -243,7 +245,7 @@ void sim_play(struct sim_run *run) {
     schedule(BEGIN_NS + run->length_ns);
     for (unsigned i = 0; i < world.count; i++) {
         if (world.processes[i].owner == &world.processes[i]) {
-            free(world.processes[i].pace);
+            free(world.processes[i].limiter);
         }
         free(world.processes[i].stack);
     }

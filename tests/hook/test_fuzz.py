@@ -15,7 +15,7 @@ from tests.hook.debian import give_up
 
 pytestmark = pytest.mark.long
 
-RUNS = {"ledger": 15_000, "pace": 4_000, "pages": 20_000}
+RUNS = {"ledger": 15_000, "limiter": 4_000, "pages": 20_000}
 UNITS_MAX = (1 << 36) - 1  # of a sum in the ledger
 
 
@@ -46,7 +46,7 @@ FOUND = {
         bytes([0, 1]) + add_units(UNITS_MAX - 10) + add_units(UNITS_MAX),
     ),
     "an agent's count of centuries left what a word of the audit holds": (
-        "pace",
+        "limiter",
         HALF_OF_THE_CARD
         + agent_counts(1)
         + LAUNCH

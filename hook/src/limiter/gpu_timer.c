@@ -16,61 +16,62 @@
 #define DOUBT_NS (50 * NS_PER_US)
 enum { RUN_LAUNCHES = 32, MEASURE_NEW = 3 };
 
-uint64_t meter_estimate_ns(struct meter_keys *keys, const struct meter_work *work, double factor) {
-    const struct meter_estimate *estimate = meter_keys_find(keys, work->key, work->threads);
+uint64_t gpu_timer_estimate_ns(struct gpu_timer_keys *keys, const struct gpu_timer_work *work,
+                               double factor) {
+    const struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, work->key, work->threads);
     if (estimate->measured == 0) {
-        return meter_keys_guess_ns(keys, work->key.function, work->threads);
+        return gpu_timer_keys_guess_ns(keys, work->key.function, work->threads);
     }
-    return meter_corrected_ns(estimate->mean_ns, estimate->span_ns, factor);
+    return gpu_timer_corrected_ns(estimate->mean_ns, estimate->span_ns, factor);
 }
 
-static struct meter_estimate *estimate_of(struct meter_keys *keys,
-                                          const struct meter_sample *sample) {
-    return meter_keys_find(keys, sample->key, sample->threads);
+static struct gpu_timer_estimate *estimate_of(struct gpu_timer_keys *keys,
+                                              const struct gpu_timer_sample *sample) {
+    return gpu_timer_keys_find(keys, sample->key, sample->threads);
 }
 
-static void release(struct meter *meter, struct meter_keys *keys, int number) {
-    struct meter_sample *sample = &meter->samples[number];
-    struct meter_stream *stream = &meter->streams[sample->stream];
+static void release(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
+    struct gpu_timer_sample *sample = &timer->samples[number];
+    struct gpu_timer_stream *stream = &timer->streams[sample->stream];
     if (stream->epoch == sample->epoch && stream->open == number) {
-        stream->open = METER_NONE;
+        stream->open = GPU_TIMER_NONE;
     }
     if (sample->planned != 0) {
-        struct meter_estimate *estimate = estimate_of(keys, sample);
+        struct gpu_timer_estimate *estimate = estimate_of(keys, sample);
         estimate->pending -= estimate->pending != 0;
     }
-    sample->state = METER_FREE;
-    meter->in_use--;
+    sample->state = GPU_TIMER_FREE;
+    timer->in_use--;
 }
 
 /* A pair whose first event is of no use any more; what is on the stream waits for the next. */
-static void abandon(struct meter *meter, struct meter_keys *keys, int number) {
-    if (meter->samples[number].state == METER_OPEN) {
-        release(meter, keys, number);
+static void abandon(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
+    if (timer->samples[number].state == GPU_TIMER_OPEN) {
+        release(timer, keys, number);
     }
 }
 
-static struct meter_stream *find_stream(struct meter *meter, struct meter_keys *keys,
-                                        const void *id, uint64_t now) {
-    struct meter_stream *oldest = meter->streams;
-    for (int i = 0; i < METER_STREAMS; i++) {
-        struct meter_stream *stream = &meter->streams[i];
+static struct gpu_timer_stream *find_stream(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                                            const void *id, uint64_t now) {
+    struct gpu_timer_stream *oldest = timer->streams;
+    for (int i = 0; i < GPU_TIMER_STREAMS; i++) {
+        struct gpu_timer_stream *stream = &timer->streams[i];
         if (stream->id == id) {
             stream->used_at = now;
             return stream;
         }
         oldest = stream->used_at < oldest->used_at ? stream : oldest;
     }
-    if (oldest->id != NULL && oldest->open != METER_NONE) {
-        abandon(meter, keys, oldest->open);
+    if (oldest->id != NULL && oldest->open != GPU_TIMER_NONE) {
+        abandon(timer, keys, oldest->open);
     }
-    *oldest = (struct meter_stream){
-        .id = id, .epoch = oldest->epoch + 1, .used_at = now, .open = METER_NONE};
+    *oldest = (struct gpu_timer_stream){
+        .id = id, .epoch = oldest->epoch + 1, .used_at = now, .open = GPU_TIMER_NONE};
     return oldest;
 }
 
 /* The legacy default stream is one, the per-thread ones are the threads'. */
-static const void *stream_id(const struct meter_work *work) {
+static const void *stream_id(const struct gpu_timer_work *work) {
     static const char legacy_default;
     static __thread char own_default;
     if (work->stream != NULL) {
@@ -80,20 +81,21 @@ static const void *stream_id(const struct meter_work *work) {
 }
 
 /* Half to one and a half times the mean, so that no program's rhythm hides in the gaps. */
-static uint64_t draw(struct meter *meter, uint64_t mean) {
-    meter->random = meter->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return mean / 2 + (meter->random >> 33) * mean / (UINT64_C(1) << 31);
+static uint64_t draw(struct gpu_timer *timer, uint64_t mean) {
+    timer->random = timer->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return mean / 2 + (timer->random >> 33) * mean / (UINT64_C(1) << 31);
 }
 
-static bool is_due(const struct meter *meter, const struct meter_estimate *estimate, uint64_t now) {
+static bool is_due(const struct gpu_timer *timer, const struct gpu_timer_estimate *estimate,
+                   uint64_t now) {
     if (estimate->measured + estimate->pending < MEASURE_NEW) {
         return true;
     }
-    return meter->charged_ns >= meter->next_ns || now - meter->sampled_at >= SAMPLE_AT_LEAST_NS;
+    return timer->charged_ns >= timer->next_ns || now - timer->sampled_at >= SAMPLE_AT_LEAST_NS;
 }
 
-static uint32_t plan_run(const struct meter_stream *stream, const struct meter_estimate *estimate,
-                         uint64_t now) {
+static uint32_t plan_run(const struct gpu_timer_stream *stream,
+                         const struct gpu_timer_estimate *estimate, uint64_t now) {
     uint64_t each = estimate->mean_ns;
     bool again = stream->last.function == estimate->key.function &&
                  stream->last.shape == estimate->key.shape;
@@ -106,87 +108,90 @@ static uint32_t plan_run(const struct meter_stream *stream, const struct meter_e
 }
 
 /* A free sample, or else one that waits for more launches on its stream, which may never come. */
-static int spare_sample(const struct meter *meter) {
-    int spare = METER_NONE;
-    for (int i = 0; i < METER_SAMPLES; i++) {
-        const struct meter_sample *sample = &meter->samples[i];
-        if (sample->state == METER_FREE) {
+static int spare_sample(const struct gpu_timer *timer) {
+    int spare = GPU_TIMER_NONE;
+    for (int i = 0; i < GPU_TIMER_SAMPLES; i++) {
+        const struct gpu_timer_sample *sample = &timer->samples[i];
+        if (sample->state == GPU_TIMER_FREE) {
             return i;
         }
-        spare = sample->state == METER_OPEN && sample->begun ? i : spare;
+        spare = sample->state == GPU_TIMER_OPEN && sample->begun ? i : spare;
     }
     return spare;
 }
 
-bool meter_can_measure(const struct meter *meter) { return spare_sample(meter) != METER_NONE; }
+bool gpu_timer_can_measure(const struct gpu_timer *timer) {
+    return spare_sample(timer) != GPU_TIMER_NONE;
+}
 
 /* A sample of the stream's, with the events that it had. */
-static int take_sample(struct meter *meter, struct meter_keys *keys, int stream) {
-    int number = spare_sample(meter);
-    if (number != METER_NONE) {
-        struct meter_sample *sample = &meter->samples[number];
-        abandon(meter, keys, number);
-        *sample = (struct meter_sample){.state = METER_CLOSING,
-                                        .stream = stream,
-                                        .epoch = meter->streams[stream].epoch,
-                                        .begin = sample->begin,
-                                        .end = sample->end};
-        meter->in_use++;
+static int take_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int stream) {
+    int number = spare_sample(timer);
+    if (number != GPU_TIMER_NONE) {
+        struct gpu_timer_sample *sample = &timer->samples[number];
+        abandon(timer, keys, number);
+        *sample = (struct gpu_timer_sample){.state = GPU_TIMER_CLOSING,
+                                            .stream = stream,
+                                            .epoch = timer->streams[stream].epoch,
+                                            .begin = sample->begin,
+                                            .end = sample->end};
+        timer->in_use++;
     }
     return number;
 }
 
-static int open_sample(struct meter *meter, struct meter_keys *keys, int place,
-                       struct meter_estimate *estimate, uint64_t now) {
-    struct meter_stream *stream = &meter->streams[place];
-    int number = take_sample(meter, keys, place);
-    if (number != METER_NONE) {
-        struct meter_sample *sample = &meter->samples[number];
-        sample->state = METER_OPEN;
+static int open_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int place,
+                       struct gpu_timer_estimate *estimate, uint64_t now) {
+    struct gpu_timer_stream *stream = &timer->streams[place];
+    int number = take_sample(timer, keys, place);
+    if (number != GPU_TIMER_NONE) {
+        struct gpu_timer_sample *sample = &timer->samples[number];
+        sample->state = GPU_TIMER_OPEN;
         sample->key = estimate->key;
         sample->threads = estimate->threads;
         sample->planned = plan_run(stream, estimate, now);
         estimate->pending++;
         stream->open = number;
-        meter->charged_ns = 0;
-        meter->next_ns = draw(meter, SAMPLE_EVERY_NS);
-        meter->sampled_at = now;
+        timer->charged_ns = 0;
+        timer->next_ns = draw(timer, SAMPLE_EVERY_NS);
+        timer->sampled_at = now;
     }
     return number;
 }
 
 /* The last launch of a pair is made: what is on the stream so far is what the pair settles. */
-static void close_sample(struct meter *meter, struct meter_stream *stream,
-                         struct meter_sample *sample) {
+static void close_sample(struct gpu_timer *timer, struct gpu_timer_stream *stream,
+                         struct gpu_timer_sample *sample) {
     sample->unsettled_ns = stream->unsettled_ns;
     sample->idle_ns = stream->idle_ns;
     sample->late_ns = stream->late_ns;
-    sample->idle_total_ns = meter->idle_total_ns;
+    sample->idle_total_ns = timer->idle_total_ns;
     stream->unsettled_ns = 0;
     stream->idle_ns = 0;
     stream->late_ns = 0;
-    stream->open = METER_NONE;
-    sample->state = METER_CLOSING;
+    stream->open = GPU_TIMER_NONE;
+    sample->state = GPU_TIMER_CLOSING;
 }
 
 /* What becomes of the open pair when other work comes onto its stream, or the same after a while.
  * An event tells the end of a launch only while the stream is busy with it. */
-static void interrupt(struct meter *meter, struct meter_keys *keys, struct meter_stream *stream,
-                      uint64_t now, struct meter_turn *turn) {
+static void interrupt(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      struct gpu_timer_stream *stream, uint64_t now,
+                      struct gpu_timer_launch *launch) {
     int open = stream->open;
-    struct meter_sample *sample = &meter->samples[open];
+    struct gpu_timer_sample *sample = &timer->samples[open];
     if (sample->begun && now < stream->busy_until) {
-        close_sample(meter, stream, sample);
-        turn->stale = open;
+        close_sample(timer, stream, sample);
+        launch->stale = open;
     } else {
-        abandon(meter, keys, open);
+        abandon(timer, keys, open);
     }
 }
 
 /* Whether one more launch belongs to the open pair: the same work, on a stream that isn't idle. */
-static bool goes_on(const struct meter *meter, const struct meter_stream *stream,
-                    struct meter_key key, uint64_t now) {
-    const struct meter_sample *sample = &meter->samples[stream->open];
+static bool goes_on(const struct gpu_timer *timer, const struct gpu_timer_stream *stream,
+                    struct gpu_timer_key key, uint64_t now) {
+    const struct gpu_timer_sample *sample = &timer->samples[stream->open];
     return sample->key.function == key.function && sample->key.shape == key.shape &&
            now < stream->busy_until;
 }
@@ -206,79 +211,84 @@ static uint64_t reach(uint64_t *busy_until, uint64_t now, uint64_t until) {
     return idle;
 }
 
-void meter_launch(struct meter *meter, struct meter_keys *keys, const struct meter_work *work,
-                  uint64_t charged_ns, uint64_t now, struct meter_turn *turn) {
-    struct meter_estimate *estimate = meter_keys_find(keys, work->key, work->threads);
-    struct meter_stream *stream = find_stream(meter, keys, stream_id(work), now);
-    int place = (int)(stream - meter->streams);
-    *turn = (struct meter_turn){.stream = place,
-                                .epoch = stream->epoch,
-                                .empty = METER_NONE,
-                                .begins = METER_NONE,
-                                .ends = METER_NONE,
-                                .stale = METER_NONE,
-                                .charged_ns = charged_ns};
-    if (stream->open != METER_NONE && !goes_on(meter, stream, work->key, now)) {
-        interrupt(meter, keys, stream, now, turn);
+void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_work *work, uint64_t charged_ns, uint64_t now,
+                      struct gpu_timer_launch *launch) {
+    struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, work->key, work->threads);
+    struct gpu_timer_stream *stream = find_stream(timer, keys, stream_id(work), now);
+    int place = (int)(stream - timer->streams);
+    *launch = (struct gpu_timer_launch){.stream = place,
+                                        .epoch = stream->epoch,
+                                        .empty = GPU_TIMER_NONE,
+                                        .begins = GPU_TIMER_NONE,
+                                        .ends = GPU_TIMER_NONE,
+                                        .stale = GPU_TIMER_NONE,
+                                        .charged_ns = charged_ns};
+    if (stream->open != GPU_TIMER_NONE && !goes_on(timer, stream, work->key, now)) {
+        interrupt(timer, keys, stream, now, launch);
     }
-    if (stream->open == METER_NONE && is_due(meter, estimate, now)) {
-        if (meter->empty_pairs < METER_EMPTY_PAIRS) {
-            turn->empty = take_sample(meter, keys, place);
-            meter->empty_pairs += turn->empty != METER_NONE;
+    if (stream->open == GPU_TIMER_NONE && is_due(timer, estimate, now)) {
+        if (timer->empty_pairs < GPU_TIMER_EMPTY_PAIRS) {
+            launch->empty = take_sample(timer, keys, place);
+            timer->empty_pairs += launch->empty != GPU_TIMER_NONE;
         }
-        turn->begins = open_sample(meter, keys, place, estimate, now);
+        launch->begins = open_sample(timer, keys, place, estimate, now);
     }
     uint64_t idle = extend(&stream->busy_until, now, charged_ns);
-    turn->due_at = stream->busy_until - charged_ns;
-    turn->after_late = stream->late;
+    launch->due_at = stream->busy_until - charged_ns;
+    launch->after_late = stream->late;
     stream->late = false;
-    turn->doubt_ns = idle >= DOUBT_NS ? idle : 0;
+    launch->doubt_ns = idle >= DOUBT_NS ? idle : 0;
     stream->idle_ns += idle;
-    meter->idle_total_ns += reach(&meter->busy_until, now, stream->busy_until);
+    timer->idle_total_ns += reach(&timer->busy_until, now, stream->busy_until);
     stream->unsettled_ns += charged_ns;
     stream->last = work->key;
-    meter->charged_ns += charged_ns;
-    if (stream->open != METER_NONE) {
-        struct meter_sample *sample = &meter->samples[stream->open];
+    timer->charged_ns += charged_ns;
+    if (stream->open != GPU_TIMER_NONE) {
+        struct gpu_timer_sample *sample = &timer->samples[stream->open];
         sample->launches++;
         sample->charged_ns += charged_ns;
         sample->last_at = now;
         if (sample->launches >= sample->planned) {
-            turn->ends = stream->open;
-            close_sample(meter, stream, sample);
+            launch->ends = stream->open;
+            close_sample(timer, stream, sample);
         }
     }
-    meter_set_out(meter, turn);
+    gpu_timer_set_out(timer, launch);
 }
 
-bool meter_is_late(const struct meter_turn *turn, uint64_t now) {
-    return now > turn->due_at + METER_LATE_NS;
+bool gpu_timer_is_late(const struct gpu_timer_launch *launch, uint64_t now) {
+    return now > launch->due_at + GPU_TIMER_LATE_NS;
 }
 
-void meter_came_late(struct meter *meter, const struct meter_turn *turn, uint64_t now) {
-    struct meter_stream *stream = &meter->streams[turn->stream];
-    if (stream->epoch == turn->epoch && !meter_waits(meter, turn)) {
-        *(turn->ends == METER_NONE ? &stream->late_ns : &meter->samples[turn->ends].late_ns) +=
-            now - turn->due_at;
+void gpu_timer_came_late(struct gpu_timer *timer, const struct gpu_timer_launch *launch,
+                         uint64_t now) {
+    struct gpu_timer_stream *stream = &timer->streams[launch->stream];
+    if (stream->epoch == launch->epoch && !gpu_timer_waits(timer, launch)) {
+        *(launch->ends == GPU_TIMER_NONE ? &stream->late_ns
+                                         : &timer->samples[launch->ends].late_ns) +=
+            now - launch->due_at;
         stream->late = true;
     }
 }
 
-void meter_cancel(struct meter *meter, struct meter_keys *keys, const struct meter_turn *turn) {
-    struct meter_stream *stream = &meter->streams[turn->stream];
-    struct meter_bill ignored = {.busy_ns = 0};
-    if (turn->ends != METER_NONE) {
-        meter_drop(meter, keys, turn->ends, &ignored);
-    } else if (stream->epoch == turn->epoch && stream->open != METER_NONE) {
-        abandon(meter, keys, stream->open);
+void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_launch *launch) {
+    struct gpu_timer_stream *stream = &timer->streams[launch->stream];
+    struct gpu_timer_bill ignored = {.busy_ns = 0};
+    if (launch->ends != GPU_TIMER_NONE) {
+        gpu_timer_drop(timer, keys, launch->ends, &ignored);
+    } else if (stream->epoch == launch->epoch && stream->open != GPU_TIMER_NONE) {
+        abandon(timer, keys, stream->open);
     }
-    if (stream->epoch == turn->epoch && stream->unsettled_ns >= turn->charged_ns) {
-        stream->unsettled_ns -= turn->charged_ns;
+    if (stream->epoch == launch->epoch && stream->unsettled_ns >= launch->charged_ns) {
+        stream->unsettled_ns -= launch->charged_ns;
     }
 }
 
-void meter_drop(struct meter *meter, struct meter_keys *keys, int number, struct meter_bill *bill) {
-    bill->busy_ns += (int64_t)meter->samples[number].unsettled_ns;
-    bill->raw_ns += (int64_t)meter->samples[number].unsettled_ns;
-    release(meter, keys, number);
+void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number,
+                    struct gpu_timer_bill *bill) {
+    bill->busy_ns += (int64_t)timer->samples[number].unsettled_ns;
+    bill->raw_ns += (int64_t)timer->samples[number].unsettled_ns;
+    release(timer, keys, number);
 }

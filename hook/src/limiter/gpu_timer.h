@@ -34,40 +34,40 @@
 #include "shared/cuda_launch_abi.h"
 
 enum {
-    METER_STREAMS = 32,
-    METER_SAMPLES = 32,
-    METER_EMPTY_PAIRS = 4,
-    METER_HOLES = 16,
-    METER_NONE = -1
+    GPU_TIMER_STREAMS = 32,
+    GPU_TIMER_SAMPLES = 32,
+    GPU_TIMER_EMPTY_PAIRS = 4,
+    GPU_TIMER_HOLES = 16,
+    GPU_TIMER_NONE = -1
 };
 
 /* A driver that takes longer for a launch had no processor, or no room in its queue. */
-#define METER_LATE_NS (50 * NS_PER_US)
+#define GPU_TIMER_LATE_NS (50 * NS_PER_US)
 
 struct driver;
 
 /* What is about to be launched. */
-struct meter_work {
-    struct meter_key key;
+struct gpu_timer_work {
+    struct gpu_timer_key key;
     uint64_t threads;
     CUstream stream;
     bool per_thread; /* the default stream is the thread's own */
 };
 
-enum meter_state {
-    METER_FREE,
-    METER_OPEN,    /* the first event is or will be recorded; launches are added */
-    METER_CLOSING, /* the last launch is made, the second event will be recorded */
-    METER_PENDING, /* waits for the card */
-    METER_POLLED,  /* somebody looks whether the card is through */
+enum gpu_timer_state {
+    GPU_TIMER_FREE,
+    GPU_TIMER_OPEN,    /* the first event is or will be recorded; launches are added */
+    GPU_TIMER_CLOSING, /* the last launch is made, the second event will be recorded */
+    GPU_TIMER_PENDING, /* waits for the card */
+    GPU_TIMER_POLLED,  /* somebody looks whether the card is through */
 };
 
 /* A pair of events, and what was launched between them. */
-struct meter_sample {
-    enum meter_state state;
+struct gpu_timer_sample {
+    enum gpu_timer_state state;
     int stream;
     uint32_t epoch; /* of the stream's place, which another stream may have taken since */
-    struct meter_key key;
+    struct gpu_timer_key key;
     uint64_t threads;
     uint32_t launches, planned; /* none planned: an empty pair, for what the events cost */
     uint64_t charged_ns;        /* for the launches in between */
@@ -87,12 +87,12 @@ struct meter_sample {
     CUevent begin, end;
 };
 
-struct meter_stream {
+struct gpu_timer_stream {
     const void *id; /* NULL: a free place */
     uint32_t epoch;
     uint64_t used_at;
-    struct meter_key last;
-    int open;              /* sample, or METER_NONE */
+    struct gpu_timer_key last;
+    int open;              /* sample, or GPU_TIMER_NONE */
     uint64_t unsettled_ns; /* charged since the last pair */
     uint64_t busy_until;   /* by the estimates */
     uint64_t idle_ns;
@@ -103,7 +103,7 @@ struct meter_stream {
 };
 
 /* By place: launches that were charged, and whose driver's call hasn't returned yet. */
-struct meter_under_way {
+struct gpu_timer_under_way {
     _Atomic int64_t charged_ns;
     uint32_t so_far; /* launches, with those that are over */
 };
@@ -111,16 +111,16 @@ struct meter_under_way {
 /* Time of the card that nothing was settled for yet: so much of what lies before `until`, on the
  * card's clock, and after the hole before. In a part of it there was nothing to do, by the
  * estimates. */
-struct meter_hole {
+struct gpu_timer_hole {
     int64_t until, ns, idle_ns;
 };
 
 /* One context of the driver. */
-struct meter {
+struct gpu_timer {
     struct driver *driver;
-    struct meter_stream streams[METER_STREAMS];
-    struct meter_sample samples[METER_SAMPLES];
-    struct meter_under_way under_way[METER_STREAMS];
+    struct gpu_timer_stream streams[GPU_TIMER_STREAMS];
+    struct gpu_timer_sample samples[GPU_TIMER_SAMPLES];
+    struct gpu_timer_under_way under_way[GPU_TIMER_STREAMS];
     _Atomic unsigned in_use; /* samples that aren't free */
     uint64_t charged_ns;     /* since the last sample began */
     uint64_t next_ns;        /* and how much of it until the next */
@@ -136,14 +136,14 @@ struct meter {
     uint64_t busy_until; /* of all streams, by the estimates */
     uint64_t idle_total_ns;
     int settled_stream;
-    int64_t settled_until;                /* on the card's clock */
-    uint64_t settled_idle_ns;             /* idle_total_ns then */
-    struct meter_hole holes[METER_HOLES]; /* oldest first */
+    int64_t settled_until;                        /* on the card's clock */
+    uint64_t settled_idle_ns;                     /* idle_total_ns then */
+    struct gpu_timer_hole holes[GPU_TIMER_HOLES]; /* oldest first */
     unsigned hole_count;
 };
 
-/* What a launch has to do with the samples, between meter_launch and the driver's return. */
-struct meter_turn {
+/* What a launch has to do with the samples, between gpu_timer_launch and the driver's return. */
+struct gpu_timer_launch {
     int stream;
     uint32_t epoch;
     int empty;  /* pair to record before the launch, with nothing in between */
@@ -160,51 +160,57 @@ struct meter_turn {
 };
 
 /* What a launch is estimated to cost; 0 where neither it nor its function was ever measured. */
-uint64_t meter_estimate_ns(struct meter_keys *keys, const struct meter_work *work, double factor);
+uint64_t gpu_timer_estimate_ns(struct gpu_timer_keys *keys, const struct gpu_timer_work *work,
+                               double factor);
 /* Whether a pair of events is left to measure a launch with. */
-bool meter_can_measure(const struct meter *meter);
+bool gpu_timer_can_measure(const struct gpu_timer *timer);
 /* Adds a launch that was charged with `charged_ns`. */
-void meter_launch(struct meter *meter, struct meter_keys *keys, const struct meter_work *work,
-                  uint64_t charged_ns, uint64_t now, struct meter_turn *turn);
+void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_work *work, uint64_t charged_ns, uint64_t now,
+                      struct gpu_timer_launch *launch);
 /* The driver has returned, and events are recorded: needs no lock. */
-void meter_launched(struct meter *meter, const struct meter_turn *turn);
+void gpu_timer_launched(struct gpu_timer *timer, const struct gpu_timer_launch *launch);
 /* Whether a pair recorded on the launch's stream waits for the card, as far as was looked: then the
  * stream hasn't run dry since. */
-bool meter_waits(const struct meter *meter, const struct meter_turn *turn);
+bool gpu_timer_waits(const struct gpu_timer *timer, const struct gpu_timer_launch *launch);
 /* The driver has returned: whether the launch may have come so late to the card that its stream ran
- * dry. Then meter_came_late; the processor may have been taken away before the driver passed it on,
- * or after. */
-bool meter_is_late(const struct meter_turn *turn, uint64_t now);
-void meter_came_late(struct meter *meter, const struct meter_turn *turn, uint64_t now);
+ * dry. Then gpu_timer_came_late; the processor may have been taken away before the driver passed it
+ * on, or after. */
+bool gpu_timer_is_late(const struct gpu_timer_launch *launch, uint64_t now);
+void gpu_timer_came_late(struct gpu_timer *timer, const struct gpu_timer_launch *launch,
+                         uint64_t now);
 /* The stream was busy all the time that the estimates took for idle. */
-void meter_was_busy(struct meter *meter, const struct meter_turn *turn);
-/* Of meter_launch: the launch is under way from now on. */
-void meter_set_out(struct meter *meter, struct meter_turn *turn);
+void gpu_timer_was_busy(struct gpu_timer *timer, const struct gpu_timer_launch *launch);
+/* Of gpu_timer_launch: the launch is under way from now on. */
+void gpu_timer_set_out(struct gpu_timer *timer, struct gpu_timer_launch *launch);
 /* It failed: nothing ran. */
-void meter_cancel(struct meter *meter, struct meter_keys *keys, const struct meter_turn *turn);
+void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_launch *launch);
 
-struct meter_passed {
+struct gpu_timer_passed {
     int sample;
     int64_t span_ns;  /* between the two events */
     int64_t clock_ns; /* of the second, on the card's clock */
 };
 /* Whom the card is shared with, and how the agent's count compares to ours. */
-struct meter_company {
+struct gpu_timer_sharing {
     uint32_t others;
     double factor;
 };
 
 /* What launches took, added up. */
-struct meter_bill {
+struct gpu_timer_bill {
     int64_t charge_ns; /* beyond what was charged; negative: less */
     int64_t busy_ns;   /* all of it */
     int64_t raw_ns;    /* and without the factor */
 };
 
 /* A pair has passed. */
-void meter_settle(struct meter *meter, struct meter_keys *keys, const struct meter_passed *passed,
-                  struct meter_company company, struct meter_bill *bill);
+void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_passed *passed, struct gpu_timer_sharing sharing,
+                      struct gpu_timer_bill *bill);
 /* A sample that won't be measured: what was charged stands. */
-void meter_drop(struct meter *meter, struct meter_keys *keys, int sample, struct meter_bill *bill);
+void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int sample,
+                    struct gpu_timer_bill *bill);
 
 #endif

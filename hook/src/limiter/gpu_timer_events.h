@@ -1,5 +1,5 @@
 /*
- * The meter's own calls of the driver: its real functions, never gates. No lock is held during any
+ * The timer's own calls of the driver: its real functions, never gates. No lock is held during any
  * of them, and while they run the thread's capture mode is relaxed: whoever captures a stream at
  * the same time mustn't notice (CUDA driver API, cuThreadExchangeStreamCaptureMode).
  */
@@ -10,13 +10,15 @@
 #include "shared/sys.h"
 
 /* Before the launch: ends what is stale on its stream, begins what is due. */
-void meter_events_before(struct meter *meter, struct meter_keys *keys, struct lock *lock,
-                         const struct meter_work *work, struct meter_turn *turn);
+void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                             struct lock *lock, const struct gpu_timer_work *work,
+                             struct gpu_timer_launch *launch);
 /* After it: ends the pair whose last launch it was. */
-void meter_events_after(struct meter *meter, struct meter_keys *keys, struct lock *lock,
-                        const struct meter_work *work, const struct meter_turn *turn);
+void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
+                            const struct gpu_timer_work *work,
+                            const struct gpu_timer_launch *launch);
 /* Looks which pairs have passed. */
-struct meter_bill meter_events_poll(struct meter *meter, struct meter_keys *keys, struct lock *lock,
-                                    struct meter_company company);
+struct gpu_timer_bill gpu_timer_events_poll(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                                            struct lock *lock, struct gpu_timer_sharing sharing);
 
 #endif

@@ -6,21 +6,21 @@
 /* Places that a key may lie in: few enough to look at on each launch. */
 enum { WAYS = 4 };
 
-static bool same(struct meter_key one, struct meter_key other) {
+static bool same(struct gpu_timer_key one, struct gpu_timer_key other) {
     return one.function == other.function && one.shape == other.shape;
 }
 
 /* Fibonacci hashing, of both parts: a program has many shapes of few functions, or the reverse. */
-static size_t first_way(struct meter_key key) {
+static size_t first_way(struct gpu_timer_key key) {
     uint64_t function = (uint64_t)(uintptr_t)key.function * UINT64_C(0x9e3779b97f4a7c15);
     uint64_t both = (function ^ key.shape) * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(both >> 40) % (METER_KEYS / WAYS) * WAYS;
+    return (size_t)(both >> 40) % (GPU_TIMER_KEYS / WAYS) * WAYS;
 }
 
-struct meter_estimate *meter_keys_find(struct meter_keys *keys, struct meter_key key,
-                                       uint64_t threads) {
-    struct meter_estimate *way = &keys->estimates[first_way(key)];
-    struct meter_estimate *oldest = way;
+struct gpu_timer_estimate *gpu_timer_keys_find(struct gpu_timer_keys *keys,
+                                               struct gpu_timer_key key, uint64_t threads) {
+    struct gpu_timer_estimate *way = &keys->estimates[first_way(key)];
+    struct gpu_timer_estimate *oldest = way;
     keys->lookups++;
     for (unsigned i = 0; i < WAYS; i++) {
         if (way[i].used_at != 0 && same(way[i].key, key)) {
@@ -54,7 +54,8 @@ static void sort(uint64_t *times, unsigned count) {
 
 /* Least and most that a span can be: too little is charged for later (limiter_audit.c), too much
  * would leave a card idle that is promised in full. */
-static uint64_t own_part(const struct meter_estimate *estimate, uint64_t span_ns, uint32_t others) {
+static uint64_t own_part(const struct gpu_timer_estimate *estimate, uint64_t span_ns,
+                         uint32_t others) {
     uint64_t slices = others * SLICE_NS;
     uint64_t least = span_ns > slices ? (span_ns - slices) / (others + 1) : 0;
     uint64_t shorter = span_ns < estimate->low_ns ? span_ns : estimate->low_ns;
@@ -65,11 +66,12 @@ static uint64_t own_part(const struct meter_estimate *estimate, uint64_t span_ns
     return whole > least ? whole : least;
 }
 
-uint64_t meter_estimate_learn(struct meter_estimate *estimate, uint64_t span_ns, uint32_t others) {
-    uint64_t sorted[METER_TIMES], sum = 0, spans = 0;
+uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t span_ns,
+                                  uint32_t others) {
+    uint64_t sorted[GPU_TIMER_TIMES], sum = 0, spans = 0;
     uint32_t place = estimate->next;
-    estimate->next = (place + 1) % METER_TIMES;
-    estimate->measured += estimate->measured < METER_TIMES;
+    estimate->next = (place + 1) % GPU_TIMER_TIMES;
+    estimate->measured += estimate->measured < GPU_TIMER_TIMES;
     estimate->spans_ns[place] = span_ns;
     memcpy(sorted, estimate->spans_ns, sizeof sorted);
     sort(sorted, estimate->measured);
@@ -84,27 +86,29 @@ uint64_t meter_estimate_learn(struct meter_estimate *estimate, uint64_t span_ns,
     return estimate->times_ns[place];
 }
 
-uint64_t meter_corrected_ns(uint64_t ns, uint64_t span_ns, double factor) {
+uint64_t gpu_timer_corrected_ns(uint64_t ns, uint64_t span_ns, double factor) {
     uint64_t corrected = (uint64_t)((double)ns * factor);
     return span_ns >= SLICE_NS && corrected > span_ns ? span_ns : corrected;
 }
 
 /* The entry of a function, all shapes together: no launch has this shape. */
-static struct meter_estimate *of_function(struct meter_keys *keys, const void *function) {
-    return meter_keys_find(keys, (struct meter_key){.function = function, .shape = UINT64_MAX}, 0);
+static struct gpu_timer_estimate *of_function(struct gpu_timer_keys *keys, const void *function) {
+    return gpu_timer_keys_find(
+        keys, (struct gpu_timer_key){.function = function, .shape = UINT64_MAX}, 0);
 }
 
-void meter_keys_learn_function(struct meter_keys *keys, const void *function, uint64_t threads,
-                               uint64_t ns) {
-    struct meter_estimate *all = of_function(keys, function);
+void gpu_timer_keys_learn_function(struct gpu_timer_keys *keys, const void *function,
+                                   uint64_t threads, uint64_t ns) {
+    struct gpu_timer_estimate *all = of_function(keys, function);
     bool first = all->measured == 0;
     all->measured = 1;
     all->threads = first ? threads : all->threads - all->threads / 8 + threads / 8;
     all->mean_ns = first ? ns : all->mean_ns - all->mean_ns / 8 + ns / 8;
 }
 
-uint64_t meter_keys_guess_ns(struct meter_keys *keys, const void *function, uint64_t threads) {
-    const struct meter_estimate *all = of_function(keys, function);
+uint64_t gpu_timer_keys_guess_ns(struct gpu_timer_keys *keys, const void *function,
+                                 uint64_t threads) {
+    const struct gpu_timer_estimate *all = of_function(keys, function);
     if (all->measured == 0 || all->threads == 0) {
         return 0;
     }

@@ -8,50 +8,52 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { METER_KEYS = 1024, METER_TIMES = 12 };
+enum { GPU_TIMER_KEYS = 1024, GPU_TIMER_TIMES = 12 };
 
-struct meter_key {
+struct gpu_timer_key {
     const void *function; /* a graph's executable too */
     uint64_t shape;       /* grid and block, mixed */
 };
 
-struct meter_estimate {
-    struct meter_key key;
+struct gpu_timer_estimate {
+    struct gpu_timer_key key;
     uint64_t threads;
-    uint32_t measured; /* how often, at most METER_TIMES */
+    uint32_t measured; /* how often, at most GPU_TIMER_TIMES */
     uint32_t next;
     uint32_t pending; /* measurements under way */
     uint64_t used_at; /* count of look-ups: the one not used for longest is replaced */
     uint64_t low_ns;  /* lower quartile of the spans: others' slices only make them longer */
     uint64_t span_ns; /* their mean */
     uint64_t mean_ns; /* of the times that the spans were taken for */
-    uint64_t spans_ns[METER_TIMES];
-    uint64_t times_ns[METER_TIMES];
+    uint64_t spans_ns[GPU_TIMER_TIMES];
+    uint64_t times_ns[GPU_TIMER_TIMES];
 };
 
-struct meter_keys {
+struct gpu_timer_keys {
     uint64_t lookups;
-    struct meter_estimate estimates[METER_KEYS];
+    struct gpu_timer_estimate estimates[GPU_TIMER_KEYS];
 };
 
 /* The estimate of a key, made where there is none. Never NULL; may be of a key that was dropped
  * for it, so a pointer is good while the lock is held only. */
-struct meter_estimate *meter_keys_find(struct meter_keys *keys, struct meter_key key,
-                                       uint64_t threads);
+struct gpu_timer_estimate *gpu_timer_keys_find(struct gpu_timer_keys *keys,
+                                               struct gpu_timer_key key, uint64_t threads);
 /*
  * A launch took `span_ns` of the card's clock, of which others, `others` processes with slices of
  * 2 ms, may have had a part. Returns its own: alone, all of it; else what others left of it if they
  * took all they could, and for less than a slice the lower quartile of the spans.
  */
-uint64_t meter_estimate_learn(struct meter_estimate *estimate, uint64_t span_ns, uint32_t others);
+uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t span_ns,
+                                  uint32_t others);
 /* A part of a span as the agent counts, whose times are `factor` of ours: of what is long, and so
  * measured each time, no more than the span. */
-uint64_t meter_corrected_ns(uint64_t ns, uint64_t span_ns, double factor);
+uint64_t gpu_timer_corrected_ns(uint64_t ns, uint64_t span_ns, double factor);
 /* Of a function's last launches of any shape: how long they took, and of how many threads. */
-void meter_keys_learn_function(struct meter_keys *keys, const void *function, uint64_t threads,
-                               uint64_t ns);
+void gpu_timer_keys_learn_function(struct gpu_timer_keys *keys, const void *function,
+                                   uint64_t threads, uint64_t ns);
 /* A shape that wasn't measured yet, of a function that was: in proportion to its threads. 0: the
  * function is unknown as well. */
-uint64_t meter_keys_guess_ns(struct meter_keys *keys, const void *function, uint64_t threads);
+uint64_t gpu_timer_keys_guess_ns(struct gpu_timer_keys *keys, const void *function,
+                                 uint64_t threads);
 
 #endif

@@ -14,34 +14,35 @@ static int64_t greater(int64_t one, int64_t other) { return one > other ? one : 
 
 /* The time between the events, without what the pair itself and the host's way to the launch
  * took. */
-static int64_t net_span(const struct meter *meter, const struct meter_sample *sample,
+static int64_t net_span(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
                         int64_t span_ns) {
     int64_t gap = sample->queued ? 0 : (int64_t)sample->gap_ns;
-    int64_t empty = sample->planned == 0 ? 0 : (int64_t)meter->empty_ns;
+    int64_t empty = sample->planned == 0 ? 0 : (int64_t)timer->empty_ns;
     return greater(0, span_ns - gap - empty);
 }
 
-static void learn_empty_pair(struct meter *meter, int64_t net) {
+static void learn_empty_pair(struct gpu_timer *timer, int64_t net) {
     if (net > EMPTY_MAX_NS) {
         return; /* a neighbour's slice lay in between */
     }
-    if (meter->empty_ns == 0 || (uint64_t)net < meter->empty_ns) {
-        meter->empty_ns = (uint64_t)net;
+    if (timer->empty_ns == 0 || (uint64_t)net < timer->empty_ns) {
+        timer->empty_ns = (uint64_t)net;
     }
 }
 
 /* Of a hole, what lies between two moments at most. */
-static int64_t part_of(const struct meter_hole *hole, int64_t from, int64_t until) {
+static int64_t part_of(const struct gpu_timer_hole *hole, int64_t from, int64_t until) {
     int64_t after = greater(0, hole->until - until);
     return greater(0, lesser(hole->ns - after, lesser(hole->until, until) - from));
 }
 
 /* Settles up to `ns` of the holes between two moments, the latest first: returns how much. Where it
  * is sure that there was something to do, the estimates' word doesn't count. */
-static int64_t fill_holes(struct meter *meter, int64_t from, int64_t until, int64_t ns, bool sure) {
+static int64_t fill_holes(struct gpu_timer *timer, int64_t from, int64_t until, int64_t ns,
+                          bool sure) {
     int64_t filled = 0;
-    for (unsigned i = meter->hole_count; i-- > 0;) {
-        struct meter_hole *hole = &meter->holes[i];
+    for (unsigned i = timer->hole_count; i-- > 0;) {
+        struct gpu_timer_hole *hole = &timer->holes[i];
         int64_t most = sure ? hole->ns : hole->ns - hole->idle_ns;
         int64_t part = lesser(lesser(ns - filled, most), part_of(hole, from, until));
         hole->ns -= part;
@@ -52,57 +53,58 @@ static int64_t fill_holes(struct meter *meter, int64_t from, int64_t until, int6
 }
 
 /* The two oldest become one where there are too many. */
-static void leave_hole(struct meter *meter, struct meter_hole left) {
-    struct meter_hole *holes = meter->holes;
+static void leave_hole(struct gpu_timer *timer, struct gpu_timer_hole left) {
+    struct gpu_timer_hole *holes = timer->holes;
     if (left.ns <= 0) {
         return;
     }
-    while (meter->hole_count != 0 && holes[meter->hole_count - 1].ns == 0) {
-        meter->hole_count--;
+    while (timer->hole_count != 0 && holes[timer->hole_count - 1].ns == 0) {
+        timer->hole_count--;
     }
-    if (meter->hole_count == METER_HOLES) {
+    if (timer->hole_count == GPU_TIMER_HOLES) {
         holes[1].ns += holes[0].ns;
         holes[1].idle_ns += holes[0].idle_ns;
-        meter->hole_count--;
-        memmove(holes, holes + 1, meter->hole_count * sizeof *holes);
+        timer->hole_count--;
+        memmove(holes, holes + 1, timer->hole_count * sizeof *holes);
     }
-    holes[meter->hole_count++] = left;
+    holes[timer->hole_count++] = left;
 }
 
 /* The card's clock doesn't run faster for several streams: what one settles is time that no other
  * has settled, of that in which there was something to do, since its own last pair. What one stream
  * settles pair by pair lies one after the other. The last `sure_ns` of it lie right before the
  * pair's end. */
-static int64_t allow(struct meter *meter, const struct meter_stream *stream,
-                     const struct meter_sample *sample, int64_t clock_ns, int64_t ns,
+static int64_t allow(struct gpu_timer *timer, const struct gpu_timer_stream *stream,
+                     const struct gpu_timer_sample *sample, int64_t clock_ns, int64_t ns,
                      int64_t sure_ns) {
     int64_t from = stream->placed ? stream->passed_ns : clock_ns - ns;
     int64_t most = greater(0, lesser(ns, clock_ns - from)), since = most, idle = 0;
-    if (meter->settled_until != 0) {
-        since = greater(0, clock_ns - meter->settled_until);
-        idle = greater(0, (int64_t)(sample->idle_total_ns - meter->settled_idle_ns));
+    if (timer->settled_until != 0) {
+        since = greater(0, clock_ns - timer->settled_until);
+        idle = greater(0, (int64_t)(sample->idle_total_ns - timer->settled_idle_ns));
         idle = lesser(idle, greater(0, since - sure_ns));
     }
     int64_t settled = lesser(most, since - idle);
-    leave_hole(meter, (struct meter_hole){
+    leave_hole(timer, (struct gpu_timer_hole){
                           .until = clock_ns - settled, .ns = since - settled, .idle_ns = idle});
     int64_t sure = lesser(most, sure_ns) - settled;
-    settled += fill_holes(meter, clock_ns - sure_ns, clock_ns, greater(0, sure), true);
-    settled += fill_holes(meter, from, clock_ns, most - settled, false);
-    if (meter->settled_stream == sample->stream) {
+    settled += fill_holes(timer, clock_ns - sure_ns, clock_ns, greater(0, sure), true);
+    settled += fill_holes(timer, from, clock_ns, most - settled, false);
+    if (timer->settled_stream == sample->stream) {
         settled = most;
     }
-    if (clock_ns > meter->settled_until) {
-        meter->settled_stream = sample->stream;
-        meter->settled_until = clock_ns;
-        meter->settled_idle_ns = sample->idle_total_ns;
+    if (clock_ns > timer->settled_until) {
+        timer->settled_stream = sample->stream;
+        timer->settled_until = clock_ns;
+        timer->settled_idle_ns = sample->idle_total_ns;
     }
     return settled;
 }
 
 /* What all launches of the stream since its last pair took. */
-static int64_t total_of(const struct meter_stream *stream, const struct meter_sample *sample,
-                        const struct meter_passed *passed, int64_t measured, uint32_t others) {
+static int64_t total_of(const struct gpu_timer_stream *stream,
+                        const struct gpu_timer_sample *sample,
+                        const struct gpu_timer_passed *passed, int64_t measured, uint32_t others) {
     int64_t total = (int64_t)(sample->unsettled_ns - sample->charged_ns) + measured;
     if (others == 0 && sample->queued && stream->placed) {
         /* It never ran dry but while the host had launched nothing: then it ran all the time. */
@@ -114,8 +116,8 @@ static int64_t total_of(const struct meter_stream *stream, const struct meter_sa
 }
 
 /* Of the times that the launches can have taken, the nearest to those before. */
-static int64_t likely(const struct meter_sample *sample, const struct meter_estimate *estimate,
-                      int64_t net) {
+static int64_t likely(const struct gpu_timer_sample *sample,
+                      const struct gpu_timer_estimate *estimate, int64_t net) {
     if (sample->doubt_ns == 0) {
         return net;
     }
@@ -128,7 +130,7 @@ static int64_t likely(const struct meter_sample *sample, const struct meter_esti
 
 /* Whether a pair says how long its launches took: `net`, from here on without others'. Of the first
  * of their kind anything is better than nothing. */
-static bool tells(const struct meter_sample *sample, const struct meter_estimate *estimate,
+static bool tells(const struct gpu_timer_sample *sample, const struct gpu_timer_estimate *estimate,
                   int64_t *net) {
     if (!sample->mixed || estimate->measured == 0) {
         *net = likely(sample, estimate, *net);
@@ -140,50 +142,52 @@ static bool tells(const struct meter_sample *sample, const struct meter_estimate
 }
 
 /* The launches between the events: returns what they took, and adds what the correction changes. */
-static int64_t measure(struct meter_keys *keys, const struct meter_sample *sample, int64_t net,
-                       struct meter_company company, int64_t *corrected) {
-    struct meter_estimate *estimate = meter_keys_find(keys, sample->key, sample->threads);
+static int64_t measure(struct gpu_timer_keys *keys, const struct gpu_timer_sample *sample,
+                       int64_t net, struct gpu_timer_sharing sharing, int64_t *corrected) {
+    struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, sample->key, sample->threads);
     if (!tells(sample, estimate, &net)) {
         double charged = (double)sample->charged_ns; /* stands, and has the factor in it */
-        *corrected = (int64_t)(charged - charged / company.factor);
+        *corrected = (int64_t)(charged - charged / sharing.factor);
         return (int64_t)sample->charged_ns;
     }
     uint64_t span = (uint64_t)net / sample->launches;
-    uint64_t own = meter_estimate_learn(estimate, span, company.others);
-    meter_keys_learn_function(keys, sample->key.function, sample->threads, own);
-    uint64_t told = meter_corrected_ns(own, span, company.factor);
+    uint64_t own = gpu_timer_estimate_learn(estimate, span, sharing.others);
+    gpu_timer_keys_learn_function(keys, sample->key.function, sample->threads, own);
+    uint64_t told = gpu_timer_corrected_ns(own, span, sharing.factor);
     *corrected = (int64_t)(told * sample->launches) - (int64_t)(own * sample->launches);
     return (int64_t)(told * sample->launches);
 }
 
-static void settle(struct meter *meter, struct meter_keys *keys, const struct meter_passed *passed,
-                   int64_t net, struct meter_company company, struct meter_bill *bill) {
-    const struct meter_sample *sample = &meter->samples[passed->sample];
-    struct meter_stream *stream = &meter->streams[sample->stream];
-    struct meter_stream unknown = {.placed = false};
+static void settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                   const struct gpu_timer_passed *passed, int64_t net,
+                   struct gpu_timer_sharing sharing, struct gpu_timer_bill *bill) {
+    const struct gpu_timer_sample *sample = &timer->samples[passed->sample];
+    struct gpu_timer_stream *stream = &timer->streams[sample->stream];
+    struct gpu_timer_stream unknown = {.placed = false};
     bool current = stream->epoch == sample->epoch;
     int64_t charged = (int64_t)sample->unsettled_ns, corrected;
-    int64_t measured = measure(keys, sample, net, company, &corrected);
+    int64_t measured = measure(keys, sample, net, sharing, &corrected);
     stream = current ? stream : &unknown;
-    int64_t found = total_of(stream, sample, passed, measured, company.others);
-    int64_t total = allow(meter, stream, sample, passed->clock_ns, found, lesser(measured, found));
+    int64_t found = total_of(stream, sample, passed, measured, sharing.others);
+    int64_t total = allow(timer, stream, sample, passed->clock_ns, found, lesser(measured, found));
     stream->placed = true;
     stream->passed_ns = passed->clock_ns;
     bill->charge_ns += total - charged;
-    bill->busy_ns += total - charged; /* meter_drop adds what was charged */
-    double raw = (double)(charged - (int64_t)sample->charged_ns) / company.factor +
+    bill->busy_ns += total - charged; /* gpu_timer_drop adds what was charged */
+    double raw = (double)(charged - (int64_t)sample->charged_ns) / sharing.factor +
                  (double)(measured - corrected);
     bill->raw_ns += (found > 0 ? (int64_t)(raw * (double)total / (double)found) : 0) - charged;
 }
 
-void meter_settle(struct meter *meter, struct meter_keys *keys, const struct meter_passed *passed,
-                  struct meter_company company, struct meter_bill *bill) {
-    const struct meter_sample *sample = &meter->samples[passed->sample];
-    int64_t net = net_span(meter, sample, passed->span_ns);
+void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_passed *passed, struct gpu_timer_sharing sharing,
+                      struct gpu_timer_bill *bill) {
+    const struct gpu_timer_sample *sample = &timer->samples[passed->sample];
+    int64_t net = net_span(timer, sample, passed->span_ns);
     if (sample->planned == 0) {
-        learn_empty_pair(meter, net);
+        learn_empty_pair(timer, net);
     } else {
-        settle(meter, keys, passed, net, company, bill);
+        settle(timer, keys, passed, net, sharing, bill);
     }
-    meter_drop(meter, keys, passed->sample, bill);
+    gpu_timer_drop(timer, keys, passed->sample, bill);
 }

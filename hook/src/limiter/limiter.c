@@ -36,28 +36,28 @@ struct wait {
     bool rested;       /* it has waited for the bucket */
 };
 
-static struct pace_card *card_of(struct pace *pace, const struct pace_lane *lane) {
-    return &pace->cards[lane->card];
+static struct limiter_card *card_of(struct limiter *limiter, const struct limiter_lane *lane) {
+    return &limiter->cards[lane->card];
 }
 
-static uint32_t find_card(struct pace *pace, const CUuuid *uuid) {
+static uint32_t find_card(struct limiter *limiter, const CUuuid *uuid) {
     uint32_t place = 0;
-    while (place < VCUDA_MAX_CARDS - 1 && pace->cards[place].known &&
-           memcmp(&pace->cards[place].uuid, uuid, sizeof *uuid) != 0) {
+    while (place < VCUDA_MAX_CARDS - 1 && limiter->cards[place].known &&
+           memcmp(&limiter->cards[place].uuid, uuid, sizeof *uuid) != 0) {
         place++;
     }
-    if (!pace->cards[place].known) {
-        pace->cards[place].known = true;
-        pace->cards[place].uuid = *uuid;
+    if (!limiter->cards[place].known) {
+        limiter->cards[place].known = true;
+        limiter->cards[place].uuid = *uuid;
     }
     return place;
 }
 
-static struct pace_lane *find_lane(struct pace *pace, const struct seat *seat) {
-    struct pace_lane *place = NULL;
-    for (unsigned i = 0; i < PACE_LANES; i++) {
-        struct pace_lane *lane = &pace->lanes[i];
-        if (lane->context == seat->handle && lane->meter.driver == seat->driver) {
+static struct limiter_lane *find_lane(struct limiter *limiter, const struct seat *seat) {
+    struct limiter_lane *place = NULL;
+    for (unsigned i = 0; i < LIMITER_LANES; i++) {
+        struct limiter_lane *lane = &limiter->lanes[i];
+        if (lane->context == seat->handle && lane->timer.driver == seat->driver) {
             return lane;
         }
         place = place == NULL && lane->context == NULL ? lane : place;
@@ -66,45 +66,45 @@ static struct pace_lane *find_lane(struct pace *pace, const struct seat *seat) {
         memset(place, 0, sizeof *place);
         place->context = seat->handle;
         place->device = seat->device;
-        place->card = find_card(pace, &seat->uuid);
-        place->meter.driver = (struct driver *)(uintptr_t)seat->driver;
+        place->card = find_card(limiter, &seat->uuid);
+        place->timer.driver = (struct driver *)(uintptr_t)seat->driver;
     }
     return place;
 }
 
-struct pace_lane *pace_lane(struct pace *pace, const struct seat *seat) {
-    lock_take(&pace->lock);
-    struct pace_lane *lane = find_lane(pace, seat);
-    lock_release(&pace->lock);
+struct limiter_lane *limiter_lane(struct limiter *limiter, const struct seat *seat) {
+    lock_take(&limiter->lock);
+    struct limiter_lane *lane = find_lane(limiter, seat);
+    lock_release(&limiter->lock);
     return lane;
 }
 
-void pace_forget(struct pace *pace, const struct driver *driver, CUcontext context,
-                 CUdevice device) {
-    lock_take(&pace->lock);
-    for (unsigned i = 0; i < PACE_LANES; i++) {
-        struct pace_lane *lane = &pace->lanes[i];
-        if (lane->context != NULL && lane->meter.driver == driver &&
+void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
+                    CUdevice device) {
+    lock_take(&limiter->lock);
+    for (unsigned i = 0; i < LIMITER_LANES; i++) {
+        struct limiter_lane *lane = &limiter->lanes[i];
+        if (lane->context != NULL && lane->timer.driver == driver &&
             (context == NULL ? lane->device == device : lane->context == context)) {
             lane->context = NULL;
         }
     }
-    lock_release(&pace->lock);
+    lock_release(&limiter->lock);
 }
 
-static bool is_unknown(const struct meter_estimate *estimate, uint64_t estimated_ns) {
+static bool is_unknown(const struct gpu_timer_estimate *estimate, uint64_t estimated_ns) {
     return estimated_ns == 0 && estimate->measured == 0;
 }
 
 /* Whether the launch waits for the first of its kind, or to be that and be measured. That isn't
  * waited for twice. */
-static bool await_measure(struct wait *wait, const struct meter *meter,
-                          struct meter_estimate *estimate, uint64_t now) {
+static bool await_measure(struct wait *wait, const struct gpu_timer *timer,
+                          struct gpu_timer_estimate *estimate, uint64_t now) {
     if (wait->first_ns >= UNKNOWN_WAIT_NS) {
         estimate->pending = 0;
         return false;
     }
-    if (estimate->pending == 0 && meter_can_measure(meter)) {
+    if (estimate->pending == 0 && gpu_timer_can_measure(timer)) {
         return false;
     }
     wait->look_ns = wait->look_ns == 0 ? UNKNOWN_LOOK_NS : wait->look_ns * 2;
@@ -115,17 +115,17 @@ static bool await_measure(struct wait *wait, const struct meter *meter,
 }
 
 /* Whether the launch waits for the bucket. */
-static bool await_bucket(struct pace *pace, struct pace_card *card, struct wait *wait,
+static bool await_bucket(struct limiter *limiter, struct limiter_card *card, struct wait *wait,
                          uint64_t now) {
     int64_t early = 0;
     if (card->terms.siblings == 0 && card->terms.burst_percent <= card->terms.percent) {
         early = bucket_wall_ns((int64_t)card->longest_ns, card->percent) / EARLY_PART;
     }
     int64_t bound = early + (wait->rested ? QUEUE_NS / 2 : QUEUE_NS);
-    if (pace_card_ahead_ns(card, now) > bound && now != card->entered_at) {
-        pace_card_enter(card, pace->books, now); /* other processes may have moved it */
+    if (limiter_card_ahead_ns(card, now) > bound && now != card->entered_at) {
+        limiter_card_enter(card, limiter->files, now); /* other processes may have moved it */
     }
-    int64_t ahead = pace_card_ahead_ns(card, now);
+    int64_t ahead = limiter_card_ahead_ns(card, now);
     if (ahead <= bound) {
         return false;
     }
@@ -137,115 +137,121 @@ static bool await_bucket(struct pace *pace, struct pace_card *card, struct wait 
 
 /* Whether the lane may have left the card without work. Of short launches no pair is under way most
  * of the time; that says nothing. */
-static bool had_nothing(struct pace_lane *lane, uint64_t now) {
-    bool paused = lane->meter.in_use == 0 && now - lane->launched_at > PAUSE_NS;
-    bool idle = paused || lane->meter.was_idle;
-    lane->meter.was_idle = false;
+static bool had_nothing(struct limiter_lane *lane, uint64_t now) {
+    bool paused = lane->timer.in_use == 0 && now - lane->launched_at > PAUSE_NS;
+    bool idle = paused || lane->timer.was_idle;
+    lane->timer.was_idle = false;
     return idle;
 }
 
 /* With the lock held: a launch's turn, or how long to wait until it is asked again. */
-static CUresult decide(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
-                       uint64_t now, struct wait *wait, struct pace_turn *turn) {
-    struct pace_card *card = card_of(pace, lane);
+static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
+                       const struct gpu_timer_work *work, uint64_t now, struct wait *wait,
+                       struct limiter_launch *launch) {
+    struct limiter_card *card = card_of(limiter, lane);
     wait->until = 0;
-    CUresult result = pace_card_refresh(card, pace->books, now);
+    CUresult result = limiter_card_refresh(card, limiter->files, now);
     if (result != CUDA_SUCCESS || !card->terms.counted) {
         return result;
     }
     if (card->terms.percent >= 100) {
-        pace_card_enter(card, pace->books, now); /* that it wants the card */
+        limiter_card_enter(card, limiter->files, now); /* that it wants the card */
         atomic_store(&lane->free_until, now + FREE_NS);
         return CUDA_SUCCESS;
     }
     if (had_nothing(lane, now)) {
         card->busy_since = now;
     }
-    pace_card_enter_some(card, pace->books, now);
-    uint64_t ns = meter_estimate_ns(&pace->keys, work, pace_card_factor(card));
-    struct meter_estimate *estimate = meter_keys_find(&pace->keys, work->key, work->threads);
+    limiter_card_enter_some(card, limiter->files, now);
+    uint64_t ns = gpu_timer_estimate_ns(&limiter->keys, work, limiter_card_factor(card));
+    struct gpu_timer_estimate *estimate =
+        gpu_timer_keys_find(&limiter->keys, work->key, work->threads);
     bool known = !is_unknown(estimate, ns);
     if (!known) {
-        if (await_measure(wait, &lane->meter, estimate, now)) {
+        if (await_measure(wait, &lane->timer, estimate, now)) {
             return CUDA_SUCCESS;
         }
         ns = wait->first_ns > UNKNOWN_NS ? wait->first_ns : UNKNOWN_NS;
     }
-    if (!await_bucket(pace, card, wait, now)) {
+    if (!await_bucket(limiter, card, wait, now)) {
         wait->until = 0;
-        pace_card_charge(card, ns, known);
+        limiter_card_charge(card, ns, known);
         lane->launched_at = now;
-        pace_card_enter_some(card, pace->books, now);
-        meter_launch(&lane->meter, &pace->keys, work, ns, now, &turn->meter);
-        turn->counted = true;
+        limiter_card_enter_some(card, limiter->files, now);
+        gpu_timer_launch(&lane->timer, &limiter->keys, work, ns, now, &launch->timer);
+        launch->counted = true;
     }
     return CUDA_SUCCESS;
 }
 
-static void poll(struct pace *pace, struct pace_lane *lane, uint64_t now) {
-    struct pace_card *card = card_of(pace, lane);
-    atomic_store(&lane->meter.polled_at, now);
-    lock_take(&pace->lock);
-    const struct meter_company company = {.others = card->others, .factor = pace_card_factor(card)};
-    lock_release(&pace->lock);
-    struct meter_bill bill = meter_events_poll(&lane->meter, &pace->keys, &pace->lock, company);
-    lock_take(&pace->lock);
-    pace_card_settle(card, &bill);
-    lock_release(&pace->lock);
+static void poll(struct limiter *limiter, struct limiter_lane *lane, uint64_t now) {
+    struct limiter_card *card = card_of(limiter, lane);
+    atomic_store(&lane->timer.polled_at, now);
+    lock_take(&limiter->lock);
+    const struct gpu_timer_sharing sharing = {.others = card->others,
+                                              .factor = limiter_card_factor(card)};
+    lock_release(&limiter->lock);
+    struct gpu_timer_bill bill =
+        gpu_timer_events_poll(&lane->timer, &limiter->keys, &limiter->lock, sharing);
+    lock_take(&limiter->lock);
+    limiter_card_settle(card, &bill);
+    lock_release(&limiter->lock);
 }
 
-static void rest(struct pace *pace, struct pace_lane *lane, uint64_t now, uint64_t until) {
+static void rest(struct limiter *limiter, struct limiter_lane *lane, uint64_t now, uint64_t until) {
     clock_sleep_until(until);
     uint64_t woken = clock_now();
-    lock_take(&pace->lock);
-    card_of(pace, lane)->throttled_ns += woken - now;
-    lock_release(&pace->lock);
-    poll(pace, lane, woken);
+    lock_take(&limiter->lock);
+    card_of(limiter, lane)->throttled_ns += woken - now;
+    lock_release(&limiter->lock);
+    poll(limiter, lane, woken);
 }
 
-CUresult pace_before(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
-                     struct pace_turn *turn) {
+CUresult limiter_begin(struct limiter *limiter, struct limiter_lane *lane,
+                       const struct gpu_timer_work *work, struct limiter_launch *launch) {
     struct wait wait = {.until = 0};
-    turn->counted = false;
+    launch->counted = false;
     for (;;) {
         uint64_t now = clock_now();
-        if (atomic_load(&lane->meter.in_use) != 0 &&
-            now - atomic_load(&lane->meter.polled_at) >= POLL_NS) {
-            poll(pace, lane, now);
+        if (atomic_load(&lane->timer.in_use) != 0 &&
+            now - atomic_load(&lane->timer.polled_at) >= POLL_NS) {
+            poll(limiter, lane, now);
         }
-        lock_take(&pace->lock);
-        CUresult result = decide(pace, lane, work, now, &wait, turn);
-        lock_release(&pace->lock);
+        lock_take(&limiter->lock);
+        CUresult result = decide(limiter, lane, work, now, &wait, launch);
+        lock_release(&limiter->lock);
         if (result != CUDA_SUCCESS || wait.until == 0) {
-            if (turn->counted) {
-                meter_events_before(&lane->meter, &pace->keys, &pace->lock, work, &turn->meter);
+            if (launch->counted) {
+                gpu_timer_events_before(&lane->timer, &limiter->keys, &limiter->lock, work,
+                                        &launch->timer);
             }
             return result;
         }
-        rest(pace, lane, now, wait.until);
+        rest(limiter, lane, now, wait.until);
     }
 }
 
-void pace_after(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
-                const struct pace_turn *turn, CUresult result) {
-    if (!turn->counted) {
+void limiter_end(struct limiter *limiter, struct limiter_lane *lane,
+                 const struct gpu_timer_work *work, const struct limiter_launch *launch,
+                 CUresult result) {
+    if (!launch->counted) {
         return;
     }
     uint64_t now = clock_now();
-    if (meter_is_late(&turn->meter, now)) {
-        poll(pace, lane, now);
-        lock_take(&pace->lock);
-        meter_came_late(&lane->meter, &turn->meter, now);
-        lock_release(&pace->lock);
+    if (gpu_timer_is_late(&launch->timer, now)) {
+        poll(limiter, lane, now);
+        lock_take(&limiter->lock);
+        gpu_timer_came_late(&lane->timer, &launch->timer, now);
+        lock_release(&limiter->lock);
     }
     if (result == CUDA_SUCCESS) {
-        meter_events_after(&lane->meter, &pace->keys, &pace->lock, work, &turn->meter);
-        meter_launched(&lane->meter, &turn->meter);
+        gpu_timer_events_after(&lane->timer, &limiter->keys, &limiter->lock, work, &launch->timer);
+        gpu_timer_launched(&lane->timer, &launch->timer);
         return;
     }
-    meter_launched(&lane->meter, &turn->meter);
-    lock_take(&pace->lock);
-    meter_cancel(&lane->meter, &pace->keys, &turn->meter);
-    card_of(pace, lane)->charged_ns -= (int64_t)turn->meter.charged_ns;
-    lock_release(&pace->lock);
+    gpu_timer_launched(&lane->timer, &launch->timer);
+    lock_take(&limiter->lock);
+    gpu_timer_cancel(&lane->timer, &limiter->keys, &launch->timer);
+    card_of(limiter, lane)->charged_ns -= (int64_t)launch->timer.charged_ns;
+    lock_release(&limiter->lock);
 }

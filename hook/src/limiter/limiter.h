@@ -22,13 +22,13 @@
 #include "memory/account.h"
 #include "vcuda_layout.h"
 
-enum { PACE_LANES = 128 };
+enum { LIMITER_LANES = 128 };
 
 /*
  * What the agent counted of the container's GPU time, beside what its processes did. Sums are of
  * the last seconds, the older the less.
  */
-struct pace_audit {
+struct limiter_audit {
     bool begun;
     uint64_t at, agent_ns, ledger_ns; /* when it was last made, and both counts then */
     int64_t own_ns, own_raw_ns; /* of this process since: with what is corrected, and without */
@@ -38,10 +38,10 @@ struct pace_audit {
     double factor;   /* of the agent's count to ours */
 };
 
-struct pace_card {
+struct limiter_card {
     bool known;
     CUuuid uuid;
-    struct pace_terms terms;
+    struct compute_limits terms;
     uint64_t refresh_at;
     uint32_t percent;      /* in force: the share, or the burst's ceiling */
     uint32_t others;       /* that use the card now, as far as we know */
@@ -52,42 +52,43 @@ struct pace_card {
     uint64_t entered_at;
     uint64_t longest_ns; /* of the launches lately */
     uint64_t busy_since; /* since when nothing has shown that the card ran out of our work */
-    struct pace_audit audit;
+    struct limiter_audit audit;
 };
 
 /* One context. */
-struct pace_lane {
+struct limiter_lane {
     CUcontext _Atomic context; /* NULL: a free place */
     CUdevice device;
     uint32_t card;
     _Atomic uint64_t free_until; /* not limited until then (CLOCK_MONOTONIC) */
     uint64_t launched_at;
-    struct meter meter;
+    struct gpu_timer timer;
 };
 
-struct pace {
+struct limiter {
     struct lock lock; /* guards all of it */
-    void *books;      /* for limiter_ledger.h */
-    struct pace_card cards[VCUDA_MAX_CARDS];
-    struct meter_keys keys;
-    struct pace_lane lanes[PACE_LANES];
+    void *files;      /* for limiter_ledger.h */
+    struct limiter_card cards[VCUDA_MAX_CARDS];
+    struct gpu_timer_keys keys;
+    struct limiter_lane lanes[LIMITER_LANES];
 };
 
-struct pace_turn {
+struct limiter_launch {
     bool counted;
-    struct meter_turn meter;
+    struct gpu_timer_launch timer;
 };
 
 /* The lane of the calling thread's context; NULL: no place left. */
-struct pace_lane *pace_lane(struct pace *pace, const struct seat *seat);
+struct limiter_lane *limiter_lane(struct limiter *limiter, const struct seat *seat);
 /* Contexts of the device that go with their events: one, or all where `context` is NULL. */
-void pace_forget(struct pace *pace, const struct driver *driver, CUcontext context,
-                 CUdevice device);
+void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
+                    CUdevice device);
 
-/* Charges a launch and waits for its turn: CUDA_SUCCESS, then pace_after, or NOT_PERMITTED. */
-CUresult pace_before(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
-                     struct pace_turn *turn);
-void pace_after(struct pace *pace, struct pace_lane *lane, const struct meter_work *work,
-                const struct pace_turn *turn, CUresult result);
+/* Charges a launch and waits for its turn: CUDA_SUCCESS, then limiter_end, or NOT_PERMITTED. */
+CUresult limiter_begin(struct limiter *limiter, struct limiter_lane *lane,
+                       const struct gpu_timer_work *work, struct limiter_launch *launch);
+void limiter_end(struct limiter *limiter, struct limiter_lane *lane,
+                 const struct gpu_timer_work *work, const struct limiter_launch *launch,
+                 CUresult result);
 
 #endif

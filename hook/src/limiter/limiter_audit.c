@@ -31,7 +31,7 @@
 /* Both counts as they are now, when the agent's has just come: what the next are compared to. Also
  * while nobody else is there: what the container does until others come, in a burst perhaps several
  * times its share, is in both of them then, and no debt. */
-static void rebase(struct pace_audit *audit, const struct pace_terms *terms, uint64_t now) {
+static void rebase(struct limiter_audit *audit, const struct compute_limits *terms, uint64_t now) {
     audit->at = now;
     audit->agent_ns = terms->agent_busy_ns;
     audit->ledger_ns = terms->ledger_busy_ns;
@@ -39,7 +39,7 @@ static void rebase(struct pace_audit *audit, const struct pace_terms *terms, uin
     audit->own_raw_ns = 0;
 }
 
-static void begin(struct pace_audit *audit) {
+static void begin(struct limiter_audit *audit) {
     audit->begun = true;
     audit->agent_sum = PRIOR_NS;
     audit->ledger_sum = PRIOR_NS;
@@ -54,8 +54,8 @@ static double within(double value, double least, double most) {
     return value < least ? least : value > most ? most : value;
 }
 
-static void account(struct pace_audit *audit, const struct pace_terms *terms, uint64_t longest_ns,
-                    uint64_t now) {
+static void account(struct limiter_audit *audit, const struct compute_limits *terms,
+                    uint64_t longest_ns, uint64_t now) {
     double agent = within((double)(terms->agent_busy_ns - audit->agent_ns), 0, MOST_NS);
     double ledger = within((double)(terms->ledger_busy_ns - audit->ledger_ns), 0, MOST_NS);
     audit->agent_sum = audit->agent_sum * KEPT + agent;
@@ -74,8 +74,8 @@ static void account(struct pace_audit *audit, const struct pace_terms *terms, ui
     }
 }
 
-void pace_audit(struct pace_audit *audit, const struct pace_terms *terms, uint32_t others,
-                uint64_t longest_ns, uint64_t now) {
+void limiter_audit(struct limiter_audit *audit, const struct compute_limits *terms, uint32_t others,
+                   uint64_t longest_ns, uint64_t now) {
     bool undone =
         terms->agent_busy_ns < audit->agent_ns || terms->ledger_busy_ns < audit->ledger_ns;
     bool heard = terms->agent_busy_ns != audit->agent_ns;
@@ -98,7 +98,7 @@ void pace_audit(struct pace_audit *audit, const struct pace_terms *terms, uint32
     }
 }
 
-int64_t pace_audit_take(struct pace_audit *audit, int64_t ns) {
+int64_t limiter_audit_take(struct limiter_audit *audit, int64_t ns) {
     int64_t taken = (int64_t)within((double)audit->owed_ns, -(double)(ns - ns / 8), (double)ns);
     audit->owed_ns -= taken;
     return taken;

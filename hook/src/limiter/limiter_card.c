@@ -12,7 +12,7 @@
 #define HELD_UP_NS (1 * NS_PER_S)
 #define CREDIT_MAX_NS (2 * NS_PER_S)
 
-static uint64_t credit_ns(const struct pace_card *card, uint64_t now) {
+static uint64_t credit_ns(const struct limiter_card *card, uint64_t now) {
     /* A launch that is held up by its neighbours' work is late by about its own length; and who
      * always had something queued was held up for as long: most of all when neighbours begin whose
      * launches nobody knows yet. */
@@ -24,14 +24,14 @@ static uint64_t credit_ns(const struct pace_card *card, uint64_t now) {
     return credit < CREDIT_MAX_NS ? credit : CREDIT_MAX_NS;
 }
 
-void pace_card_enter(struct pace_card *card, void *books, uint64_t now) {
+void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now) {
     /* A count of time doesn't go back: what is spared shows when more has passed. */
     int64_t busy = card->busy_ns > 0 ? card->busy_ns : 0;
-    const struct pace_entry entry = {.wall_ns = bucket_wall_ns(card->charged_ns, card->percent),
-                                     .credit_ns = credit_ns(card, now),
-                                     .busy_ns = busy,
-                                     .throttled_ns = card->throttled_ns};
-    card->paid_until = pace_books_enter(books, &card->uuid, now, &entry);
+    const struct limiter_entry entry = {.wall_ns = bucket_wall_ns(card->charged_ns, card->percent),
+                                        .credit_ns = credit_ns(card, now),
+                                        .busy_ns = busy,
+                                        .throttled_ns = card->throttled_ns};
+    card->paid_until = limiter_ledger_enter(files, &card->uuid, now, &entry);
     card->entered_at = now;
     card->charged_ns = 0;
     card->busy_ns -= busy;
@@ -42,30 +42,30 @@ void pace_card_enter(struct pace_card *card, void *books, uint64_t now) {
     }
 }
 
-void pace_card_enter_some(struct pace_card *card, void *books, uint64_t now) {
+void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t now) {
     if (card->charged_ns >= (int64_t)ENTER_NS || now - card->entered_at >= ENTER_NS) {
-        pace_card_enter(card, books, now);
+        limiter_card_enter(card, files, now);
     }
 }
 
-int64_t pace_card_ahead_ns(const struct pace_card *card, uint64_t now) {
+int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now) {
     int64_t paid = (int64_t)(card->paid_until - now);
     int64_t saved = -(int64_t)credit_ns(card, now);
     return (paid > saved ? paid : saved) + bucket_wall_ns(card->charged_ns, card->percent);
 }
 
-double pace_card_factor(const struct pace_card *card) {
+double limiter_card_factor(const struct limiter_card *card) {
     return card->audit.begun ? card->audit.factor : 1;
 }
 
-void pace_card_charge(struct pace_card *card, uint64_t ns, bool known) {
-    int64_t owed = pace_audit_take(&card->audit, (int64_t)ns);
+void limiter_card_charge(struct limiter_card *card, uint64_t ns, bool known) {
+    int64_t owed = limiter_audit_take(&card->audit, (int64_t)ns);
     card->busy_ns += owed;
     card->charged_ns += (int64_t)ns + owed;
     card->longest_ns = known && ns > card->longest_ns ? ns : card->longest_ns;
 }
 
-void pace_card_settle(struct pace_card *card, const struct meter_bill *bill) {
+void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill) {
     card->charged_ns += bill->charge_ns;
     card->busy_ns += bill->busy_ns;
     card->audit.own_raw_ns += bill->raw_ns;
@@ -74,25 +74,25 @@ void pace_card_settle(struct pace_card *card, const struct meter_bill *bill) {
 /* Who takes turns with this process on the card: the other tenants, and of the container's own
  * processes one at a time, for the bucket lets a launch go when the one before is nearly paid for.
  */
-static uint32_t others_of(const struct pace_terms *terms) {
+static uint32_t others_of(const struct compute_limits *terms) {
     uint32_t tenants = terms->tenants_wanting > 1 ? terms->tenants_wanting - 1 : 0;
     return tenants + (terms->siblings != 0);
 }
 
-static uint32_t percent_in_force(const struct pace_terms *terms) {
+static uint32_t percent_in_force(const struct compute_limits *terms) {
     uint32_t percent =
         terms->burst_percent > terms->percent ? terms->burst_percent : terms->percent;
     return percent < 1 ? 1 : percent > 100 ? 100 : percent;
 }
 
-CUresult pace_card_refresh(struct pace_card *card, void *books, uint64_t now) {
+CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t now) {
     if (now < card->refresh_at) {
         return CUDA_SUCCESS;
     }
     if (card->percent != 0 && card->terms.counted) {
-        pace_card_enter(card, books, now); /* at the percentage that it was charged at */
+        limiter_card_enter(card, files, now); /* at the percentage that it was charged at */
     }
-    CUresult result = pace_books_read(books, &card->uuid, now, &card->terms);
+    CUresult result = limiter_ledger_read(files, &card->uuid, now, &card->terms);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -100,6 +100,6 @@ CUresult pace_card_refresh(struct pace_card *card, void *books, uint64_t now) {
     card->longest_ns -= card->longest_ns / 1024; /* half of it is gone after 14 s */
     card->percent = percent_in_force(&card->terms);
     card->others = others_of(&card->terms);
-    pace_audit(&card->audit, &card->terms, card->others, card->longest_ns, now);
+    limiter_audit(&card->audit, &card->terms, card->others, card->longest_ns, now);
     return CUDA_SUCCESS;
 }

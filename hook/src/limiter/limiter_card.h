@@ -5,25 +5,25 @@
 #include "limiter/limiter.h"
 
 /* Reads the terms again where that is due. CUDA_SUCCESS or NOT_PERMITTED. */
-CUresult pace_card_refresh(struct pace_card *card, void *books, uint64_t now);
+CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t now);
 /* Enters what was charged and measured, and that the process wants the card. */
-void pace_card_enter(struct pace_card *card, void *books, uint64_t now);
+void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now);
 /* The same where enough has come together. */
-void pace_card_enter_some(struct pace_card *card, void *books, uint64_t now);
+void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t now);
 /* How far the container is ahead of what it has paid for, in wall time; negative: behind. */
-int64_t pace_card_ahead_ns(const struct pace_card *card, uint64_t now);
+int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now);
 /* How the agent's count compares to ours. */
-double pace_card_factor(const struct pace_card *card);
+double limiter_card_factor(const struct limiter_card *card);
 /* Charges a launch. Not known: for as long as it waited to be measured, which is no length. */
-void pace_card_charge(struct pace_card *card, uint64_t ns, bool known);
+void limiter_card_charge(struct limiter_card *card, uint64_t ns, bool known);
 /* What launches took in the end. */
-void pace_card_settle(struct pace_card *card, const struct meter_bill *bill);
+void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill);
 
 /* limiter_audit.c. Makes the account where that is due; nothing is corrected while there is nobody
  * else on the card. */
-void pace_audit(struct pace_audit *audit, const struct pace_terms *terms, uint32_t others,
-                uint64_t longest_ns, uint64_t now);
+void limiter_audit(struct limiter_audit *audit, const struct compute_limits *terms, uint32_t others,
+                   uint64_t longest_ns, uint64_t now);
 /* What is to be added to a charge of `ns` for earlier ones. */
-int64_t pace_audit_take(struct pace_audit *audit, int64_t ns);
+int64_t limiter_audit_take(struct limiter_audit *audit, int64_t ns);
 
 #endif

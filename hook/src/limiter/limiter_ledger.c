@@ -19,7 +19,7 @@ typedef _Atomic uint64_t word;
 
 /* What the container's other processes do on the card. */
 static void read_slots(const struct ledger *ledger, int card, uint64_t now,
-                       struct pace_terms *terms) {
+                       struct compute_limits *terms) {
     terms->ledger_busy_ns = 0;
     terms->siblings = 0;
     for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
@@ -33,7 +33,7 @@ static void read_slots(const struct ledger *ledger, int card, uint64_t now,
 }
 
 static void read_page(const struct process *process, const CUuuid *uuid, uint64_t now,
-                      const struct vcuda_device_limit *limit, struct pace_terms *terms) {
+                      const struct vcuda_device_limit *limit, struct compute_limits *terms) {
     const struct vcuda_card_activity *activity = terms_activity(process, uuid);
     uint64_t sampled = process->activity.body.activity.sampled_ns;
     uint64_t age = now > sampled ? now - sampled : 0;
@@ -53,8 +53,9 @@ static void read_page(const struct process *process, const CUuuid *uuid, uint64_
     }
 }
 
-CUresult pace_books_read(void *books, const CUuuid *uuid, uint64_t now, struct pace_terms *terms) {
-    (void)books;
+CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
+                             struct compute_limits *terms) {
+    (void)files;
     struct terms all;
     struct process *process = terms_enter(uuid, true, &all);
     if (process == NULL) {
@@ -76,9 +77,9 @@ static void add(uint64_t *shared, int64_t change) {
     atomic_store((word *)shared, after); /* the slot's owner alone writes it, by one lock */
 }
 
-uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
-                          const struct pace_entry *entry) {
-    (void)books;
+uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
+                              const struct limiter_entry *entry) {
+    (void)files;
     struct process *process = process_enter();
     uint64_t paid_until = 0;
     if (process == NULL) {

@@ -10,7 +10,7 @@
 #include "shared/cuda_abi.h"
 
 /* One card's rules for GPU time, as they are at this moment. */
-struct pace_terms {
+struct compute_limits {
     bool counted; /* false: the ledger is unusable, and on_error is open: nothing is limited */
     uint32_t percent;
     uint32_t burst_percent; /* what idle time of the card may be used up to; `percent` for now */
@@ -22,10 +22,11 @@ struct pace_terms {
 };
 
 /* CUDA_SUCCESS or NOT_PERMITTED. */
-CUresult pace_books_read(void *books, const CUuuid *uuid, uint64_t now, struct pace_terms *terms);
+CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
+                             struct compute_limits *terms);
 
 /* What happened since the last entry. */
-struct pace_entry {
+struct limiter_entry {
     int64_t wall_ns; /* to charge, or, negative, to refund */
     uint64_t credit_ns;
     int64_t busy_ns;
@@ -34,7 +35,7 @@ struct pace_entry {
 
 /* Enters it and says that the process wants the card now. Answers up to when the container has
  * paid; 0 where there is no ledger at this moment. */
-uint64_t pace_books_enter(void *books, const CUuuid *uuid, uint64_t now,
-                          const struct pace_entry *entry);
+uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
+                              const struct limiter_entry *entry);
 
 #endif

@@ -7,9 +7,9 @@
 #include "memory/process.h"
 #include "shared/clock.h"
 
-static struct pace *pace_of_process(void) {
+static struct limiter *limiter_of_process(void) {
     static void *_Atomic only;
-    return process_memory(&only, sizeof(struct pace));
+    return process_memory(&only, sizeof(struct limiter));
 }
 
 /* Counts endings of contexts: a handle may come back as another context's. */
@@ -17,15 +17,16 @@ static _Atomic uint64_t forgotten;
 
 /* The lane of the calling thread's context. A thread rarely changes it, so it is kept; a child
  * finds its memory wiped, and then it fits no context. */
-static CUresult find_lane(struct driver *driver, struct pace *pace, struct pace_lane **lane) {
-    static __thread struct pace_lane *kept;
+static CUresult find_lane(struct driver *driver, struct limiter *limiter,
+                          struct limiter_lane **lane) {
+    static __thread struct limiter_lane *kept;
     static __thread uint64_t kept_at;
     cuCtxGetCurrent_fn *get_context = REAL(driver, cuCtxGetCurrent);
     CUcontext context = NULL;
     uint64_t now = atomic_load(&forgotten);
     bool known = get_context != NULL && get_context(&context) == CUDA_SUCCESS && context != NULL;
     if (known && kept != NULL && kept_at == now && atomic_load(&kept->context) == context &&
-        kept->meter.driver == driver) {
+        kept->timer.driver == driver) {
         *lane = kept;
         return CUDA_SUCCESS;
     }
@@ -35,28 +36,30 @@ static CUresult find_lane(struct driver *driver, struct pace *pace, struct pace_
     if (result != CUDA_SUCCESS || seat.handle == NULL) {
         return result;
     }
-    *lane = kept = pace_lane(pace, &seat);
+    *lane = kept = limiter_lane(limiter, &seat);
     kept_at = now;
     return kept == NULL ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 
 void launch_forget(const struct driver *driver, CUcontext context, CUdevice device) {
-    struct pace *pace = pace_of_process();
-    if (pace != NULL) {
-        pace_forget(pace, driver, context, device);
+    struct limiter *limiter = limiter_of_process();
+    if (limiter != NULL) {
+        limiter_forget(limiter, driver, context, device);
         atomic_fetch_add(&forgotten, 1);
     }
 }
 
-CUresult launch_begin(struct driver *driver, const struct meter_work *work, struct launch *launch) {
+CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
+                      struct launch *launch) {
     ERRNO_KEPT;
     launch->lane = NULL;
     if (launch_in_callback()) {
         return CUDA_SUCCESS;
     }
-    struct pace *pace = pace_of_process();
-    struct pace_lane *lane = NULL;
-    CUresult result = pace == NULL ? CUDA_ERROR_NOT_PERMITTED : find_lane(driver, pace, &lane);
+    struct limiter *limiter = limiter_of_process();
+    struct limiter_lane *lane = NULL;
+    CUresult result =
+        limiter == NULL ? CUDA_ERROR_NOT_PERMITTED : find_lane(driver, limiter, &lane);
     if (result != CUDA_SUCCESS || lane == NULL) {
         return result;
     }
@@ -64,33 +67,33 @@ CUresult launch_begin(struct driver *driver, const struct meter_work *work, stru
         return CUDA_SUCCESS;
     }
     launch->work = *work;
-    result = pace_before(pace, lane, work, &launch->turn);
+    result = limiter_begin(limiter, lane, work, &launch->limited);
     launch->lane = result == CUDA_SUCCESS ? lane : NULL;
     return result;
 }
 
 CUresult launch_end(struct launch *launch, CUresult result) {
-    if (launch->lane != NULL && launch->turn.counted) {
+    if (launch->lane != NULL && launch->limited.counted) {
         ERRNO_KEPT;
-        pace_after(pace_of_process(), launch->lane, &launch->work, &launch->turn, result);
+        limiter_end(limiter_of_process(), launch->lane, &launch->work, &launch->limited, result);
     }
     return result;
 }
 
-static struct meter_work kernel(CUfunction function, uint64_t gx, uint64_t gy, uint64_t gz,
-                                uint64_t bx, uint64_t by, uint64_t bz, CUstream stream,
-                                bool per_thread) {
+static struct gpu_timer_work kernel(CUfunction function, uint64_t gx, uint64_t gy, uint64_t gz,
+                                    uint64_t bx, uint64_t by, uint64_t bz, CUstream stream,
+                                    bool per_thread) {
     /* Grids have at most 31, 16 and 16 bits, blocks 1024 threads (CUDA C++ Programming Guide,
      * "Technical Specifications"); shapes that mix to the same number share an estimate. */
     uint64_t shape = (gx << 32 ^ gy << 16 ^ gz) * 31 + (bx << 20 ^ by << 10 ^ bz) + 1;
-    return (struct meter_work){.key = {.function = function, .shape = shape},
-                               .threads = gx * gy * gz * bx * by * bz,
-                               .stream = stream,
-                               .per_thread = per_thread};
+    return (struct gpu_timer_work){.key = {.function = function, .shape = shape},
+                                   .threads = gx * gy * gz * bx * by * bz,
+                                   .stream = stream,
+                                   .per_thread = per_thread};
 }
 
 #define LAUNCH(work, name, ...)                                                                    \
-    struct meter_work made = work;                                                                 \
+    struct gpu_timer_work made = work;                                                             \
     struct launch launch;                                                                          \
     CUresult result = launch_begin(driver, &made, &launch);                                        \
     return result != CUDA_SUCCESS ? result : launch_end(&launch, REAL(driver, name)(__VA_ARGS__));
@@ -120,8 +123,8 @@ GATE_COOPERATIVE(cuLaunchCooperativeKernel, false)
 GATE_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 
 /* What the configuration says; without one the driver refuses, and there is nothing to charge. */
-static struct meter_work configured(struct driver *driver, const CUlaunchConfig *config,
-                                    CUfunction function, bool per_thread) {
+static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
+                                        CUfunction function, bool per_thread) {
     static const CUlaunchConfig none;
     const CUlaunchConfig *it = config == NULL || !seat_possible(driver) ? &none : config;
     return kernel(function, it->gridDimX, it->gridDimY, it->gridDimZ, it->blockDimX, it->blockDimY,
@@ -141,7 +144,7 @@ CUresult gate_cuLaunchKernelEx_ptsz(struct driver *driver, const CUlaunchConfig 
 
 /* Launches of before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for it.
  */
-static struct meter_work grid(CUfunction function, int width, int height, CUstream stream) {
+static struct gpu_timer_work grid(CUfunction function, int width, int height, CUstream stream) {
     return kernel(function, (uint64_t)width, (uint64_t)height, 1, 1, 1, 1, stream, false);
 }
 
@@ -157,8 +160,8 @@ CUresult gate_cuLaunchGridAsync(struct driver *driver, CUfunction function, int 
            stream)
 }
 
-static struct meter_work graph_launch(CUgraphExec graph, CUstream stream, bool per_thread) {
-    return (struct meter_work){
+static struct gpu_timer_work graph_launch(CUgraphExec graph, CUstream stream, bool per_thread) {
+    return (struct gpu_timer_work){
         .key = {.function = graph}, .threads = 1, .stream = stream, .per_thread = per_thread};
 }
 

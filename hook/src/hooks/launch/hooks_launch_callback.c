@@ -38,7 +38,7 @@ static void run_callback(CUstream stream, CUresult status, void *data) {
 static struct wrapped *wrap(struct driver *driver, CUstream stream, bool per_thread,
                             struct wrapped content) {
     ERRNO_KEPT;
-    const struct meter_work work = {.stream = stream, .per_thread = per_thread};
+    const struct gpu_timer_work work = {.stream = stream, .per_thread = per_thread};
     struct wrapped *made = NULL;
     bool is_none = content.function == NULL && content.callback == NULL;
     if (!is_none && !launch_would_be_captured(driver, &work)) {

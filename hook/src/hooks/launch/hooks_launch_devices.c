@@ -28,7 +28,7 @@ static void leave(struct driver *driver, bool entered) {
 
 static CUresult begin_part(struct driver *driver, const CUDA_LAUNCH_PARAMS *part,
                            struct launch *launch) {
-    const struct meter_work work = {
+    const struct gpu_timer_work work = {
         .key = {.function = part->function,
                 .shape = (uint64_t)part->gridDimX << 32 | part->blockDimX},
         .threads = (uint64_t)part->gridDimX * part->gridDimY * part->gridDimZ * part->blockDimX,

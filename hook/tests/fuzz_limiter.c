@@ -19,7 +19,7 @@ enum operation { LAUNCH, SETTLE, PASS, LIMITS, ACTIVITY, NOISE, OPERATIONS };
 struct world {
     struct vcuda_limits_file *limits, *activity;
     struct vcuda_ledger_file *ledger;
-    struct pace_card card;
+    struct limiter_card card;
     uint64_t now, agent_busy_ns;
 };
 
@@ -63,38 +63,38 @@ static void scribble(struct world *world, struct input *input) {
 }
 
 static void expect_bounds(const struct world *world) {
-    const struct pace_card *card = &world->card;
+    const struct limiter_card *card = &world->card;
     EXPECT(card->percent >= 1 && card->percent <= 100);
     EXPECT(card->paid_until <= world->now + BUCKET_DEBT_MAX_NS);
-    double factor = pace_card_factor(card);
+    double factor = limiter_card_factor(card);
     EXPECT(factor >= 1.0 / 8 && factor <= 8);
 }
 
 static void launch(struct world *world, struct input *input) {
-    struct pace_card *card = &world->card;
-    if (pace_card_refresh(card, NULL, world->now) != CUDA_SUCCESS || !card->terms.counted) {
+    struct limiter_card *card = &world->card;
+    if (limiter_card_refresh(card, NULL, world->now) != CUDA_SUCCESS || !card->terms.counted) {
         return;
     }
     expect_bounds(world);
     uint64_t ns = take_number(input) % LONGEST_NS;
     int64_t before = card->charged_ns;
-    pace_card_charge(card, ns, true);
+    limiter_card_charge(card, ns, true);
     /* An eighth at least, twice at most, whatever the agent says. */
     int64_t cost = card->charged_ns - before;
     EXPECT(cost >= (int64_t)(ns / 8) && cost <= (int64_t)(2 * ns));
-    pace_card_enter_some(card, NULL, world->now);
-    int64_t ahead = pace_card_ahead_ns(card, world->now);
+    limiter_card_enter_some(card, NULL, world->now);
+    int64_t ahead = limiter_card_ahead_ns(card, world->now);
     EXPECT(ahead <= (int64_t)BUCKET_DEBT_MAX_NS + bucket_wall_ns(card->charged_ns, card->percent));
     expect_bounds(world);
 }
 
 static void settle(struct world *world, struct input *input) {
     uint64_t measured = take_number(input) % LONGEST_NS;
-    const struct meter_bill bill = {.charge_ns = -(int64_t)(measured / 2),
-                                    .busy_ns = (int64_t)measured,
-                                    .raw_ns = (int64_t)measured};
+    const struct gpu_timer_bill bill = {.charge_ns = -(int64_t)(measured / 2),
+                                        .busy_ns = (int64_t)measured,
+                                        .raw_ns = (int64_t)measured};
     if (world->card.charged_ns + bill.charge_ns > -(int64_t)LONGEST_NS) {
-        pace_card_settle(&world->card, &bill);
+        limiter_card_settle(&world->card, &bill);
     }
 }
 
