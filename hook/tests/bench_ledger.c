@@ -29,12 +29,12 @@ static struct shared {
 static struct samples *mine; /* this process's first thread's */
 
 static void charge_and_refund(const CUuuid *uuid) {
-    struct terms terms;
-    struct process *process = terms_enter(uuid, true, &terms);
-    CHECK(process != NULL && terms_charge(process, &terms, UNITS) == CUDA_SUCCESS);
+    struct card_limits limits;
+    struct process *process = card_limits_enter(uuid, true, &limits);
+    CHECK(process != NULL && card_limits_charge(process, &limits, UNITS) == CUDA_SUCCESS);
     process_leave(process);
     process = process_enter();
-    terms_return(process, terms.card, UNITS);
+    card_limits_return(process, limits.card, UNITS);
     process_leave(process);
 }
 

@@ -72,7 +72,7 @@ static void expect_bounds(const struct world *world) {
 
 static void launch(struct world *world, struct input *input) {
     struct limiter_card *card = &world->card;
-    if (limiter_card_refresh(card, NULL, world->now) != CUDA_SUCCESS || !card->terms.counted) {
+    if (limiter_card_refresh(card, NULL, world->now) != CUDA_SUCCESS || !card->limits.counted) {
         return;
     }
     expect_bounds(world);

@@ -74,14 +74,14 @@ static void look(struct side *side) {
 /* Whatever the counts say, only records that the body has are found, and by their name alone. */
 static void use(const struct process *of, const CUuuid *uuid) {
     const struct vcuda_limits_body *limits = &of->limits.body.limits;
-    const struct vcuda_device_limit *limit = terms_limit(of, uuid);
+    const struct vcuda_device_limit *limit = card_limits_of(of, uuid);
     if (limit != NULL) {
         size_t place = (size_t)(limit - limits->devices);
         EXPECT(place < VCUDA_MAX_CARDS && place < limits->device_count);
         EXPECT(memcmp(limit->uuid, uuid->bytes, sizeof limit->uuid) == 0);
     }
     const struct vcuda_activity_body *activity = &of->activity.body.activity;
-    const struct vcuda_card_activity *card = terms_activity(of, uuid);
+    const struct vcuda_card_activity *card = card_limits_activity(of, uuid);
     if (card != NULL) {
         size_t place = (size_t)(card - activity->cards);
         EXPECT(of->activity.valid && place < VCUDA_MAX_CARDS && place < activity->card_count);

@@ -1,6 +1,7 @@
 /*
  * A card, the agent and programs in virtual time. Each program is a coroutine that launches through
- * the real limiter (limiter, gpu_timer, bucket); clock.c, limiter_ledger.c and the driver are replaced.
+ * the real limiter (limiter, gpu_timer, bucket); clock.c, limiter_ledger.c and the driver are
+ * replaced.
  *
  * The card gives its processes turns of 2 ms. Within one, the streams of a process run at the same
  * time. Events resolve half a microsecond and take the card as long; each driver call takes the

@@ -116,12 +116,12 @@ static void program(void) {
 }
 
 CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
-                             struct compute_limits *terms) {
+                             struct compute_limits *limits) {
     struct sim_process *own = files;
     const struct sim_tenant *tenant = &world.run->tenant[own->tenant];
     const struct sim_container *container = &world.containers[own->tenant];
     (void)uuid;
-    *terms = (struct compute_limits){
+    *limits = (struct compute_limits){
         .counted = true,
         .percent = tenant->percent,
         .burst_percent = container->burst_allowed ? tenant->burst_percent : tenant->percent,
@@ -130,8 +130,8 @@ CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
     for (unsigned i = 0; i < world.count; i++) {
         const struct sim_process *other = &world.processes[i];
         if (other->tenant == own->tenant) {
-            terms->ledger_busy_ns += other->busy_ns;
-            terms->siblings += other != own && other->last_want_ns + 300 * NS_PER_MS > now;
+            limits->ledger_busy_ns += other->busy_ns;
+            limits->siblings += other != own && other->last_want_ns + 300 * NS_PER_MS > now;
         }
     }
     return CUDA_SUCCESS;
@@ -159,9 +159,9 @@ static void start(unsigned tenant, struct sim_process *owner, unsigned thread) {
     process->limiter = owner == NULL ? calloc(1, sizeof *process->limiter) : owner->limiter;
     process->limiter->files = process->owner;
     process->stack = malloc(STACK_BYTES);
-    const struct seat seat = {
+    const struct current_context current = {
         .driver = sim_driver(), .handle = (CUcontext)(void *)process->owner, .uuid = uuid};
-    process->lane = limiter_lane(process->limiter, &seat);
+    process->lane = limiter_lane(process->limiter, &current);
     getcontext(&process->context);
     process->context.uc_stack.ss_sp = process->stack;
     process->context.uc_stack.ss_size = STACK_BYTES;

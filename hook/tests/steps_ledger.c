@@ -119,9 +119,10 @@ static void lose_all(struct player *player) {
 }
 
 static void charge(uint64_t units) {
-    struct terms terms = {.share_bytes = limit * VCUDA_UNIT_BYTES, .card = 0, .counted = true};
+    struct card_limits limits = {
+        .share_bytes = limit * VCUDA_UNIT_BYTES, .card = 0, .counted = true};
     if (current->process.ledger.slot_lock.held &&
-        terms_charge(&current->process, &terms, units) == CUDA_SUCCESS) {
+        card_limits_charge(&current->process, &limits, units) == CUDA_SUCCESS) {
         current->held += units;
     }
 }
@@ -134,7 +135,7 @@ static void play_call(const char *call) {
         charge(units);
     } else if (strncmp(call, "return", 6) == 0 && current->held >= units) {
         current->held -= units;
-        terms_return(&current->process, 0, units);
+        card_limits_return(&current->process, 0, units);
     } else if (strncmp(call, "look", 4) == 0) {
         ledger_reclaim(&current->process.ledger, HOOK_LEDGER_PATH, 0);
     } else if (strncmp(call, "exec", 4) == 0) {

@@ -9,17 +9,18 @@
 
 /* The calling thread's context. `handle` is NULL where it has none: then the driver's own answer,
  * a refusal, is right. NOT_PERMITTED where its card can't be named: there are no limits for it. */
-CUresult seat_current(struct driver *driver, struct seat *seat);
+CUresult current_context_get(struct driver *driver, struct current_context *current);
 /* Whether cuInit was called: until then the driver looks at no argument, and so must no gate. */
-bool seat_possible(struct driver *driver);
+bool driver_is_initialized(struct driver *driver);
 /* A device, with no context yet. */
-bool seat_device(struct driver *driver, CUdevice device, struct seat *seat);
+bool current_context_of_device(struct driver *driver, CUdevice device,
+                               struct current_context *current);
 
 /* Charges memory in the calling thread's context before the driver is asked for it. Without a
  * context nothing is charged: the driver refuses. */
 CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *charge);
 /* After the driver's answer. Returns it. */
-CUresult memory_settle(const struct charge *charge, CUresult result, enum record_kind kind,
+CUresult memory_settle(const struct charge *charge, CUresult result, enum allocation_kind kind,
                        uint64_t handle);
 
 /* Whether what goes to a stream becomes a node of a graph; and a stream as the entry points of the
@@ -31,8 +32,8 @@ CUstream stream_per_thread(CUstream stream);
  * SUCCESS the driver's answer goes to graph_memory_end, which returns it. */
 struct graph_memory {
     unsigned count;
-    CUdevice devices[EXEC_DEVICES];
-    struct reserve_charge charges[EXEC_DEVICES];
+    CUdevice devices[GRAPH_EXEC_DEVICES];
+    struct mempool_charge charges[GRAPH_EXEC_DEVICES];
 };
 CUresult graph_memory_begin(struct driver *driver, CUgraphExec exec, struct graph_memory *memory);
 CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_memory *memory,
@@ -51,7 +52,7 @@ CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_
 
 /* The same of device memory, which may have come from a pool. */
 #define RELEASE_POINTER(name, pointer, ...)                                                        \
-    struct freeing freeing = freeing_begin(pointer);                                               \
-    return freeing_end(driver, &freeing, REAL(driver, name)(__VA_ARGS__));
+    struct pointer_release release = pointer_release_begin(pointer);                               \
+    return pointer_release_end(driver, &release, REAL(driver, name)(__VA_ARGS__));
 
 #endif

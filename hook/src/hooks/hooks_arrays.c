@@ -40,7 +40,7 @@ static CUDA_ARRAY3D_DESCRIPTOR flat_widened(const CUDA_ARRAY_DESCRIPTOR_v1 *arra
     uint64_t bytes = known ? needed.size : 0;
 
 /* Keeps the charge as the driver wants it; else nothing stays charged. */
-static CUresult settle(struct charge *charge, uint64_t needed, enum record_kind kind,
+static CUresult settle(struct charge *charge, uint64_t needed, enum allocation_kind kind,
                        uint64_t handle) {
     if (needed != 0 && needed != charge->bytes) {
         CUresult result = account_resize(charge, needed);
@@ -55,7 +55,7 @@ static CUresult settle(struct charge *charge, uint64_t needed, enum record_kind 
 
 static CUresult settle_array(struct driver *driver, struct charge *charge, CUarray array) {
     NEEDED(driver, cuArrayGetMemoryRequirements, array, bytes)
-    CUresult result = settle(charge, bytes, RECORD_ARRAY, (uint64_t)array);
+    CUresult result = settle(charge, bytes, ALLOCATION_ARRAY, (uint64_t)array);
     cuArrayDestroy_fn *destroy = REAL(driver, cuArrayDestroy);
     if (result != CUDA_SUCCESS && destroy != NULL) {
         destroy(array);
@@ -66,7 +66,7 @@ static CUresult settle_array(struct driver *driver, struct charge *charge, CUarr
 static CUresult settle_mipmap(struct driver *driver, struct charge *charge,
                               CUmipmappedArray array) {
     NEEDED(driver, cuMipmappedArrayGetMemoryRequirements, array, bytes)
-    CUresult result = settle(charge, bytes, RECORD_MIPMAP, (uint64_t)array);
+    CUresult result = settle(charge, bytes, ALLOCATION_MIPMAP, (uint64_t)array);
     cuMipmappedArrayDestroy_fn *destroy = REAL(driver, cuMipmappedArrayDestroy);
     if (result != CUDA_SUCCESS && destroy != NULL) {
         destroy(array);
@@ -125,8 +125,8 @@ CUresult
                description, levels)}
 
 CUresult gate_cuArrayDestroy(struct driver *driver,
-                             CUarray array){RELEASE(cuArrayDestroy, RECORD_ARRAY, array, array)}
+                             CUarray array){RELEASE(cuArrayDestroy, ALLOCATION_ARRAY, array, array)}
 
 CUresult gate_cuMipmappedArrayDestroy(struct driver *driver, CUmipmappedArray array) {
-    RELEASE(cuMipmappedArrayDestroy, RECORD_MIPMAP, array, array)
+    RELEASE(cuMipmappedArrayDestroy, ALLOCATION_MIPMAP, array, array)
 }

@@ -15,14 +15,14 @@ static bool is_primary_active(struct driver *driver, CUdevice device) {
 
 /* SUCCESS with number 0 where the device is none: the driver says so. */
 static CUresult begin(struct driver *driver, CUdevice device, uint32_t *number) {
-    struct seat seat;
+    struct current_context current;
     *number = 0;
-    if (!seat_device(driver, device, &seat)) {
+    if (!current_context_of_device(driver, device, &current)) {
         return CUDA_SUCCESS;
     }
-    CUresult result = account_charge_context(&seat, number);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
-        result = account_charge_context(&seat, number);
+    CUresult result = account_charge_context(&current, number);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
+        result = account_charge_context(&current, number);
     }
     return result;
 }
@@ -46,8 +46,8 @@ static CUresult settle(uint32_t number, CUresult result, const CUcontext *contex
     return settle(number, result, context, primary);
 
 CUresult gate_cuDevicePrimaryCtxRetain(struct driver *driver, CUcontext *context, CUdevice device) {
-    struct seat seat;
-    if (seat_device(driver, device, &seat) && account_context(&seat) != 0 &&
+    struct current_context current;
+    if (current_context_of_device(driver, device, &current) && account_context(&current) != 0 &&
         is_primary_active(driver, device)) {
         return REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
     }
@@ -79,13 +79,13 @@ static void end_primary(struct driver *driver, CUdevice device, uint32_t number)
     }
     if (number != 0 && !is_primary_active(driver, device)) {
         account_context_drop(number);
-        reserves_ask(driver);
+        mempool_driver_query_all(driver);
     }
 }
 
 static uint32_t primary_number(struct driver *driver, CUdevice device) {
-    struct seat seat;
-    return seat_device(driver, device, &seat) ? account_context(&seat) : 0;
+    struct current_context current;
+    return current_context_of_device(driver, device, &current) ? account_context(&current) : 0;
 }
 
 #define END_PRIMARY(name)                                                                          \
@@ -109,7 +109,7 @@ CUresult gate_cuDevicePrimaryCtxRelease_v2(struct driver *driver, CUdevice devic
     CUresult result = REAL(driver, name)(device);                                                  \
     if (result == CUDA_SUCCESS) {                                                                  \
         end_primary(driver, device, number);                                                       \
-        reserves_forget(driver, device);                                                           \
+        mempool_driver_device_reset(driver, device);                                               \
     }                                                                                              \
     return result;
 
@@ -121,8 +121,8 @@ CUresult gate_cuDevicePrimaryCtxReset_v2(struct driver *driver, CUdevice device)
 }
 
 static uint32_t number_of(struct driver *driver, CUcontext context) {
-    struct seat seat = {.driver = driver, .handle = context};
-    return context == NULL ? 0 : account_context(&seat);
+    struct current_context current = {.driver = driver, .handle = context};
+    return context == NULL ? 0 : account_context(&current);
 }
 
 #define DESTROY(name)                                                                              \
@@ -133,7 +133,7 @@ static uint32_t number_of(struct driver *driver, CUcontext context) {
     }                                                                                              \
     if (result == CUDA_SUCCESS && number != 0) {                                                   \
         account_context_drop(number);                                                              \
-        reserves_ask(driver);                                                                      \
+        mempool_driver_query_all(driver);                                                          \
     }                                                                                              \
     return result;
 

@@ -20,22 +20,22 @@ static uint64_t threads_of(struct driver *driver, CUdevice device) {
 }
 
 /* What a limit takes beyond a context's own part. */
-static uint64_t beyond_default(struct driver *driver, const struct seat *seat, enum aside aside,
-                               size_t value) {
-    if (aside == ASIDE_HEAP) {
+static uint64_t beyond_default(struct driver *driver, const struct current_context *current,
+                               enum context_reserve reserve, size_t value) {
+    if (reserve == CONTEXT_RESERVE_HEAP) {
         return value > DEFAULT_HEAP_BYTES ? value - DEFAULT_HEAP_BYTES : 0;
     }
-    uint64_t threads = value > DEFAULT_STACK_BYTES ? threads_of(driver, seat->device) : 0;
+    uint64_t threads = value > DEFAULT_STACK_BYTES ? threads_of(driver, current->device) : 0;
     uint64_t each = value - DEFAULT_STACK_BYTES;
     return threads != 0 && each > UINT64_MAX / threads ? UINT64_MAX : each * threads;
 }
 
-static CUresult charge(struct driver *driver, const struct seat *seat, enum aside aside,
-                       size_t value) {
-    uint64_t bytes = beyond_default(driver, seat, aside, value);
-    CUresult result = account_aside(seat, aside, bytes);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
-        result = account_aside(seat, aside, bytes);
+static CUresult charge(struct driver *driver, const struct current_context *current,
+                       enum context_reserve reserve, size_t value) {
+    uint64_t bytes = beyond_default(driver, current, reserve, value);
+    CUresult result = context_reserve_set(current, reserve, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
+        result = context_reserve_set(current, reserve, bytes);
     }
     return result;
 }
@@ -47,32 +47,33 @@ static size_t limit_now(struct driver *driver, int limit) {
 }
 
 /* Charged before where it grows; then what the driver made of it. */
-static CUresult set_limit(struct driver *driver, const struct seat *seat, enum aside aside,
-                          int limit, size_t value) {
+static CUresult set_limit(struct driver *driver, const struct current_context *current,
+                          enum context_reserve reserve, int limit, size_t value) {
     size_t before = limit_now(driver, limit);
-    CUresult result = value > before ? charge(driver, seat, aside, value) : CUDA_SUCCESS;
+    CUresult result = value > before ? charge(driver, current, reserve, value) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) {
         return result;
     }
     cuCtxSetLimit_fn *set = REAL(driver, cuCtxSetLimit);
     result = set(limit, value);
-    CUresult settled = charge(driver, seat, aside, limit_now(driver, limit));
+    CUresult settled = charge(driver, current, reserve, limit_now(driver, limit));
     if (settled != CUDA_SUCCESS) { /* it rounded up to more than fits */
         set(limit, before);
-        charge(driver, seat, aside, before);
+        charge(driver, current, reserve, before);
     }
     return result == CUDA_SUCCESS ? settled : result;
 }
 
 CUresult gate_cuCtxSetLimit(struct driver *driver, int limit, size_t value) {
-    struct seat seat;
+    struct current_context current;
     if (limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_STACK_SIZE) {
         return REAL(driver, cuCtxSetLimit)(limit, value);
     }
-    CUresult result = seat_current(driver, &seat);
-    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+    CUresult result = current_context_get(driver, &current);
+    if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result == CUDA_SUCCESS ? REAL(driver, cuCtxSetLimit)(limit, value) : result;
     }
-    enum aside aside = limit == CU_LIMIT_STACK_SIZE ? ASIDE_STACKS : ASIDE_HEAP;
-    return set_limit(driver, &seat, aside, limit, value);
+    enum context_reserve reserve =
+        limit == CU_LIMIT_STACK_SIZE ? CONTEXT_RESERVE_STACKS : CONTEXT_RESERVE_HEAP;
+    return set_limit(driver, &current, reserve, limit, value);
 }

@@ -13,14 +13,15 @@
 /* What the new executable graph allocates, if anything, on each device. */
 static CUresult note(struct driver *driver, CUresult result, const CUgraphExec *exec,
                      CUgraph graph) {
-    struct seat seat;
+    struct current_context current;
     if (result != CUDA_SUCCESS ||
-        (graph_span_bytes(driver, graph, GRAPH_ANY_DEVICE) == 0 && execs_devices() == 0)) {
+        (graph_span_bytes(driver, graph, GRAPH_ANY_DEVICE) == 0 && graph_exec_devices() == 0)) {
         return result;
     }
-    for (CUdevice device = 0; device < EXEC_DEVICES && seat_device(driver, device, &seat);
+    for (CUdevice device = 0;
+         device < GRAPH_EXEC_DEVICES && current_context_of_device(driver, device, &current);
          device++) {
-        execs_put(*exec, device, graph_span_bytes(driver, graph, device));
+        graph_exec_put(*exec, device, graph_span_bytes(driver, graph, device));
     }
     return result;
 }
@@ -51,14 +52,14 @@ static void undo_upload(struct driver *driver, CUgraphExec exec) {
     if (destroy != NULL) {
         destroy(exec);
     }
-    for (CUdevice device = 0; device < execs_devices(); device++) {
-        if (execs_need(exec, device, &bytes) && trim != NULL) {
+    for (CUdevice device = 0; device < graph_exec_devices(); device++) {
+        if (graph_exec_need(exec, device, &bytes) && trim != NULL) {
             trim(device);
-            execs_trimmed();
+            graph_exec_trimmed();
         }
-        execs_put(exec, device, 0);
+        graph_exec_put(exec, device, 0);
     }
-    reserves_ask(driver);
+    mempool_driver_query_all(driver);
 }
 
 /* It may upload too, on which the graph's memory is taken: that is charged after, and where it
@@ -105,17 +106,17 @@ static bool has_room(struct driver *driver, CUdevice device, uint64_t bytes) {
 }
 
 static CUresult charge_device(struct driver *driver, CUdevice device, uint64_t bytes,
-                              struct reserve_charge *charge) {
-    struct seat seat;
-    struct reserve_name name = {.kind = RESERVE_GRAPHS, .driver = driver, .device = device};
-    if (!seat_device(driver, device, &seat)) {
+                              struct mempool_charge *charge) {
+    struct current_context current;
+    struct mempool_name name = {.kind = MEMPOOL_GRAPH, .driver = driver, .device = device};
+    if (!current_context_of_device(driver, device, &current)) {
         return CUDA_ERROR_NOT_PERMITTED; /* a card without a name has no limits */
     }
-    CUresult result = reserve_charge(&seat, &name, bytes, charge);
+    CUresult result = mempool_charge(&current, &name, bytes, charge);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && has_room(driver, device, bytes)) {
-        result = reserve_charge(&seat, &name, 0, charge);
-    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
-        result = reserve_charge(&seat, &name, bytes, charge);
+        result = mempool_charge(&current, &name, 0, charge);
+    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
+        result = mempool_charge(&current, &name, bytes, charge);
     }
     return result;
 }
@@ -124,8 +125,8 @@ CUresult graph_memory_begin(struct driver *driver, CUgraphExec exec, struct grap
     CUresult result = CUDA_SUCCESS;
     uint64_t bytes;
     *memory = (struct graph_memory){.count = 0};
-    for (CUdevice device = 0; device < execs_devices(); device++) {
-        if (!execs_need(exec, device, &bytes)) {
+    for (CUdevice device = 0; device < graph_exec_devices(); device++) {
+        if (!graph_exec_need(exec, device, &bytes)) {
             continue;
         }
         result = charge_device(driver, device, bytes, &memory->charges[memory->count]);
@@ -143,10 +144,10 @@ CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_
     for (unsigned i = 0; i < memory->count; i++) {
         memory->charges[i].failed = result != CUDA_SUCCESS;
         if (memory->charges[i].number != 0) {
-            reserve_ask(driver, memory->charges[i].number, &memory->charges[i], NULL);
+            mempool_driver_query(driver, memory->charges[i].number, &memory->charges[i], NULL);
         }
         if (result == CUDA_SUCCESS) {
-            execs_launched(exec, memory->devices[i]);
+            graph_exec_launched(exec, memory->devices[i]);
         }
     }
     return result;
@@ -168,7 +169,7 @@ CUresult gate_cuGraphUpload_ptsz(struct driver *driver, CUgraphExec exec,
 
 CUresult gate_cuDeviceGraphMemTrim(struct driver *driver, CUdevice device) {
     CUresult result = REAL(driver, cuDeviceGraphMemTrim)(device);
-    execs_trimmed();
-    reserves_ask(driver);
+    graph_exec_trimmed();
+    mempool_driver_query_all(driver);
     return result;
 }

@@ -5,20 +5,20 @@
 #include "hooks/gates.h"
 
 CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *charge) {
-    struct seat seat;
+    struct current_context current;
     *charge = (struct charge){.context = 0};
-    CUresult result = seat_current(driver, &seat);
-    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+    CUresult result = current_context_get(driver, &current);
+    if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
-    result = account_charge(&seat, bytes, charge);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
-        result = account_charge(&seat, bytes, charge);
+    result = account_charge(&current, bytes, charge);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
+        result = account_charge(&current, bytes, charge);
     }
     return result;
 }
 
-CUresult memory_settle(const struct charge *charge, CUresult result, enum record_kind kind,
+CUresult memory_settle(const struct charge *charge, CUresult result, enum allocation_kind kind,
                        uint64_t handle) {
     if (result == CUDA_SUCCESS) {
         account_keep(charge, kind, handle);
@@ -35,7 +35,8 @@ CUresult memory_settle(const struct charge *charge, CUresult result, enum record
         return result;                                                                             \
     }                                                                                              \
     result = REAL(driver, name)(__VA_ARGS__);                                                      \
-    return memory_settle(&charge, result, RECORD_POINTER, result == CUDA_SUCCESS ? *(pointer) : 0);
+    return memory_settle(&charge, result, ALLOCATION_POINTER,                                      \
+                         result == CUDA_SUCCESS ? *(pointer) : 0);
 
 CUresult gate_cuMemAlloc(struct driver *driver, CUdeviceptr_v1 *pointer,
                          unsigned int bytes){ALLOCATE(cuMemAlloc, pointer, bytes, pointer, bytes)}
@@ -70,7 +71,7 @@ static CUresult settle_pitch(struct charge *charge, size_t area, CUdeviceptr poi
             return result;
         }
     }
-    account_keep(charge, RECORD_POINTER, pointer);
+    account_keep(charge, ALLOCATION_POINTER, pointer);
     return CUDA_SUCCESS;
 }
 

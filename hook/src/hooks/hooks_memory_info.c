@@ -8,13 +8,13 @@ static uint64_t lesser(uint64_t one, uint64_t other) { return one < other ? one 
 
 /* The share can't be more than there is, nor its rest more than the card has left. */
 static CUresult current_memory(struct driver *driver, uint64_t *available, uint64_t *total) {
-    struct seat seat;
-    CUresult result = seat_current(driver, &seat);
-    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+    struct current_context current;
+    CUresult result = current_context_get(driver, &current);
+    if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
     struct view view;
-    result = account_view(&seat.uuid, &view);
+    result = account_view(&current.uuid, &view);
     if (result == CUDA_SUCCESS) {
         *total = lesser(*total, view.share_bytes);
         *available = lesser(*available, view.share_bytes - view.used_bytes);
@@ -47,12 +47,12 @@ CUresult gate_cuMemGetInfo_v2(struct driver *driver, size_t *available, size_t *
 }
 
 static CUresult share_of(struct driver *driver, CUdevice device, uint64_t *share) {
-    struct seat seat;
+    struct current_context current;
     struct view view;
-    if (!seat_device(driver, device, &seat)) {
+    if (!current_context_of_device(driver, device, &current)) {
         return CUDA_ERROR_NOT_PERMITTED; /* a card without a name has no limits */
     }
-    CUresult result = account_view(&seat.uuid, &view);
+    CUresult result = account_view(&current.uuid, &view);
     if (result == CUDA_SUCCESS) {
         *share = view.share_bytes;
     }

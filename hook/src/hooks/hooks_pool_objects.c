@@ -23,7 +23,7 @@ CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
                               const CUmemPoolProps *properties) {
     CUresult result = REAL(driver, cuMemPoolCreate)(pool, properties);
     if (result == CUDA_SUCCESS) {
-        pool_places_put(*pool, &properties->location);
+        pool_location_put(*pool, &properties->location);
     }
     return result;
 }
@@ -34,7 +34,7 @@ CUresult gate_cuMemPoolImportFromShareableHandle(struct driver *driver, CUmemory
     static const CUmemLocation elsewhere = {.type = -1};
     CUresult result = REAL(driver, cuMemPoolImportFromShareableHandle)(pool, shared, type, flags);
     if (result == CUDA_SUCCESS) {
-        pool_places_put(*pool, &elsewhere);
+        pool_location_put(*pool, &elsewhere);
     }
     return result;
 }
@@ -43,7 +43,7 @@ CUresult gate_cuMemGetDefaultMemPool(struct driver *driver, CUmemoryPool *pool,
                                      CUmemLocation *location, int type) {
     CUresult result = REAL(driver, cuMemGetDefaultMemPool)(pool, location, type);
     if (result == CUDA_SUCCESS) {
-        pool_places_put(*pool, location);
+        pool_location_put(*pool, location);
     }
     return result;
 }
@@ -52,28 +52,28 @@ CUresult gate_cuMemGetMemPool(struct driver *driver, CUmemoryPool *pool, CUmemLo
                               int type) {
     CUresult result = REAL(driver, cuMemGetMemPool)(pool, location, type);
     if (result == CUDA_SUCCESS) {
-        pool_places_put(*pool, location);
+        pool_location_put(*pool, location);
     }
     return result;
 }
 
 CUresult gate_cuMemPoolDestroy(struct driver *driver, CUmemoryPool pool) {
     CUmemLocation location;
-    bool known = pool_places_find(pool, &location);
-    uint32_t reserve = reserve_destroy_begin(driver, (uint64_t)pool);
-    pool_places_drop(pool); /* before its handle is given out again */
+    bool known = pool_location_find(pool, &location);
+    uint32_t mempool = mempool_destroy_begin(driver, (uint64_t)pool);
+    pool_location_drop(pool); /* before its handle is given out again */
     CUresult result = REAL(driver, cuMemPoolDestroy)(pool);
     if (result != CUDA_SUCCESS && known) {
-        pool_places_put(pool, &location);
+        pool_location_put(pool, &location);
     }
-    reserve_destroy_end(reserve, result == CUDA_SUCCESS);
+    mempool_destroy_end(mempool, result == CUDA_SUCCESS);
     return result;
 }
 
 /* After a call at which the driver may have given memory back. */
 #define ASK_AFTER(name, ...)                                                                       \
     CUresult result = REAL(driver, name)(__VA_ARGS__);                                             \
-    reserves_ask(driver);                                                                          \
+    mempool_driver_query_all(driver);                                                              \
     return result;
 
 CUresult gate_cuMemPoolTrimTo(struct driver *driver, CUmemoryPool pool,

@@ -18,19 +18,20 @@ bool stream_is_capturing(struct driver *driver, CUstream stream) {
 }
 
 /* The context in which a stream's memory is taken. */
-static CUresult seat_of_stream(struct driver *driver, CUstream stream, struct seat *seat) {
+static CUresult context_of_stream(struct driver *driver, CUstream stream,
+                                  struct current_context *current) {
     cuStreamGetCtx_fn *get = REAL(driver, cuStreamGetCtx);
     cuCtxGetCurrent_fn *get_current = REAL(driver, cuCtxGetCurrent);
     cuCtxPushCurrent_v2_fn *push = REAL(driver, cuCtxPushCurrent_v2);
     cuCtxPopCurrent_v2_fn *pop = REAL(driver, cuCtxPopCurrent_v2);
-    CUcontext own = NULL, current = NULL;
+    CUcontext own = NULL, previous = NULL;
     if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
         get == NULL || get_current == NULL || push == NULL || pop == NULL ||
-        get(stream, &own) != CUDA_SUCCESS || get_current(&current) != CUDA_SUCCESS ||
-        own == current || push(own) != CUDA_SUCCESS) {
-        return seat_current(driver, seat);
+        get(stream, &own) != CUDA_SUCCESS || get_current(&previous) != CUDA_SUCCESS ||
+        own == previous || push(own) != CUDA_SUCCESS) {
+        return current_context_get(driver, current);
     }
-    CUresult result = seat_current(driver, seat);
+    CUresult result = current_context_get(driver, current);
     pop(&own);
     return result;
 }
@@ -49,10 +50,11 @@ static void find_device(struct driver *driver, CUmemoryPool pool, CUdevice *devi
 }
 
 /* False for memory of the host. */
-static bool seat_of_pool(struct driver *driver, CUmemoryPool pool, struct seat *seat) {
+static bool context_of_pool(struct driver *driver, CUmemoryPool pool,
+                            struct current_context *current) {
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_NONE};
-    CUdevice device = seat->device;
-    if (!pool_places_find(pool, &location)) {
+    CUdevice device = current->device;
+    if (!pool_location_find(pool, &location)) {
         find_device(driver, pool, &device);
     } else if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
         device = location.id;
@@ -60,7 +62,7 @@ static bool seat_of_pool(struct driver *driver, CUmemoryPool pool, struct seat *
         return false;
     }
     /* NONE: managed memory without a preferred place is charged where it is asked for. */
-    return device == seat->device || seat_device(driver, device, seat);
+    return device == current->device || current_context_of_device(driver, device, current);
 }
 
 static uint64_t attribute(struct driver *driver, CUmemoryPool pool, int attribute) {
@@ -79,41 +81,43 @@ static bool has_room(struct driver *driver, CUmemoryPool pool, uint64_t bytes) {
     return reserved >= used && reserved - used >= bytes;
 }
 
-static CUresult charge_pool(struct driver *driver, const struct seat *seat, CUmemoryPool pool,
-                            uint64_t bytes, struct reserve_charge *charge) {
-    struct reserve_name name = {
-        .kind = RESERVE_POOL, .driver = driver, .device = seat->device, .handle = (uint64_t)pool};
-    CUresult result = reserve_charge(seat, &name, bytes, charge);
+static CUresult charge_pool(struct driver *driver, const struct current_context *current,
+                            CUmemoryPool pool, uint64_t bytes, struct mempool_charge *charge) {
+    struct mempool_name name = {.kind = MEMPOOL_STREAM_ORDERED,
+                                .driver = driver,
+                                .device = current->device,
+                                .handle = (uint64_t)pool};
+    CUresult result = mempool_charge(current, &name, bytes, charge);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && has_room(driver, pool, bytes)) {
-        result = reserve_charge(seat, &name, 0, charge); /* it may come from what is reserved */
-    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
-        result = reserve_charge(seat, &name, bytes, charge);
+        result = mempool_charge(current, &name, 0, charge); /* it may come from what is reserved */
+    } else if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
+        result = mempool_charge(current, &name, bytes, charge);
     }
     return result;
 }
 
 /* `pool` NULL: the current one of the stream's device. */
 static CUresult begin(struct driver *driver, CUmemoryPool pool, size_t bytes, CUstream stream,
-                      struct reserve_charge *charge) {
-    struct seat seat;
+                      struct mempool_charge *charge) {
+    struct current_context current;
     cuDeviceGetMemPool_fn *get = REAL(driver, cuDeviceGetMemPool);
-    *charge = (struct reserve_charge){.number = 0};
+    *charge = (struct mempool_charge){.number = 0};
     if (stream_is_capturing(driver, stream)) {
         return CUDA_SUCCESS;
     }
     if (get == NULL || REAL(driver, cuMemPoolGetAttribute) == NULL) {
         return CUDA_ERROR_NOT_SUPPORTED; /* no driver has the one without the others */
     }
-    CUresult result = seat_of_stream(driver, stream, &seat);
-    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+    CUresult result = context_of_stream(driver, stream, &current);
+    if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
-    result = account_context_seen(&seat);
-    if (result != CUDA_SUCCESS || (pool == NULL && get(&pool, seat.device) != CUDA_SUCCESS) ||
-        !seat_of_pool(driver, pool, &seat)) {
+    result = account_context_seen(&current);
+    if (result != CUDA_SUCCESS || (pool == NULL && get(&pool, current.device) != CUDA_SUCCESS) ||
+        !context_of_pool(driver, pool, &current)) {
         return result;
     }
-    return charge_pool(driver, &seat, pool, bytes, charge);
+    return charge_pool(driver, &current, pool, bytes, charge);
 }
 
 /* The driver took more than fits: it gets it back. */
@@ -125,21 +129,21 @@ static void undo(struct driver *driver, uint32_t number, CUdeviceptr pointer, CU
         synchronize(stream);
     }
     capture_mode_exchange(driver, mode);
-    reserve_trim(driver, number);
-    reserve_freed(reserve_take(pointer));
+    mempool_driver_trim(driver, number);
+    mempool_free_end(mempool_free_begin(pointer));
 }
 
-static CUresult settle(struct driver *driver, struct reserve_charge *charge, CUresult result,
+static CUresult settle(struct driver *driver, struct mempool_charge *charge, CUresult result,
                        CUdeviceptr pointer, CUstream stream) {
     if (charge->number == 0) {
         return result;
     }
     if (result == CUDA_SUCCESS) {
-        reserve_gave(charge->number, pointer);
+        mempool_allocated(charge->number, pointer);
     }
     charge->failed = result != CUDA_SUCCESS;
-    enum reserve_outcome outcome = reserve_ask(driver, charge->number, charge, NULL);
-    if (result == CUDA_SUCCESS && outcome == RESERVE_EXCESS) {
+    enum mempool_outcome outcome = mempool_driver_query(driver, charge->number, charge, NULL);
+    if (result == CUDA_SUCCESS && outcome == MEMPOOL_EXCESS) {
         undo(driver, charge->number, pointer, stream);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -148,7 +152,7 @@ static CUresult settle(struct driver *driver, struct reserve_charge *charge, CUr
 
 /* `named` is the stream by a handle that means the same in every entry point. */
 #define ALLOCATE(name, pool, named, ...)                                                           \
-    struct reserve_charge charge;                                                                  \
+    struct mempool_charge charge;                                                                  \
     CUdeviceptr given = 0;                                                                         \
     CUresult result = begin(driver, pool, bytes, named, &charge);                                  \
     if (result != CUDA_SUCCESS) {                                                                  \

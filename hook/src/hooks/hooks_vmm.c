@@ -9,20 +9,20 @@
 
 static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHandle *handle,
                                size_t bytes, const CUmemAllocationProp *properties,
-                               cuuint64_t flags, const struct seat *seat) {
-    struct physical_charge charge;
-    CUresult result = physical_charge(seat, bytes, &charge);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && reserves_reclaim(driver)) {
-        result = physical_charge(seat, bytes, &charge);
+                               cuuint64_t flags, const struct current_context *current) {
+    struct vmm_charge charge;
+    CUresult result = vmm_charge(current, bytes, &charge);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
+        result = vmm_charge(current, bytes, &charge);
     }
     if (result != CUDA_SUCCESS) {
         return result;
     }
     result = REAL(driver, cuMemCreate)(handle, bytes, properties, flags);
     if (result == CUDA_SUCCESS) {
-        physical_keep(&charge, *handle);
+        vmm_keep(&charge, *handle);
     } else {
-        physical_cancel(&charge);
+        vmm_cancel(&charge);
     }
     return result;
 }
@@ -30,19 +30,19 @@ static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHand
 /* What names no card is the driver's to refuse. */
 CUresult gate_cuMemCreate(struct driver *driver, CUmemGenericAllocationHandle *handle, size_t bytes,
                           const CUmemAllocationProp *properties, cuuint64_t flags) {
-    struct seat seat;
-    if (!seat_possible(driver) || properties == NULL ||
+    struct current_context current;
+    if (!driver_is_initialized(driver) || properties == NULL ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        !seat_device(driver, properties->location.id, &seat)) {
+        !current_context_of_device(driver, properties->location.id, &current)) {
         return REAL(driver, cuMemCreate)(handle, bytes, properties, flags);
     }
-    return create_on_card(driver, handle, bytes, properties, flags, &seat);
+    return create_on_card(driver, handle, bytes, properties, flags, &current);
 }
 
 CUresult gate_cuMemRelease(struct driver *driver, CUmemGenericAllocationHandle handle) {
-    struct physical_release release = physical_release_begin(handle);
+    struct vmm_release release = vmm_release_begin(handle);
     CUresult result = REAL(driver, cuMemRelease)(handle);
-    physical_release_end(&release, result == CUDA_SUCCESS);
+    vmm_release_end(&release, result == CUDA_SUCCESS);
     return result;
 }
 
@@ -51,7 +51,7 @@ CUresult gate_cuMemRetainAllocationHandle(struct driver *driver,
                                           CUmemGenericAllocationHandle *handle, void *address) {
     CUresult result = REAL(driver, cuMemRetainAllocationHandle)(handle, address);
     if (result == CUDA_SUCCESS) {
-        physical_retained(*handle);
+        vmm_retained(*handle);
     }
     return result;
 }
@@ -61,7 +61,7 @@ CUresult gate_cuMemExportToShareableHandle(struct driver *driver, void *shared,
                                            cuuint64_t flags) {
     CUresult result = REAL(driver, cuMemExportToShareableHandle)(shared, handle, type, flags);
     if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-        physical_exported(handle, *(const int *)shared);
+        vmm_exported(handle, *(const int *)shared);
     }
     return result;
 }
@@ -71,9 +71,9 @@ CUresult gate_cuMemImportFromShareableHandle(struct driver *driver,
                                              int type) {
     CUresult result = REAL(driver, cuMemImportFromShareableHandle)(handle, shared, type);
     if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-        physical_imported(*handle, (int)(intptr_t)shared);
+        vmm_imported(*handle, (int)(intptr_t)shared);
     } else if (result == CUDA_SUCCESS) {
-        physical_retained(*handle);
+        vmm_retained(*handle);
     }
     return result;
 }
@@ -81,20 +81,20 @@ CUresult gate_cuMemImportFromShareableHandle(struct driver *driver,
 CUresult gate_cuMemMap(struct driver *driver, CUdeviceptr address, size_t bytes, size_t offset,
                        CUmemGenericAllocationHandle handle, cuuint64_t flags) {
     bool known;
-    CUresult result = physical_map_begin(handle, &known);
+    CUresult result = vmm_map_begin(handle, &known);
     if (result != CUDA_SUCCESS) {
         return result;
     }
     result = REAL(driver, cuMemMap)(address, bytes, offset, handle, flags);
     if (known) {
-        physical_map_end(handle, address, bytes, result == CUDA_SUCCESS);
+        vmm_map_end(handle, address, bytes, result == CUDA_SUCCESS);
     }
     return result;
 }
 
 CUresult gate_cuMemUnmap(struct driver *driver, CUdeviceptr address, size_t bytes) {
-    physical_unmap_begin(address, bytes);
+    vmm_unmap_begin(address, bytes);
     CUresult result = REAL(driver, cuMemUnmap)(address, bytes);
-    physical_unmap_end(address, bytes, result == CUDA_SUCCESS);
+    vmm_unmap_end(address, bytes, result == CUDA_SUCCESS);
     return result;
 }

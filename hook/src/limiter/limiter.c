@@ -53,28 +53,29 @@ static uint32_t find_card(struct limiter *limiter, const CUuuid *uuid) {
     return place;
 }
 
-static struct limiter_lane *find_lane(struct limiter *limiter, const struct seat *seat) {
+static struct limiter_lane *find_lane(struct limiter *limiter,
+                                      const struct current_context *current) {
     struct limiter_lane *place = NULL;
     for (unsigned i = 0; i < LIMITER_LANES; i++) {
         struct limiter_lane *lane = &limiter->lanes[i];
-        if (lane->context == seat->handle && lane->timer.driver == seat->driver) {
+        if (lane->context == current->handle && lane->timer.driver == current->driver) {
             return lane;
         }
         place = place == NULL && lane->context == NULL ? lane : place;
     }
     if (place != NULL) {
         memset(place, 0, sizeof *place);
-        place->context = seat->handle;
-        place->device = seat->device;
-        place->card = find_card(limiter, &seat->uuid);
-        place->timer.driver = (struct driver *)(uintptr_t)seat->driver;
+        place->context = current->handle;
+        place->device = current->device;
+        place->card = find_card(limiter, &current->uuid);
+        place->timer.driver = (struct driver *)(uintptr_t)current->driver;
     }
     return place;
 }
 
-struct limiter_lane *limiter_lane(struct limiter *limiter, const struct seat *seat) {
+struct limiter_lane *limiter_lane(struct limiter *limiter, const struct current_context *current) {
     lock_take(&limiter->lock);
-    struct limiter_lane *lane = find_lane(limiter, seat);
+    struct limiter_lane *lane = find_lane(limiter, current);
     lock_release(&limiter->lock);
     return lane;
 }
@@ -118,7 +119,7 @@ static bool await_measure(struct wait *wait, const struct gpu_timer *timer,
 static bool await_bucket(struct limiter *limiter, struct limiter_card *card, struct wait *wait,
                          uint64_t now) {
     int64_t early = 0;
-    if (card->terms.siblings == 0 && card->terms.burst_percent <= card->terms.percent) {
+    if (card->limits.siblings == 0 && card->limits.burst_percent <= card->limits.percent) {
         early = bucket_wall_ns((int64_t)card->longest_ns, card->percent) / EARLY_PART;
     }
     int64_t bound = early + (wait->rested ? QUEUE_NS / 2 : QUEUE_NS);
@@ -151,10 +152,10 @@ static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
     struct limiter_card *card = card_of(limiter, lane);
     wait->until = 0;
     CUresult result = limiter_card_refresh(card, limiter->files, now);
-    if (result != CUDA_SUCCESS || !card->terms.counted) {
+    if (result != CUDA_SUCCESS || !card->limits.counted) {
         return result;
     }
-    if (card->terms.percent >= 100) {
+    if (card->limits.percent >= 100) {
         limiter_card_enter(card, limiter->files, now); /* that it wants the card */
         atomic_store(&lane->free_until, now + FREE_NS);
         return CUDA_SUCCESS;

@@ -41,7 +41,7 @@ struct limiter_audit {
 struct limiter_card {
     bool known;
     CUuuid uuid;
-    struct compute_limits terms;
+    struct compute_limits limits;
     uint64_t refresh_at;
     uint32_t percent;      /* in force: the share, or the burst's ceiling */
     uint32_t others;       /* that use the card now, as far as we know */
@@ -79,7 +79,7 @@ struct limiter_launch {
 };
 
 /* The lane of the calling thread's context; NULL: no place left. */
-struct limiter_lane *limiter_lane(struct limiter *limiter, const struct seat *seat);
+struct limiter_lane *limiter_lane(struct limiter *limiter, const struct current_context *current);
 /* Contexts of the device that go with their events: one, or all where `context` is NULL. */
 void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
                     CUdevice device);

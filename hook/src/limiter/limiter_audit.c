@@ -31,10 +31,10 @@
 /* Both counts as they are now, when the agent's has just come: what the next are compared to. Also
  * while nobody else is there: what the container does until others come, in a burst perhaps several
  * times its share, is in both of them then, and no debt. */
-static void rebase(struct limiter_audit *audit, const struct compute_limits *terms, uint64_t now) {
+static void rebase(struct limiter_audit *audit, const struct compute_limits *limits, uint64_t now) {
     audit->at = now;
-    audit->agent_ns = terms->agent_busy_ns;
-    audit->ledger_ns = terms->ledger_busy_ns;
+    audit->agent_ns = limits->agent_busy_ns;
+    audit->ledger_ns = limits->ledger_busy_ns;
     audit->own_ns = 0;
     audit->own_raw_ns = 0;
 }
@@ -54,15 +54,15 @@ static double within(double value, double least, double most) {
     return value < least ? least : value > most ? most : value;
 }
 
-static void account(struct limiter_audit *audit, const struct compute_limits *terms,
+static void account(struct limiter_audit *audit, const struct compute_limits *limits,
                     uint64_t longest_ns, uint64_t now) {
-    double agent = within((double)(terms->agent_busy_ns - audit->agent_ns), 0, MOST_NS);
-    double ledger = within((double)(terms->ledger_busy_ns - audit->ledger_ns), 0, MOST_NS);
+    double agent = within((double)(limits->agent_busy_ns - audit->agent_ns), 0, MOST_NS);
+    double ledger = within((double)(limits->ledger_busy_ns - audit->ledger_ns), 0, MOST_NS);
     audit->agent_sum = audit->agent_sum * KEPT + agent;
     audit->ledger_sum = audit->ledger_sum * KEPT + ledger;
     audit->own_sum = audit->own_sum * KEPT + (double)audit->own_ns;
     audit->own_raw_sum = audit->own_raw_sum * KEPT + (double)audit->own_raw_ns;
-    rebase(audit, terms, now);
+    rebase(audit, limits, now);
     audit->rest_ns = (int64_t)within((double)audit->rest_ns + agent - ledger, -MOST_NS, MOST_NS);
     if (audit->ledger_sum > 0 && audit->own_raw_sum > 0) {
         double part = within(audit->own_sum / audit->ledger_sum, 0, 1);
@@ -74,27 +74,27 @@ static void account(struct limiter_audit *audit, const struct compute_limits *te
     }
 }
 
-void limiter_audit(struct limiter_audit *audit, const struct compute_limits *terms, uint32_t others,
-                   uint64_t longest_ns, uint64_t now) {
+void limiter_audit(struct limiter_audit *audit, const struct compute_limits *limits,
+                   uint32_t others, uint64_t longest_ns, uint64_t now) {
     bool undone =
-        terms->agent_busy_ns < audit->agent_ns || terms->ledger_busy_ns < audit->ledger_ns;
-    bool heard = terms->agent_busy_ns != audit->agent_ns;
+        limits->agent_busy_ns < audit->agent_ns || limits->ledger_busy_ns < audit->ledger_ns;
+    bool heard = limits->agent_busy_ns != audit->agent_ns;
     bool silent = !heard && now - audit->at > SILENT_NS;
     if (audit->at == 0 || undone || silent) {
-        rebase(audit, terms, now);
+        rebase(audit, limits, now);
         audit->begun = false;
     }
     if (others == 0) {
         audit->begun = false;
         audit->owed_ns = 0;
         if (heard) {
-            rebase(audit, terms, now);
+            rebase(audit, limits, now);
         }
     } else if (!audit->begun) {
         begin(audit);
-    } else if (heard && terms->ledger_busy_ns != audit->ledger_ns &&
+    } else if (heard && limits->ledger_busy_ns != audit->ledger_ns &&
                now - audit->at >= AUDIT_NS / 2) {
-        account(audit, terms, longest_ns, now);
+        account(audit, limits, longest_ns, now);
     }
 }
 

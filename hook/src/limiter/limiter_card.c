@@ -74,14 +74,14 @@ void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill 
 /* Who takes turns with this process on the card: the other tenants, and of the container's own
  * processes one at a time, for the bucket lets a launch go when the one before is nearly paid for.
  */
-static uint32_t others_of(const struct compute_limits *terms) {
-    uint32_t tenants = terms->tenants_wanting > 1 ? terms->tenants_wanting - 1 : 0;
-    return tenants + (terms->siblings != 0);
+static uint32_t others_of(const struct compute_limits *limits) {
+    uint32_t tenants = limits->tenants_wanting > 1 ? limits->tenants_wanting - 1 : 0;
+    return tenants + (limits->siblings != 0);
 }
 
-static uint32_t percent_in_force(const struct compute_limits *terms) {
+static uint32_t percent_in_force(const struct compute_limits *limits) {
     uint32_t percent =
-        terms->burst_percent > terms->percent ? terms->burst_percent : terms->percent;
+        limits->burst_percent > limits->percent ? limits->burst_percent : limits->percent;
     return percent < 1 ? 1 : percent > 100 ? 100 : percent;
 }
 
@@ -89,17 +89,17 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
     if (now < card->refresh_at) {
         return CUDA_SUCCESS;
     }
-    if (card->percent != 0 && card->terms.counted) {
+    if (card->percent != 0 && card->limits.counted) {
         limiter_card_enter(card, files, now); /* at the percentage that it was charged at */
     }
-    CUresult result = limiter_ledger_read(files, &card->uuid, now, &card->terms);
+    CUresult result = limiter_ledger_read(files, &card->uuid, now, &card->limits);
     if (result != CUDA_SUCCESS) {
         return result;
     }
     card->refresh_at = now + REFRESH_NS;
     card->longest_ns -= card->longest_ns / 1024; /* half of it is gone after 14 s */
-    card->percent = percent_in_force(&card->terms);
-    card->others = others_of(&card->terms);
-    limiter_audit(&card->audit, &card->terms, card->others, card->longest_ns, now);
+    card->percent = percent_in_force(&card->limits);
+    card->others = others_of(&card->limits);
+    limiter_audit(&card->audit, &card->limits, card->others, card->longest_ns, now);
     return CUDA_SUCCESS;
 }

@@ -4,7 +4,7 @@
 
 #include "limiter/limiter.h"
 
-/* Reads the terms again where that is due. CUDA_SUCCESS or NOT_PERMITTED. */
+/* Reads the limits again where that is due. CUDA_SUCCESS or NOT_PERMITTED. */
 CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t now);
 /* Enters what was charged and measured, and that the process wants the card. */
 void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now);
@@ -21,8 +21,8 @@ void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill 
 
 /* limiter_audit.c. Makes the account where that is due; nothing is corrected while there is nobody
  * else on the card. */
-void limiter_audit(struct limiter_audit *audit, const struct compute_limits *terms, uint32_t others,
-                   uint64_t longest_ns, uint64_t now);
+void limiter_audit(struct limiter_audit *audit, const struct compute_limits *limits,
+                   uint32_t others, uint64_t longest_ns, uint64_t now);
 /* What is to be added to a charge of `ns` for earlier ones. */
 int64_t limiter_audit_take(struct limiter_audit *audit, int64_t ns);
 

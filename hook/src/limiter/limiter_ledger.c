@@ -19,52 +19,52 @@ typedef _Atomic uint64_t word;
 
 /* What the container's other processes do on the card. */
 static void read_slots(const struct ledger *ledger, int card, uint64_t now,
-                       struct compute_limits *terms) {
-    terms->ledger_busy_ns = 0;
-    terms->siblings = 0;
+                       struct compute_limits *limits) {
+    limits->ledger_busy_ns = 0;
+    limits->siblings = 0;
     for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
         struct vcuda_ledger_entry *entry = &ledger->file->slots[slot].cards[card];
         uint64_t wanted = atomic_load((word *)&entry->last_want_ns);
-        terms->ledger_busy_ns += atomic_load((word *)&entry->busy_ns);
+        limits->ledger_busy_ns += atomic_load((word *)&entry->busy_ns);
         if (wanted != 0 && now - wanted <= SIBLING_NS && slot != ledger->slot_lock.slot) {
-            terms->siblings++;
+            limits->siblings++;
         }
     }
 }
 
 static void read_page(const struct process *process, const CUuuid *uuid, uint64_t now,
-                      const struct vcuda_device_limit *limit, struct compute_limits *terms) {
-    const struct vcuda_card_activity *activity = terms_activity(process, uuid);
+                      const struct vcuda_device_limit *limit, struct compute_limits *limits) {
+    const struct vcuda_card_activity *activity = card_limits_activity(process, uuid);
     uint64_t sampled = process->activity.body.activity.sampled_ns;
     uint64_t age = now > sampled ? now - sampled : 0;
-    terms->percent = limit->compute_percent;
-    terms->burst_percent = limit->compute_percent;
-    terms->tenants_wanting = 0;
-    terms->agent_busy_ns = 0;
+    limits->percent = limit->compute_percent;
+    limits->burst_percent = limit->compute_percent;
+    limits->tenants_wanting = 0;
+    limits->agent_busy_ns = 0;
     if (activity == NULL) {
         return;
     }
     if (age <= BURST_FRESH_NS && activity->burst_allowed == 1) {
-        terms->burst_percent = limit->burst_percent;
+        limits->burst_percent = limit->burst_percent;
     }
     if (age <= WORD_FRESH_NS) {
-        terms->tenants_wanting = activity->tenants_wanting;
-        terms->agent_busy_ns = activity->busy_ns;
+        limits->tenants_wanting = activity->tenants_wanting;
+        limits->agent_busy_ns = activity->busy_ns;
     }
 }
 
 CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
-                             struct compute_limits *terms) {
+                             struct compute_limits *limits) {
     (void)files;
-    struct terms all;
-    struct process *process = terms_enter(uuid, true, &all);
+    struct card_limits all;
+    struct process *process = card_limits_enter(uuid, true, &all);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    read_page(process, uuid, now, terms_limit(process, uuid), terms);
-    terms->counted = all.counted;
+    read_page(process, uuid, now, card_limits_of(process, uuid), limits);
+    limits->counted = all.counted;
     if (all.counted) {
-        read_slots(&process->ledger, all.card, now, terms);
+        read_slots(&process->ledger, all.card, now, limits);
     }
     process_leave(process);
     return CUDA_SUCCESS;

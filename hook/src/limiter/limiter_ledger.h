@@ -23,7 +23,7 @@ struct compute_limits {
 
 /* CUDA_SUCCESS or NOT_PERMITTED. */
 CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
-                             struct compute_limits *terms);
+                             struct compute_limits *limits);
 
 /* What happened since the last entry. */
 struct limiter_entry {

@@ -43,22 +43,22 @@ static void put_in(struct context *context, uint64_t bytes, uint64_t units) {
 static void give_back(struct process *process, const struct charge *charge) {
     struct context *context = context_by_number(process, charge->context);
     if (context != NULL) { /* else it went back with its context */
-        terms_return(process, context->card, take_out(context, charge->bytes));
+        card_limits_return(process, context->card, take_out(context, charge->bytes));
     }
 }
 
-static CUresult charge_counted(struct process *process, const struct seat *seat,
-                               const struct terms *terms, struct charge *charge) {
-    struct context *context = context_seen(process, seat, terms);
-    if (context == NULL || !records_reserve(&process->records, process->pending + 1)) {
-        return terms_on_error(process);
+static CUresult charge_counted(struct process *process, const struct current_context *current,
+                               const struct card_limits *limits, struct charge *charge) {
+    struct context *context = context_seen(process, current, limits);
+    if (context == NULL || !allocation_table_reserve(&process->allocations, process->pending + 1)) {
+        return card_limits_on_error(process);
     }
-    if (charge->bytes > terms->share_bytes) {
-        ledger_count_denial(&process->ledger, terms->card);
+    if (charge->bytes > limits->share_bytes) {
+        ledger_count_denial(&process->ledger, limits->card);
         return CUDA_ERROR_OUT_OF_MEMORY; /* also keeps the sums below from wrapping */
     }
     uint64_t units = cost_units(context, charge->bytes);
-    CUresult result = units == 0 ? CUDA_SUCCESS : terms_charge(process, terms, units);
+    CUresult result = units == 0 ? CUDA_SUCCESS : card_limits_charge(process, limits, units);
     if (result == CUDA_SUCCESS) {
         put_in(context, charge->bytes, units);
         process->pending++;
@@ -67,31 +67,33 @@ static CUresult charge_counted(struct process *process, const struct seat *seat,
     return result;
 }
 
-CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge) {
+CUresult account_charge(const struct current_context *current, uint64_t bytes,
+                        struct charge *charge) {
     ERRNO_KEPT;
-    *charge = (struct charge){.bytes = bytes, .uuid = seat->uuid};
-    struct terms terms;
-    struct process *process = terms_enter(&seat->uuid, true, &terms);
+    *charge = (struct charge){.bytes = bytes, .uuid = current->uuid};
+    struct card_limits limits;
+    struct process *process = card_limits_enter(&current->uuid, true, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    CUresult result = terms.counted ? charge_counted(process, seat, &terms, charge) : CUDA_SUCCESS;
+    CUresult result =
+        limits.counted ? charge_counted(process, current, &limits, charge) : CUDA_SUCCESS;
     process_leave(process);
     return result;
 }
 
 /* Only the difference is asked for: both sizes at once might not fit. */
 static CUresult resize_counted(struct process *process, struct context *context,
-                               const struct terms *terms, uint64_t from, uint64_t to) {
+                               const struct card_limits *limits, uint64_t from, uint64_t to) {
     uint64_t freed = take_out(context, from);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (to <= terms->share_bytes) { /* also keeps the sums from wrapping */
+    if (to <= limits->share_bytes) { /* also keeps the sums from wrapping */
         uint64_t needed = cost_units(context, to);
         if (needed <= freed) {
-            terms_return(process, context->card, freed - needed);
+            card_limits_return(process, context->card, freed - needed);
             result = CUDA_SUCCESS;
         } else {
-            result = terms_charge(process, terms, needed - freed);
+            result = card_limits_charge(process, limits, needed - freed);
         }
         if (result == CUDA_SUCCESS) {
             put_in(context, to, needed);
@@ -109,11 +111,11 @@ CUresult account_resize(struct charge *charge, uint64_t bytes) {
     if (process == NULL) {
         return CUDA_SUCCESS;
     }
-    struct terms terms;
+    struct card_limits limits;
     struct context *context = context_by_number(process, charge->context);
-    CUresult result = terms_read(process, &charge->uuid, true, &terms);
-    if (result == CUDA_SUCCESS && terms.counted && context != NULL) {
-        result = resize_counted(process, context, &terms, charge->bytes, bytes);
+    CUresult result = card_limits_read(process, &charge->uuid, true, &limits);
+    if (result == CUDA_SUCCESS && limits.counted && context != NULL) {
+        result = resize_counted(process, context, &limits, charge->bytes, bytes);
     }
     if (result == CUDA_SUCCESS) {
         charge->bytes = bytes;
@@ -122,7 +124,7 @@ CUresult account_resize(struct charge *charge, uint64_t bytes) {
     return result;
 }
 
-void account_keep(const struct charge *charge, enum record_kind kind, uint64_t handle) {
+void account_keep(const struct charge *charge, enum allocation_kind kind, uint64_t handle) {
     ERRNO_KEPT;
     struct process *process = charge->context == 0 ? NULL : process_enter();
     if (process == NULL) {
@@ -130,10 +132,10 @@ void account_keep(const struct charge *charge, enum record_kind kind, uint64_t h
     }
     process->pending--;
     if (context_by_number(process, charge->context) != NULL) {
-        records_put(&process->records, (struct record){.kind = kind,
-                                                       .key = handle,
-                                                       .bytes = charge->bytes,
-                                                       .owner = charge->context});
+        allocation_table_put(&process->allocations, (struct allocation){.kind = kind,
+                                                                        .key = handle,
+                                                                        .bytes = charge->bytes,
+                                                                        .owner = charge->context});
     }
     process_leave(process);
 }
@@ -149,15 +151,15 @@ void account_cancel(const struct charge *charge) {
     process_leave(process);
 }
 
-struct held account_take(enum record_kind kind, uint64_t handle) {
+struct held account_take(enum allocation_kind kind, uint64_t handle) {
     ERRNO_KEPT;
     struct held held = {.kind = kind, .handle = handle};
     struct process *process = process_enter();
-    struct record record;
+    struct allocation record;
     if (process == NULL) {
         return held;
     }
-    if (records_take(&process->records, kind, handle, &record)) {
+    if (allocation_table_take(&process->allocations, kind, handle, &record)) {
         held.charge = (struct charge){.context = record.owner, .bytes = record.bytes};
         process->pending++; /* its place stays free for account_restore */
     }
@@ -173,19 +175,19 @@ void account_restore(const struct held *held) {
 
 CUresult account_view(const CUuuid *uuid, struct view *view) {
     ERRNO_KEPT;
-    struct terms terms;
-    struct process *process = terms_enter(uuid, false, &terms);
+    struct card_limits limits;
+    struct process *process = card_limits_enter(uuid, false, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    uint64_t used = terms.unaccounted_bytes;
-    if (terms.counted) {
-        physical_settle(process);
-        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
-        used += ledger_sum(&process->ledger, terms.card) * VCUDA_UNIT_BYTES;
+    uint64_t used = limits.unaccounted_bytes;
+    if (limits.counted) {
+        vmm_settle(process);
+        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, limits.card);
+        used += ledger_sum(&process->ledger, limits.card) * VCUDA_UNIT_BYTES;
     }
-    *view = (struct view){.share_bytes = terms.share_bytes,
-                          .used_bytes = used < terms.share_bytes ? used : terms.share_bytes};
+    *view = (struct view){.share_bytes = limits.share_bytes,
+                          .used_bytes = used < limits.share_bytes ? used : limits.share_bytes};
     process_leave(process);
     return CUDA_SUCCESS;
 }
@@ -193,21 +195,21 @@ CUresult account_view(const CUuuid *uuid, struct view *view) {
 CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *count) {
     ERRNO_KEPT;
     *count = 0;
-    struct terms terms;
-    struct process *process = terms_enter(uuid, false, &terms);
+    struct card_limits limits;
+    struct process *process = card_limits_enter(uuid, false, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    if (terms.counted) {
-        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, terms.card);
+    if (limits.counted) {
+        ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, limits.card);
         for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
-            uint64_t units = ledger_used(&process->ledger, slot, terms.card);
+            uint64_t units = ledger_used(&process->ledger, slot, limits.card);
             if (units != 0) {
                 list[(*count)++] = (struct occupant){
                     .pid = ledger_pid(&process->ledger, slot),
                     .slot = slot,
                     .used_bytes = units * VCUDA_UNIT_BYTES,
-                    .busy_ns = ledger_busy_ns(&process->ledger, slot, terms.card)};
+                    .busy_ns = ledger_busy_ns(&process->ledger, slot, limits.card)};
             }
         }
     }

@@ -25,7 +25,7 @@
 struct driver;
 
 /* A context as the driver's current state names it. */
-struct seat {
+struct current_context {
     const struct driver *driver;
     CUcontext handle;
     CUdevice device;
@@ -39,44 +39,46 @@ struct charge {
     CUuuid uuid; /* the card's */
 };
 
-/* Memory in the context of `seat`: SUCCESS, OUT_OF_MEMORY or NOT_PERMITTED. After SUCCESS exactly
- * one of account_keep, with the driver's handle, and account_cancel. */
-CUresult account_charge(const struct seat *seat, uint64_t bytes, struct charge *charge);
+/* Memory in the context of `current`: SUCCESS, OUT_OF_MEMORY or NOT_PERMITTED. After SUCCESS
+ * exactly one of account_keep, with the driver's handle, and account_cancel. */
+CUresult account_charge(const struct current_context *current, uint64_t bytes,
+                        struct charge *charge);
 /* The charge is of `bytes` from now on: SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED and it stays as
  * it was. */
 CUresult account_resize(struct charge *charge, uint64_t bytes);
-void account_keep(const struct charge *charge, enum record_kind kind, uint64_t handle);
+void account_keep(const struct charge *charge, enum allocation_kind kind, uint64_t handle);
 void account_cancel(const struct charge *charge);
 
 /* A free in three steps, so that a handle that the driver gives out again at once finds its
  * place empty: take before the driver is called, then return the memory or restore the record. */
 struct held {
-    enum record_kind kind;
+    enum allocation_kind kind;
     uint64_t handle;
     struct charge charge; /* context 0: not ours, or allocated uncounted */
 };
-struct held account_take(enum record_kind kind, uint64_t handle);
+struct held account_take(enum allocation_kind kind, uint64_t handle);
 void account_return(const struct held *held);
 void account_restore(const struct held *held);
 
 /* A context that is about to be made, by its number in this process. After SUCCESS one of
  * account_context_keep, with the driver's handle, and account_context_drop. Number 0, where
  * on_error is open, stands for an uncounted one. */
-CUresult account_charge_context(const struct seat *seat, uint32_t *number);
+CUresult account_charge_context(const struct current_context *current, uint32_t *number);
 /* A context that is known already, by another thread's use of it, isn't charged twice. */
 void account_context_keep(uint32_t number, CUcontext handle, bool primary);
-/* The number of a known context, else 0; the primary one where the seat's handle is NULL. */
-uint32_t account_context(const struct seat *seat);
+/* The number of a known context, else 0; the primary one where its handle is NULL. */
+uint32_t account_context(const struct current_context *current);
 /* A context that is used, and may have been made by a private way: charged if it is new. SUCCESS or
  * NOT_PERMITTED. */
-CUresult account_context_seen(const struct seat *seat);
+CUresult account_context_seen(const struct current_context *current);
 /* The device of a known context; false for another number. */
 bool account_context_device(uint32_t number, CUdevice *device);
 /* What a context sets aside by its limits, beyond what every context takes. */
-enum aside { ASIDE_HEAP, ASIDE_STACKS, ASIDES };
-/* It is `bytes` in the context of `seat` from now on. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED
+enum context_reserve { CONTEXT_RESERVE_HEAP, CONTEXT_RESERVE_STACKS, CONTEXT_RESERVES };
+/* It is `bytes` in the context of `current` from now on. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED
  * and nothing changes. */
-CUresult account_aside(const struct seat *seat, enum aside aside, uint64_t bytes);
+CUresult context_reserve_set(const struct current_context *current, enum context_reserve reserve,
+                             uint64_t bytes);
 /* Its charge and all that was allocated in it go back. */
 void account_context_drop(uint32_t number);
 

@@ -10,29 +10,29 @@
 #include <stdint.h>
 
 /* What a key is: handles of different kinds may have the same value. */
-enum record_kind {
-    RECORD_NONE, /* a free place */
+enum allocation_kind {
+    ALLOCATION_NONE, /* a free place */
     /* These go with their context. */
-    RECORD_POINTER, /* device memory */
-    RECORD_ARRAY,
-    RECORD_MIPMAP,
-    RECORD_LAST_OF_CONTEXT = RECORD_MIPMAP,
+    ALLOCATION_POINTER, /* device memory */
+    ALLOCATION_ARRAY,
+    ALLOCATION_MIPMAP,
+    ALLOCATION_LAST_OF_CONTEXT = ALLOCATION_MIPMAP,
     /* See vmm.h. */
-    RECORD_PHYSICAL, /* by the handle of cuMemCreate */
-    RECORD_MAPPING,  /* by address */
-    RECORD_UNMAPPING,
-    RECORD_DYING,
+    ALLOCATION_PHYSICAL, /* by the handle of cuMemCreate */
+    ALLOCATION_MAPPING,  /* by address */
+    ALLOCATION_UNMAPPING,
+    ALLOCATION_DYING,
     /* See vmm_export.c. */
-    RECORD_EXPORTED,   /* by handle: its descriptor */
-    RECORD_DESCRIPTOR, /* by descriptor: `bytes` is which file, `handle` whose */
-    RECORD_KEPT,       /* by descriptor: memory that it alone keeps; `handle` is which file */
+    ALLOCATION_EXPORTED,   /* by handle: its descriptor */
+    ALLOCATION_DESCRIPTOR, /* by descriptor: `bytes` is which file, `handle` whose */
+    ALLOCATION_KEPT,       /* by descriptor: memory that it alone keeps; `handle` is which file */
     /* See mempool_account.h. */
-    RECORD_POOL,   /* by its handle: where it lies */
-    RECORD_POOLED, /* by device pointer */
-    RECORD_EXEC,   /* see graph_exec.h */
+    ALLOCATION_POOL,       /* by its handle: where it lies */
+    ALLOCATION_POOLED,     /* by device pointer */
+    ALLOCATION_GRAPH_EXEC, /* see graph_exec.h */
 };
 
-struct record {
+struct allocation {
     uint64_t key;
     uint64_t bytes; /* as requested */
     union {
@@ -44,24 +44,25 @@ struct record {
             uint32_t launched, trims; /* of an executable graph: whether and when */
         };
     };
-    uint32_t owner; /* number of a context or a reserve; of physical memory: the ledger's card */
-    enum record_kind kind;
+    uint32_t owner; /* number of a context or a pool; of physical memory: the ledger's card */
+    enum allocation_kind kind;
 };
 
-struct records {
-    struct record *places;
+struct allocation_table {
+    struct allocation *places;
     size_t capacity; /* power of two */
     size_t count;
 };
 
-/* Makes room for `extra` more, so that records_put can't fail. False without memory. */
-bool records_reserve(struct records *records, size_t extra);
-void records_put(struct records *records, struct record record);
+/* Makes room for `extra` more, so that allocation_table_put can't fail. False without memory. */
+bool allocation_table_reserve(struct allocation_table *table, size_t extra);
+void allocation_table_put(struct allocation_table *table, struct allocation record);
 /* The record, to be changed where it stands, until the next put or take; NULL: there is none. */
-struct record *records_find(const struct records *records, enum record_kind kind, uint64_t key);
+struct allocation *allocation_table_find(const struct allocation_table *table,
+                                         enum allocation_kind kind, uint64_t key);
 /* Removes and returns the record; false where there is none. */
-bool records_take(struct records *records, enum record_kind kind, uint64_t key,
-                  struct record *record);
-void records_drop_context(struct records *records, uint32_t context);
+bool allocation_table_take(struct allocation_table *table, enum allocation_kind kind, uint64_t key,
+                           struct allocation *record);
+void allocation_table_drop_context(struct allocation_table *table, uint32_t context);
 
 #endif

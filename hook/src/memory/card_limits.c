@@ -13,7 +13,7 @@ uint64_t page_units(uint64_t bytes) {
     return (bytes / PAGE_BYTES + (bytes % PAGE_BYTES != 0)) * (PAGE_BYTES / VCUDA_UNIT_BYTES);
 }
 
-const struct vcuda_device_limit *terms_limit(const struct process *process, const CUuuid *uuid) {
+const struct vcuda_device_limit *card_limits_of(const struct process *process, const CUuuid *uuid) {
     const struct vcuda_limits_body *body = &process->limits.body.limits;
     for (uint32_t i = 0; i < body->device_count && i < VCUDA_MAX_CARDS; i++) {
         if (memcmp(body->devices[i].uuid, uuid->bytes, VCUDA_UUID_BYTES) == 0) {
@@ -23,8 +23,8 @@ const struct vcuda_device_limit *terms_limit(const struct process *process, cons
     return NULL;
 }
 
-const struct vcuda_card_activity *terms_activity(const struct process *process,
-                                                 const CUuuid *uuid) {
+const struct vcuda_card_activity *card_limits_activity(const struct process *process,
+                                                       const CUuuid *uuid) {
     const struct vcuda_activity_body *body = &process->activity.body.activity;
     uint32_t count = process->activity.valid ? body->card_count : 0;
     for (uint32_t i = 0; i < count && i < VCUDA_MAX_CARDS; i++) {
@@ -37,64 +37,66 @@ const struct vcuda_card_activity *terms_activity(const struct process *process,
 
 /* The last valid page's word stands however old it is: memory doesn't vanish with its witness. */
 static uint64_t find_unaccounted(const struct process *process, const CUuuid *uuid) {
-    const struct vcuda_card_activity *activity = terms_activity(process, uuid);
+    const struct vcuda_card_activity *activity = card_limits_activity(process, uuid);
     return activity == NULL ? 0 : activity->unaccounted_bytes;
 }
 
-CUresult terms_on_error(const struct process *process) {
+CUresult card_limits_on_error(const struct process *process) {
     return process->limits.body.limits.on_error == VCUDA_ON_ERROR_OPEN ? CUDA_SUCCESS
                                                                        : CUDA_ERROR_NOT_PERMITTED;
 }
 
-CUresult terms_read(struct process *process, const CUuuid *uuid, bool own, struct terms *terms) {
-    *terms = (struct terms){.card = LEDGER_NO_CARD};
+CUresult card_limits_read(struct process *process, const CUuuid *uuid, bool own,
+                          struct card_limits *limits) {
+    *limits = (struct card_limits){.card = LEDGER_NO_CARD};
     if (!shared_page_refresh(&process->limits, HOOK_LIMITS_PATH, VCUDA_LIMITS_MAGIC)) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    const struct vcuda_device_limit *limit = terms_limit(process, uuid);
+    const struct vcuda_device_limit *limit = card_limits_of(process, uuid);
     if (limit == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     shared_page_refresh(&process->activity, HOOK_ACTIVITY_PATH, VCUDA_ACTIVITY_MAGIC);
-    terms->share_bytes = limit->memory_bytes;
-    terms->context_bytes = limit->context_bytes;
-    terms->unaccounted_bytes = find_unaccounted(process, uuid);
+    limits->share_bytes = limit->memory_bytes;
+    limits->context_bytes = limit->context_bytes;
+    limits->unaccounted_bytes = find_unaccounted(process, uuid);
     if (ledger_open(&process->ledger, HOOK_LEDGER_PATH, own)) {
-        terms->card = ledger_card(&process->ledger, uuid->bytes);
+        limits->card = ledger_card(&process->ledger, uuid->bytes);
     }
-    terms->counted = terms->card != LEDGER_NO_CARD;
-    return terms->counted ? CUDA_SUCCESS : terms_on_error(process);
+    limits->counted = limits->card != LEDGER_NO_CARD;
+    return limits->counted ? CUDA_SUCCESS : card_limits_on_error(process);
 }
 
-struct process *terms_enter(const CUuuid *uuid, bool own, struct terms *terms) {
+struct process *card_limits_enter(const CUuuid *uuid, bool own, struct card_limits *limits) {
     struct process *process = process_enter();
-    if (process != NULL && terms_read(process, uuid, own, terms) != CUDA_SUCCESS) {
+    if (process != NULL && card_limits_read(process, uuid, own, limits) != CUDA_SUCCESS) {
         process_leave(process);
         return NULL;
     }
     return process;
 }
 
-CUresult terms_charge(struct process *process, const struct terms *terms, uint64_t units) {
+CUresult card_limits_charge(struct process *process, const struct card_limits *limits,
+                            uint64_t units) {
     uint64_t limit = 0;
-    if (terms->unaccounted_bytes < terms->share_bytes) {
-        limit = (terms->share_bytes - terms->unaccounted_bytes) / VCUDA_UNIT_BYTES;
+    if (limits->unaccounted_bytes < limits->share_bytes) {
+        limit = (limits->share_bytes - limits->unaccounted_bytes) / VCUDA_UNIT_BYTES;
     }
     if (units <= limit) {
         struct ledger *ledger = &process->ledger;
-        if (ledger_add(ledger, terms->card, (int64_t)units, limit)) {
+        if (ledger_add(ledger, limits->card, (int64_t)units, limit)) {
             return CUDA_SUCCESS;
         }
-        ledger_reclaim(ledger, HOOK_LEDGER_PATH, terms->card);
-        if (ledger_add(ledger, terms->card, (int64_t)units, limit)) {
+        ledger_reclaim(ledger, HOOK_LEDGER_PATH, limits->card);
+        if (ledger_add(ledger, limits->card, (int64_t)units, limit)) {
             return CUDA_SUCCESS;
         }
     }
-    ledger_count_denial(&process->ledger, terms->card);
+    ledger_count_denial(&process->ledger, limits->card);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void terms_return(struct process *process, int card, uint64_t units) {
+void card_limits_return(struct process *process, int card, uint64_t units) {
     if (units != 0) {
         ledger_open(&process->ledger, HOOK_LEDGER_PATH, true);
         ledger_add(&process->ledger, card, -(int64_t)units, 0);

@@ -10,29 +10,30 @@ struct context *context_by_number(struct process *process, uint32_t number) {
     return NULL;
 }
 
-struct context *context_of_seat(struct process *process, const struct seat *seat) {
+struct context *context_find(struct process *process, const struct current_context *current) {
     for (unsigned i = 0; i < MAX_CONTEXTS; i++) {
         struct context *context = &process->contexts[i];
-        if (context->number == 0 || context->handle == NULL || context->driver != seat->driver) {
+        if (context->number == 0 || context->handle == NULL || context->driver != current->driver) {
             continue;
         }
-        if (seat->handle == NULL ? context->primary && context->device == seat->device
-                                 : context->handle == seat->handle) {
+        if (current->handle == NULL ? context->primary && context->device == current->device
+                                    : context->handle == current->handle) {
             return context;
         }
     }
     return NULL;
 }
 
-struct context *context_add(struct process *process, const struct seat *seat, int card) {
+struct context *context_add(struct process *process, const struct current_context *current,
+                            int card) {
     for (unsigned i = 0; i < MAX_CONTEXTS; i++) {
         struct context *context = &process->contexts[i];
         if (context->number == 0) {
             *context = (struct context){.number = ++process->last_number,
                                         .card = card,
-                                        .driver = seat->driver,
-                                        .handle = seat->handle,
-                                        .device = seat->device};
+                                        .driver = current->driver,
+                                        .handle = current->handle,
+                                        .device = current->device};
             return context;
         }
     }
@@ -46,17 +47,17 @@ void context_charge(struct process *process, struct context *context, uint64_t u
 
 /* It was made by a private way, or is a primary one that somebody else retained: it occupies the
  * card already, so its charge isn't a question. */
-struct context *context_seen(struct process *process, const struct seat *seat,
-                             const struct terms *terms) {
-    struct context *context = context_of_seat(process, seat);
-    struct seat primary = {.driver = seat->driver, .device = seat->device};
+struct context *context_seen(struct process *process, const struct current_context *current,
+                             const struct card_limits *limits) {
+    struct context *context = context_find(process, current);
+    struct current_context primary = {.driver = current->driver, .device = current->device};
     if (context == NULL) {
-        bool has_primary = context_of_seat(process, &primary) != NULL;
-        context = context_add(process, seat, terms->card);
+        bool has_primary = context_find(process, &primary) != NULL;
+        context = context_add(process, current, limits->card);
         if (context != NULL) {
-            uint64_t units = units_up(terms->context_bytes);
+            uint64_t units = units_up(limits->context_bytes);
             context->primary = !has_primary;
-            ledger_add(&process->ledger, terms->card, (int64_t)units, UINT64_MAX);
+            ledger_add(&process->ledger, limits->card, (int64_t)units, UINT64_MAX);
             context_charge(process, context, units);
         }
     }
@@ -64,27 +65,28 @@ struct context *context_seen(struct process *process, const struct seat *seat,
 }
 
 void context_remove(struct process *process, struct context *context) {
-    terms_return(process, context->card, context->charged_units);
+    card_limits_return(process, context->card, context->charged_units);
     ledger_count_contexts(&process->ledger, context->card, -1);
-    records_drop_context(&process->records, context->number);
+    allocation_table_drop_context(&process->allocations, context->number);
     context->number = 0;
 }
 
-CUresult account_charge_context(const struct seat *seat, uint32_t *number) {
+CUresult account_charge_context(const struct current_context *current, uint32_t *number) {
     ERRNO_KEPT;
     *number = 0;
-    struct terms terms;
-    struct process *process = terms_enter(&seat->uuid, true, &terms);
+    struct card_limits limits;
+    struct process *process = card_limits_enter(&current->uuid, true, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     CUresult result = CUDA_SUCCESS;
-    if (terms.counted) {
-        struct seat unmade = *seat;
+    if (limits.counted) {
+        struct current_context unmade = *current;
         unmade.handle = NULL;
-        struct context *context = context_add(process, &unmade, terms.card);
-        uint64_t units = units_up(terms.context_bytes);
-        result = context == NULL ? terms_on_error(process) : terms_charge(process, &terms, units);
+        struct context *context = context_add(process, &unmade, limits.card);
+        uint64_t units = units_up(limits.context_bytes);
+        result = context == NULL ? card_limits_on_error(process)
+                                 : card_limits_charge(process, &limits, units);
         if (context != NULL && result == CUDA_SUCCESS) {
             context_charge(process, context, units);
             *number = context->number;
@@ -104,8 +106,8 @@ void account_context_keep(uint32_t number, CUcontext handle, bool primary) {
     }
     struct context *context = context_by_number(process, number);
     if (context != NULL) {
-        struct seat seat = {.driver = context->driver, .handle = handle};
-        if (context_of_seat(process, &seat) != NULL) {
+        struct current_context current = {.driver = context->driver, .handle = handle};
+        if (context_find(process, &current) != NULL) {
             context_remove(process, context);
         } else {
             context->handle = handle;
@@ -115,13 +117,13 @@ void account_context_keep(uint32_t number, CUcontext handle, bool primary) {
     process_leave(process);
 }
 
-uint32_t account_context(const struct seat *seat) {
+uint32_t account_context(const struct current_context *current) {
     ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return 0;
     }
-    struct context *context = context_of_seat(process, seat);
+    struct context *context = context_find(process, current);
     uint32_t number = context == NULL ? 0 : context->number;
     process_leave(process);
     return number;
@@ -140,16 +142,16 @@ void account_context_drop(uint32_t number) {
     process_leave(process);
 }
 
-CUresult account_context_seen(const struct seat *seat) {
+CUresult account_context_seen(const struct current_context *current) {
     ERRNO_KEPT;
-    struct terms terms;
-    struct process *process = terms_enter(&seat->uuid, true, &terms);
+    struct card_limits limits;
+    struct process *process = card_limits_enter(&current->uuid, true, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     CUresult result = CUDA_SUCCESS;
-    if (terms.counted && context_seen(process, seat, &terms) == NULL) {
-        result = terms_on_error(process);
+    if (limits.counted && context_seen(process, current, &limits) == NULL) {
+        result = card_limits_on_error(process);
     }
     process_leave(process);
     return result;

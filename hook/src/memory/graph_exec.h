@@ -5,17 +5,17 @@
 #include "memory/account.h"
 
 /* Devices of one process that are told apart here; the driver knows no host with more. */
-enum { EXEC_DEVICES = 16 };
+enum { GRAPH_EXEC_DEVICES = 16 };
 
 /* Devices that one of this process ever allocated on are below this: others pay nothing. */
-CUdevice execs_devices(void);
+CUdevice graph_exec_devices(void);
 /* `bytes` 0: it needs none, as one before it with the same handle may have. */
-void execs_put(CUgraphExec exec, CUdevice device, uint64_t bytes);
+void graph_exec_put(CUgraphExec exec, CUdevice device, uint64_t bytes);
 /* What a launch may take anew: 0 where a launch before this one has left it in place. False for one
  * that allocates nothing there. */
-bool execs_need(CUgraphExec exec, CUdevice device, uint64_t *bytes);
-void execs_launched(CUgraphExec exec, CUdevice device);
+bool graph_exec_need(CUgraphExec exec, CUdevice device, uint64_t *bytes);
+void graph_exec_launched(CUgraphExec exec, CUdevice device);
 /* The driver was told to give back what is idle: nothing is in place any more. */
-void execs_trimmed(void);
+void graph_exec_trimmed(void);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "memory/account.h"
 
-void pool_places_put(CUmemoryPool pool, const CUmemLocation *location);
-bool pool_places_find(CUmemoryPool pool, CUmemLocation *location);
-void pool_places_drop(CUmemoryPool pool);
+void pool_location_put(CUmemoryPool pool, const CUmemLocation *location);
+bool pool_location_find(CUmemoryPool pool, CUmemLocation *location);
+void pool_location_drop(CUmemoryPool pool);
 
 #endif

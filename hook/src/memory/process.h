@@ -15,8 +15,8 @@
 
 /* Contexts of one process. Programs have one a card; a few libraries make their own. */
 enum { MAX_CONTEXTS = 128 };
-/* What its limits may set aside, see account_aside. */
-enum { CONTEXT_ASIDES = 2 };
+/* What its limits may set aside, see context_reserve_set. */
+enum { CONTEXT_RESERVE_KINDS = 2 };
 
 struct context {
     uint32_t number; /* 0: free place */
@@ -25,17 +25,17 @@ struct context {
     CUcontext handle; /* NULL while it is being made */
     CUdevice device;
     bool primary;
-    uint64_t charged_units;               /* all of it: context, pages of its own, shared pages */
-    uint64_t small_bytes;                 /* in shared pages */
-    uint64_t aside_units[CONTEXT_ASIDES]; /* of it: by enum aside */
+    uint64_t charged_units; /* all of it: context, pages of its own, shared pages */
+    uint64_t small_bytes;   /* in shared pages */
+    uint64_t reserve_units[CONTEXT_RESERVE_KINDS]; /* of it: by enum context_reserve */
 };
 
 /* See mempool_account.h. */
-struct reserve {
+struct mempool {
     uint32_t number; /* 0: free place */
     int card;        /* in the ledger */
     CUuuid uuid;
-    struct reserve_name name;
+    struct mempool_name name;
     uint64_t charged_units;
     uint64_t pending_units; /* of it: requests under way */
     uint64_t epoch;
@@ -47,13 +47,13 @@ struct process {
     struct lock lock; /* guards everything below */
     struct shared_page limits, activity;
     struct ledger ledger;
-    struct records records;
+    struct allocation_table allocations;
     size_t pending; /* charges whose record isn't put yet */
     size_t kept;    /* records of memory that a descriptor alone keeps */
     uint32_t last_number;
     struct context contexts[MAX_CONTEXTS];
-    unsigned reserve_count; /* places ever used */
-    struct reserve reserves[MAX_RESERVES];
+    unsigned mempool_count; /* places ever used */
+    struct mempool mempools[MAX_MEMPOOLS];
 };
 
 /* Memory of one process that a child finds wiped, made at the first call with this `only`, all

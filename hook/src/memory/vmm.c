@@ -2,91 +2,94 @@
 
 #include "memory/tenant.h"
 
-void physical_free(struct process *process, const struct record *physical) {
-    if (!physical_is_kept(process, physical)) {
-        terms_return(process, (int)physical->owner, page_units(physical->bytes));
+void vmm_free(struct process *process, const struct allocation *physical) {
+    if (!vmm_is_kept(process, physical)) {
+        card_limits_return(process, (int)physical->owner, page_units(physical->bytes));
     }
 }
 
-static CUresult charge_counted(struct process *process, const struct terms *terms,
-                               struct physical_charge *charge) {
-    if (!records_reserve(&process->records, process->pending + 1)) {
-        return terms_on_error(process);
+static CUresult charge_counted(struct process *process, const struct card_limits *limits,
+                               struct vmm_charge *charge) {
+    if (!allocation_table_reserve(&process->allocations, process->pending + 1)) {
+        return card_limits_on_error(process);
     }
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (charge->bytes <= terms->share_bytes) { /* also keeps the sums from wrapping */
-        result = terms_charge(process, terms, page_units(charge->bytes));
+    if (charge->bytes <= limits->share_bytes) { /* also keeps the sums from wrapping */
+        result = card_limits_charge(process, limits, page_units(charge->bytes));
     } else {
-        ledger_count_denial(&process->ledger, terms->card);
+        ledger_count_denial(&process->ledger, limits->card);
     }
     if (result == CUDA_SUCCESS) {
         process->pending++;
-        charge->card = terms->card;
+        charge->card = limits->card;
         charge->counted = true;
     }
     return result;
 }
 
-CUresult physical_charge(const struct seat *seat, uint64_t bytes, struct physical_charge *charge) {
+CUresult vmm_charge(const struct current_context *current, uint64_t bytes,
+                    struct vmm_charge *charge) {
     ERRNO_KEPT;
-    *charge = (struct physical_charge){.bytes = bytes};
-    struct terms terms;
-    struct process *process = terms_enter(&seat->uuid, true, &terms);
+    *charge = (struct vmm_charge){.bytes = bytes};
+    struct card_limits limits;
+    struct process *process = card_limits_enter(&current->uuid, true, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
-    CUresult result = terms.counted ? charge_counted(process, &terms, charge) : CUDA_SUCCESS;
+    CUresult result = limits.counted ? charge_counted(process, &limits, charge) : CUDA_SUCCESS;
     process_leave(process);
     return result;
 }
 
-void physical_keep(const struct physical_charge *charge, uint64_t handle) {
+void vmm_keep(const struct vmm_charge *charge, uint64_t handle) {
     ERRNO_KEPT;
     struct process *process = charge->counted ? process_enter() : NULL;
     if (process == NULL) {
         return;
     }
     process->pending--;
-    records_put(&process->records, (struct record){.kind = RECORD_PHYSICAL,
-                                                   .key = handle,
-                                                   .bytes = charge->bytes,
-                                                   .owner = (uint32_t)charge->card,
-                                                   .handles = 1});
+    allocation_table_put(&process->allocations, (struct allocation){.kind = ALLOCATION_PHYSICAL,
+                                                                    .key = handle,
+                                                                    .bytes = charge->bytes,
+                                                                    .owner = (uint32_t)charge->card,
+                                                                    .handles = 1});
     process_leave(process);
 }
 
-void physical_cancel(const struct physical_charge *charge) {
+void vmm_cancel(const struct vmm_charge *charge) {
     ERRNO_KEPT;
     struct process *process = charge->counted ? process_enter() : NULL;
     if (process == NULL) {
         return;
     }
     process->pending--;
-    terms_return(process, charge->card, page_units(charge->bytes));
+    card_limits_return(process, charge->card, page_units(charge->bytes));
     process_leave(process);
 }
 
-void physical_retained(uint64_t handle) {
+void vmm_retained(uint64_t handle) {
     ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
     }
-    struct record *record = records_find(&process->records, RECORD_PHYSICAL, handle);
+    struct allocation *record =
+        allocation_table_find(&process->allocations, ALLOCATION_PHYSICAL, handle);
     if (record != NULL) {
         record->handles++;
     }
     process_leave(process);
 }
 
-struct physical_release physical_release_begin(uint64_t handle) {
+struct vmm_release vmm_release_begin(uint64_t handle) {
     ERRNO_KEPT;
-    struct physical_release release = {.handle = handle};
+    struct vmm_release release = {.handle = handle};
     struct process *process = process_enter();
     if (process == NULL) {
         return release;
     }
-    struct record *found = records_find(&process->records, RECORD_PHYSICAL, handle);
+    struct allocation *found =
+        allocation_table_find(&process->allocations, ALLOCATION_PHYSICAL, handle);
     if (found != NULL && found->handles != 0) {
         found->handles--;
         release.counted = true;
@@ -95,15 +98,15 @@ struct physical_release physical_release_begin(uint64_t handle) {
         release.bytes = found->bytes;
     }
     if (release.last) {
-        struct record taken;
-        records_take(&process->records, RECORD_PHYSICAL, handle, &taken);
+        struct allocation taken;
+        allocation_table_take(&process->allocations, ALLOCATION_PHYSICAL, handle, &taken);
         process->pending++; /* its place stays free for a release that fails */
     }
     process_leave(process);
     return release;
 }
 
-void physical_release_end(const struct physical_release *release, bool released) {
+void vmm_release_end(const struct vmm_release *release, bool released) {
     ERRNO_KEPT;
     struct process *process = release->counted ? process_enter() : NULL;
     if (process == NULL) {
@@ -113,17 +116,19 @@ void physical_release_end(const struct physical_release *release, bool released)
         process->pending--;
     }
     if (released && release->last) {
-        physical_free(process, &(struct record){.key = release->handle,
-                                                .bytes = release->bytes,
-                                                .owner = (uint32_t)release->card});
+        vmm_free(process, &(struct allocation){.key = release->handle,
+                                               .bytes = release->bytes,
+                                               .owner = (uint32_t)release->card});
     } else if (!released && release->last) {
-        records_put(&process->records, (struct record){.kind = RECORD_PHYSICAL,
-                                                       .key = release->handle,
-                                                       .bytes = release->bytes,
-                                                       .owner = (uint32_t)release->card,
-                                                       .handles = 1});
+        allocation_table_put(&process->allocations,
+                             (struct allocation){.kind = ALLOCATION_PHYSICAL,
+                                                 .key = release->handle,
+                                                 .bytes = release->bytes,
+                                                 .owner = (uint32_t)release->card,
+                                                 .handles = 1});
     } else if (!released) {
-        struct record *found = records_find(&process->records, RECORD_PHYSICAL, release->handle);
+        struct allocation *found =
+            allocation_table_find(&process->allocations, ALLOCATION_PHYSICAL, release->handle);
         if (found != NULL) {
             found->handles++;
         }

@@ -23,96 +23,103 @@ static uint64_t file_at(int fd) {
 
 /* What was kept by a descriptor that was closed since, and whose number is another's now. */
 static void drop_stale(struct process *process, int fd) {
-    struct record kept;
-    const struct record *found = records_find(&process->records, RECORD_KEPT, (uint64_t)fd);
+    struct allocation kept;
+    const struct allocation *found =
+        allocation_table_find(&process->allocations, ALLOCATION_KEPT, (uint64_t)fd);
     if (found != NULL && found->handle != file_at(fd)) {
-        records_take(&process->records, RECORD_KEPT, (uint64_t)fd, &kept);
-        terms_return(process, (int)kept.owner, page_units(kept.bytes));
+        allocation_table_take(&process->allocations, ALLOCATION_KEPT, (uint64_t)fd, &kept);
+        card_limits_return(process, (int)kept.owner, page_units(kept.bytes));
         process->kept--;
     }
 }
 
 static void note(struct process *process, uint64_t handle, int fd) {
     uint64_t file = file_at(fd);
-    if (file == 0 || !records_reserve(&process->records, process->pending + 2)) {
+    if (file == 0 || !allocation_table_reserve(&process->allocations, process->pending + 2)) {
         return; /* then what it keeps is unaccounted */
     }
-    records_put(&process->records,
-                (struct record){.kind = RECORD_EXPORTED, .key = handle, .handle = (uint64_t)fd});
-    records_put(&process->records, (struct record){.kind = RECORD_DESCRIPTOR,
-                                                   .key = (uint64_t)fd,
-                                                   .bytes = file,
-                                                   .handle = handle});
+    allocation_table_put(
+        &process->allocations,
+        (struct allocation){.kind = ALLOCATION_EXPORTED, .key = handle, .handle = (uint64_t)fd});
+    allocation_table_put(&process->allocations, (struct allocation){.kind = ALLOCATION_DESCRIPTOR,
+                                                                    .key = (uint64_t)fd,
+                                                                    .bytes = file,
+                                                                    .handle = handle});
 }
 
-void physical_exported(uint64_t handle, int fd) {
+void vmm_exported(uint64_t handle, int fd) {
     ERRNO_KEPT;
     struct process *process = process_enter();
-    struct record kept;
+    struct allocation kept;
     if (process == NULL) {
         return;
     }
-    if (records_take(&process->records, RECORD_KEPT, (uint64_t)fd, &kept)) {
-        terms_return(process, (int)kept.owner, page_units(kept.bytes)); /* the number is new */
+    if (allocation_table_take(&process->allocations, ALLOCATION_KEPT, (uint64_t)fd, &kept)) {
+        card_limits_return(process, (int)kept.owner,
+                           page_units(kept.bytes)); /* the number is new */
         process->kept--;
     }
-    if (records_find(&process->records, RECORD_PHYSICAL, handle) != NULL) {
+    if (allocation_table_find(&process->allocations, ALLOCATION_PHYSICAL, handle) != NULL) {
         note(process, handle, fd);
     }
     process_leave(process);
 }
 
-bool physical_is_kept(struct process *process, const struct record *physical) {
-    struct record exported, descriptor;
-    if (!records_take(&process->records, RECORD_EXPORTED, physical->key, &exported)) {
+bool vmm_is_kept(struct process *process, const struct allocation *physical) {
+    struct allocation exported, descriptor;
+    if (!allocation_table_take(&process->allocations, ALLOCATION_EXPORTED, physical->key,
+                               &exported)) {
         return false;
     }
-    struct record *found = records_find(&process->records, RECORD_DESCRIPTOR, exported.handle);
+    struct allocation *found =
+        allocation_table_find(&process->allocations, ALLOCATION_DESCRIPTOR, exported.handle);
     if (found == NULL || found->handle != physical->key) {
         return false; /* its number is another export's by now */
     }
-    records_take(&process->records, RECORD_DESCRIPTOR, exported.handle, &descriptor);
+    allocation_table_take(&process->allocations, ALLOCATION_DESCRIPTOR, exported.handle,
+                          &descriptor);
     if (file_at((int)descriptor.key) != descriptor.bytes) {
         return false;
     }
-    records_put(&process->records, (struct record){.kind = RECORD_KEPT,
-                                                   .key = descriptor.key,
-                                                   .bytes = physical->bytes,
-                                                   .handle = descriptor.bytes,
-                                                   .owner = physical->owner});
+    allocation_table_put(&process->allocations, (struct allocation){.kind = ALLOCATION_KEPT,
+                                                                    .key = descriptor.key,
+                                                                    .bytes = physical->bytes,
+                                                                    .handle = descriptor.bytes,
+                                                                    .owner = physical->owner});
     process->kept++;
     return true;
 }
 
-void physical_imported(uint64_t handle, int fd) {
+void vmm_imported(uint64_t handle, int fd) {
     ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
     }
     drop_stale(process, fd);
-    struct record *known = records_find(&process->records, RECORD_PHYSICAL, handle);
-    struct record kept;
+    struct allocation *known =
+        allocation_table_find(&process->allocations, ALLOCATION_PHYSICAL, handle);
+    struct allocation kept;
     if (known != NULL) {
         known->handles++;
-    } else if (records_take(&process->records, RECORD_KEPT, (uint64_t)fd, &kept)) {
+    } else if (allocation_table_take(&process->allocations, ALLOCATION_KEPT, (uint64_t)fd, &kept)) {
         process->kept--;
-        records_put(&process->records, (struct record){.kind = RECORD_PHYSICAL,
-                                                       .key = handle,
-                                                       .bytes = kept.bytes,
-                                                       .owner = kept.owner,
-                                                       .handles = 1});
+        allocation_table_put(&process->allocations, (struct allocation){.kind = ALLOCATION_PHYSICAL,
+                                                                        .key = handle,
+                                                                        .bytes = kept.bytes,
+                                                                        .owner = kept.owner,
+                                                                        .handles = 1});
         note(process, handle, fd);
     }
     process_leave(process);
 }
 
-bool physical_settle(struct process *process) {
+bool vmm_settle(struct process *process) {
     size_t before = process->kept;
-    for (size_t i = 0; process->kept != 0 && i < process->records.capacity;) {
-        const struct record *place = &process->records.places[i];
+    for (size_t i = 0; process->kept != 0 && i < process->allocations.capacity;) {
+        const struct allocation *place = &process->allocations.places[i];
         size_t kept = process->kept;
-        if (place->kind == RECORD_KEPT) {
+        if (place->kind == ALLOCATION_KEPT) {
             drop_stale(process, (int)place->key);
         }
         i += kept == process->kept; /* else another record may stand here now */
@@ -120,10 +127,10 @@ bool physical_settle(struct process *process) {
     return process->kept != before;
 }
 
-bool physical_reclaim(void) {
+bool vmm_reclaim(void) {
     ERRNO_KEPT;
     struct process *process = process_enter();
-    bool gave_back = process != NULL && physical_settle(process);
+    bool gave_back = process != NULL && vmm_settle(process);
     if (process != NULL) {
         process_leave(process);
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.hook.model import slots, steps
 from tests.hook.model.state import NOBODY, Broken, Moment
 
-# ---- card_limits.c: terms_charge and terms_return; account.c: account_view
+# ---- card_limits.c: card_limits_charge and card_limits_return; account.c: account_view
 
 
 def _charge_first(moment: Moment) -> None:

@@ -1,8 +1,8 @@
 """Processes that run scripts of calls, and the ways in which they end; what must hold always.
 
 A script is a list of calls as ``gpustack``'s gates make them: ``open`` (ledger_open), ``charge N``
-(terms_charge), ``return N`` (terms_return, after the driver has freed), ``look`` (account_view),
-and ``exec``, which is no call of ours. A call begins with its first operation.
+(card_limits_charge), ``return N`` (card_limits_return, after the driver has freed), ``look``
+(account_view), and ``exec``, which is no call of ours. A call begins with its first operation.
 """
 
 import dataclasses

@@ -30,13 +30,13 @@ static CUresult find_lane(struct driver *driver, struct limiter *limiter,
         *lane = kept;
         return CUDA_SUCCESS;
     }
-    struct seat seat;
-    CUresult result = seat_current(driver, &seat);
+    struct current_context current;
+    CUresult result = current_context_get(driver, &current);
     *lane = NULL;
-    if (result != CUDA_SUCCESS || seat.handle == NULL) {
+    if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
-    *lane = kept = limiter_lane(limiter, &seat);
+    *lane = kept = limiter_lane(limiter, &current);
     kept_at = now;
     return kept == NULL ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
@@ -126,7 +126,7 @@ GATE_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
                                         CUfunction function, bool per_thread) {
     static const CUlaunchConfig none;
-    const CUlaunchConfig *it = config == NULL || !seat_possible(driver) ? &none : config;
+    const CUlaunchConfig *it = config == NULL || !driver_is_initialized(driver) ? &none : config;
     return kernel(function, it->gridDimX, it->gridDimY, it->gridDimZ, it->blockDimX, it->blockDimY,
                   it->blockDimZ, it->hStream, per_thread);
 }

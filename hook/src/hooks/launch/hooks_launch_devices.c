@@ -59,7 +59,7 @@ CUresult gate_cuLaunchCooperativeKernelMultiDevice(struct driver *driver,
     struct launch parts[MAX_PARTS];
     unsigned int begun = 0;
     CUresult result = CUDA_SUCCESS;
-    bool senseless = !seat_possible(driver) || launches == NULL || count > MAX_PARTS;
+    bool senseless = !driver_is_initialized(driver) || launches == NULL || count > MAX_PARTS;
     unsigned int known = senseless ? 0 : count; /* then it refuses */
     while (begun < known && result == CUDA_SUCCESS) {
         result = begin_part(driver, &launches[begun], &parts[begun]);
