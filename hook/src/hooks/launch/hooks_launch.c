@@ -168,7 +168,7 @@ static struct gpu_timer_work graph_launch(CUgraphExec graph, CUstream stream, bo
 /* A graph is one unit; an update that makes it longer or shorter shows in its next times. What it
  * allocates is charged around the launch. */
 #define GATE_GRAPH(name, twin)                                                                     \
-    static CUresult paced_##name(struct driver *driver, CUgraphExec graph, CUstream stream){       \
+    static CUresult limited_##name(struct driver *driver, CUgraphExec graph, CUstream stream){     \
         LAUNCH(graph_launch(graph, stream, twin), name, graph,                                     \
                stream)} CUresult gate_##name(struct driver *driver, CUgraphExec graph,             \
                                              CUstream stream) {                                    \
@@ -177,7 +177,7 @@ static struct gpu_timer_work graph_launch(CUgraphExec graph, CUstream stream, bo
         if (result != CUDA_SUCCESS) {                                                              \
             return result;                                                                         \
         }                                                                                          \
-        result = paced_##name(driver, graph, stream);                                              \
+        result = limited_##name(driver, graph, stream);                                            \
         return graph_memory_end(driver, graph, &memory, result);                                   \
     }
 

@@ -6,10 +6,11 @@
 #include "hooks/nvml/hooks_nvml.h"
 #include "hooks/nvml/utilization.h"
 
-static nvmlReturn_t usage_by(struct driver *driver, nvmlDevice_t device, struct usage *usage) {
+static nvmlReturn_t utilization_by(struct driver *driver, nvmlDevice_t device,
+                                   struct utilization *utilization) {
     CUuuid uuid;
     nvmlReturn_t result = nvml_uuid(driver, device, &uuid);
-    if (result == NVML_SUCCESS && usage_of(&uuid, usage) != CUDA_SUCCESS) {
+    if (result == NVML_SUCCESS && utilization_of(&uuid, utilization) != CUDA_SUCCESS) {
         result = NVML_ERROR_NO_PERMISSION;
     }
     return result;
@@ -25,24 +26,24 @@ static unsigned memory_percent(const nvmlUtilization_t *card, unsigned own) {
 nvmlReturn_t gate_nvmlDeviceGetUtilizationRates(struct driver *driver, nvmlDevice_t device,
                                                 nvmlUtilization_t *rates) {
     nvmlUtilization_t card = {.gpu = 0};
-    struct usage usage;
+    struct utilization utilization;
     nvmlReturn_t result =
         REAL(driver, nvmlDeviceGetUtilizationRates)(device, rates == NULL ? NULL : &card);
     if (result == NVML_SUCCESS) {
-        result = usage_by(driver, device, &usage);
+        result = utilization_by(driver, device, &utilization);
     }
     if (result == NVML_SUCCESS) {
-        *rates = (nvmlUtilization_t){.gpu = usage.percent,
-                                     .memory = memory_percent(&card, usage.percent)};
+        *rates = (nvmlUtilization_t){.gpu = utilization.percent,
+                                     .memory = memory_percent(&card, utilization.percent)};
     }
     return result;
 }
 
 /* NVML's rule for samples: those of processes that used the card since the time stamp; NOT_FOUND
  * where there are none. */
-static nvmlReturn_t check_room(const struct usage *usage, unsigned long long since_us,
+static nvmlReturn_t check_room(const struct utilization *utilization, unsigned long long since_us,
                                unsigned int *count, const void *room) {
-    unsigned found = usage->until_us > since_us ? usage->count : 0;
+    unsigned found = utilization->until_us > since_us ? utilization->count : 0;
     if (found == 0) {
         return NVML_ERROR_NOT_FOUND;
     }
@@ -62,39 +63,39 @@ nvmlReturn_t gate_nvmlDeviceGetProcessUtilization(struct driver *driver, nvmlDev
                                                   unsigned int *count,
                                                   unsigned long long since_us) {
     unsigned int none = 0;
-    struct usage usage;
+    struct utilization utilization;
     nvmlReturn_t result =
         refusal(REAL(driver, nvmlDeviceGetProcessUtilization)(device, NULL, &none, since_us));
     if (result == NVML_SUCCESS && count == NULL) {
         result = NVML_ERROR_INVALID_ARGUMENT;
     }
     if (result == NVML_SUCCESS) {
-        result = usage_by(driver, device, &usage);
+        result = utilization_by(driver, device, &utilization);
     }
     if (result == NVML_SUCCESS) {
-        result = check_room(&usage, since_us, count, samples);
+        result = check_room(&utilization, since_us, count, samples);
     }
     for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
-        samples[i] = (nvmlProcessUtilizationSample_t){.pid = usage.processes[i].pid,
-                                                      .timeStamp = usage.until_us,
-                                                      .smUtil = usage.processes[i].percent};
+        samples[i] = (nvmlProcessUtilizationSample_t){.pid = utilization.processes[i].pid,
+                                                      .timeStamp = utilization.until_us,
+                                                      .smUtil = utilization.processes[i].percent};
     }
     return result;
 }
 
 static nvmlReturn_t fill_info(struct driver *driver, nvmlDevice_t device,
                               nvmlProcessesUtilizationInfo_v1_t *info) {
-    struct usage usage;
-    nvmlReturn_t result = usage_by(driver, device, &usage);
+    struct utilization utilization;
+    nvmlReturn_t result = utilization_by(driver, device, &utilization);
     if (result == NVML_SUCCESS) {
-        result = check_room(&usage, info->lastSeenTimeStamp, &info->processSamplesCount,
+        result = check_room(&utilization, info->lastSeenTimeStamp, &info->processSamplesCount,
                             info->procUtilArray);
     }
     for (unsigned i = 0; result == NVML_SUCCESS && i < info->processSamplesCount; i++) {
         info->procUtilArray[i] =
-            (nvmlProcessUtilizationInfo_v1_t){.timeStamp = usage.until_us,
-                                              .pid = usage.processes[i].pid,
-                                              .smUtil = usage.processes[i].percent};
+            (nvmlProcessUtilizationInfo_v1_t){.timeStamp = utilization.until_us,
+                                              .pid = utilization.processes[i].pid,
+                                              .smUtil = utilization.processes[i].percent};
     }
     return result;
 }

@@ -21,7 +21,7 @@ struct watch {
     uint64_t seen_at; /* CLOCK_MONOTONIC; 0: never */
     struct occupant seen[VCUDA_LEDGER_SLOTS];
     unsigned seen_count;
-    struct usage answer; /* until_us is 0: none yet */
+    struct utilization answer; /* until_us is 0: none yet */
 };
 
 struct watches {
@@ -61,7 +61,7 @@ static unsigned percent_of(uint64_t part_ns, uint64_t span_ns) {
 
 static void compare(struct watch *watch, const struct occupant *now, unsigned count,
                     uint64_t span_ns) {
-    struct usage *answer = &watch->answer;
+    struct utilization *answer = &watch->answer;
     uint64_t all_ns = 0;
     answer->count = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -95,7 +95,7 @@ static CUresult look(struct watch *watch, uint64_t now) {
 }
 
 /* SUCCESS and `ready_at`: until then there is nothing to answer; 0: `usage` is filled. */
-static CUresult ask(struct watches *all, const CUuuid *uuid, struct usage *usage,
+static CUresult ask(struct watches *all, const CUuuid *uuid, struct utilization *utilization,
                     uint64_t *ready_at) {
     struct watch *watch = find(all, uuid);
     uint64_t now = clock_now();
@@ -108,12 +108,12 @@ static CUresult ask(struct watches *all, const CUuuid *uuid, struct usage *usage
     }
     *ready_at = watch->answer.until_us == 0 ? watch->seen_at + SPAN_NS : 0;
     if (result == CUDA_SUCCESS && *ready_at == 0) {
-        *usage = watch->answer;
+        *utilization = watch->answer;
     }
     return result;
 }
 
-CUresult usage_of(const CUuuid *uuid, struct usage *usage) {
+CUresult utilization_of(const CUuuid *uuid, struct utilization *utilization) {
     ERRNO_KEPT;
     static void *_Atomic only;
     struct watches *all = process_memory(&only, sizeof *all);
@@ -124,7 +124,7 @@ CUresult usage_of(const CUuuid *uuid, struct usage *usage) {
     }
     do {
         lock_take(&all->lock);
-        result = ask(all, uuid, usage, &ready_at);
+        result = ask(all, uuid, utilization, &ready_at);
         lock_release(&all->lock);
         if (result == CUDA_SUCCESS && ready_at != 0) {
             clock_sleep_until(ready_at);

@@ -5,7 +5,7 @@
 #include "shared/cuda_abi.h"
 #include "vcuda_layout.h"
 
-struct usage {
+struct utilization {
     uint64_t until_us; /* when the span ended, Unix */
     unsigned percent;  /* of the span in which the container kept the card busy */
     unsigned count;
@@ -17,6 +17,6 @@ struct usage {
 
 /* Of the time since this process asked last, or of a sixth of a second: NVML's own shortest sample.
  * A process that asks for the first time sleeps through that one. SUCCESS or NOT_PERMITTED. */
-CUresult usage_of(const CUuuid *uuid, struct usage *usage);
+CUresult utilization_of(const CUuuid *uuid, struct utilization *utilization);
 
 #endif
