@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "launching.h"
-#include "memory/tenant.h"
+#include "memory/card_limits.h"
 
 enum { SAMPLES = 4096, UNITS = 16 };
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "fuzz.h"
-#include "memory/tenant.h"
+#include "memory/card_limits.h"
 #include "shared/paths.h"
 
 enum operation { POKE, PUBLISH, POINT, BEGIN, LOOK, OPERATIONS };

@@ -14,7 +14,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "memory/tenant.h"
+#include "memory/card_limits.h"
 #include "support.h"
 #include "traced.h"
 

@@ -1,4 +1,4 @@
-#include "hooks/gates.h"
+#include "hooks/current_context.h"
 
 bool current_context_of_device(struct driver *driver, CUdevice device,
                                struct current_context *current) {

@@ -1,9 +1,6 @@
-/*
- * Arrays and mipmapped arrays: charged by their description before the driver is called. What the
- * driver then says they need replaces it, where it says so: cuda.h promises that for arrays without
- * memory of their own only, which aren't charged. Closed without limits.
- */
-#include "hooks/gates.h"
+#include "hooks/hooks_arrays.h"
+
+#include "hooks/hooks_memory.h"
 #include "memory/array_size.h"
 
 static CUDA_ARRAY3D_DESCRIPTOR widened(const CUDA_ARRAY3D_DESCRIPTOR_v1 *array) {

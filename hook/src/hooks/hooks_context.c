@@ -1,10 +1,9 @@
-/*
- * Contexts occupy the card. They are charged before they are made, and with a context goes what
- * was allocated in it: the driver frees it without a call. What it does with pools, it says itself.
- * A green context counts as one of its own, beside the primary one that it retains. Closed without
- * limits.
- */
+#include "hooks/hooks_context.h"
+
+#include "hooks/current_context.h"
 #include "hooks/launch/hooks_launch.h"
+#include "hooks/mempool_driver.h"
+#include "memory/contexts.h"
 
 static bool is_primary_active(struct driver *driver, CUdevice device) {
     cuDevicePrimaryCtxGetState_fn *get = REAL(driver, cuDevicePrimaryCtxGetState);

@@ -1,5 +1,8 @@
-/* A context's limits: those of them that set memory aside. Closed without limits. */
-#include "hooks/gates.h"
+#include "hooks/hooks_context_limits.h"
+
+#include "hooks/current_context.h"
+#include "hooks/mempool_driver.h"
+#include "memory/context_reserve.h"
 
 /* What every context has of each, as part of it. CUDA C++ Programming Guide, "Heap Memory
  * Allocation": 8 MB; cuCtxGetLimit says 1 KiB of a new context's stack. */

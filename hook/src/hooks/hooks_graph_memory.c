@@ -1,14 +1,8 @@
-/*
- * What graphs allocate. Making an allocation node, by hand or by capture, takes addresses only; the
- * memory is taken when the graph is uploaded or launched, and kept for the next launch until the
- * device's graph memory is trimmed (cuda.h, cuGraphAddMemAllocNode and cuDeviceGraphMemTrim). So a
- * launch is charged with the most that the graph can take, and then with what the driver says it
- * holds for graphs on that device: memory that several graphs share is charged once. What two
- * graphs take beyond that at the same time can't be undone: it shows in the agent's `unaccounted`.
- * Closed without limits.
- */
-#include "hooks/gates.h"
+#include "hooks/hooks_graph_memory.h"
+
+#include "hooks/current_context.h"
 #include "hooks/graph_spans.h"
+#include "hooks/mempool_driver.h"
 
 /* What the new executable graph allocates, if anything, on each device. */
 static CUresult note(struct driver *driver, CUresult result, const CUgraphExec *exec,

@@ -1,8 +1,6 @@
-/*
- * Device memory: charged before the driver is called, returned when it fails. Without a current
- * context the driver is asked as if we weren't there: it refuses. All of these are closed.
- */
-#include "hooks/gates.h"
+#include "hooks/hooks_memory.h"
+
+#include "hooks/current_context.h"
 
 CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *charge) {
     struct current_context current;

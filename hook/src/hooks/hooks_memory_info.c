@@ -1,8 +1,6 @@
-/*
- * What a tenant sees of its cards: its share, and what is left of it. Closed without limits: the
- * whole card would be a lie. Outputs that the program left out stay the driver's affair.
- */
-#include "hooks/gates.h"
+#include "hooks/hooks_memory_info.h"
+
+#include "hooks/current_context.h"
 
 static uint64_t lesser(uint64_t one, uint64_t other) { return one < other ? one : other; }
 

@@ -1,9 +1,7 @@
-/*
- * Pools themselves, frees to them, and the calls at which the driver gives back what they hold
- * beyond their threshold. Attributes aren't gated: they tell of the process's own pools, which
- * never hold more than its share.
- */
-#include "hooks/gates.h"
+#include "hooks/hooks_pool_objects.h"
+
+#include "hooks/hooks_memory.h"
+#include "hooks/hooks_pools.h"
 #include "memory/pool_location.h"
 
 /* Captured, it is a node of the graph, of what the graph allocates: nothing is given back now. */

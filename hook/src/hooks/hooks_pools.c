@@ -1,12 +1,9 @@
-/*
- * The stream-ordered allocator. Charged is what a pool has reserved on its card, as the driver says
- * after each call that may change it: allocation, free, trim, and synchronisation, at which the
- * driver gives back what is beyond the release threshold (cuda.h, CU_MEMPOOL_ATTR_*). Pools of host
- * memory and imported ones, which the exporter pays, aren't charged. Allocations of a stream that
- * captures belong to the graph: see hooks_graph_memory.c. Closed without limits.
- */
-#include "hooks/gates.h"
+#include "hooks/hooks_pools.h"
+
+#include "hooks/current_context.h"
+#include "hooks/mempool_driver.h"
 #include "loader/capture_mode.h"
+#include "memory/contexts.h"
 #include "memory/pool_location.h"
 
 bool stream_is_capturing(struct driver *driver, CUstream stream) {

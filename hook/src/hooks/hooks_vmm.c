@@ -1,11 +1,9 @@
-/*
- * Virtual memory management: physical memory is charged to the card that it is made on, whatever
- * context is current; memory of the host isn't. Imports and multicast objects take nothing of a
- * card by themselves: the memory behind them was made by cuMemCreate, and is charged to who made
- * it, also while an export alone keeps it. Closed without limits.
- */
-#include "hooks/gates.h"
-#include "memory/vmm.h"
+#include "hooks/hooks_vmm.h"
+
+#include "hooks/current_context.h"
+#include "hooks/mempool_driver.h"
+#include "memory/vmm_export.h"
+#include "memory/vmm_map.h"
 
 static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHandle *handle,
                                size_t bytes, const CUmemAllocationProp *properties,

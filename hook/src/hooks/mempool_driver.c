@@ -2,7 +2,7 @@
 
 #include "loader/capture_mode.h"
 #include "memory/graph_exec.h"
-#include "memory/vmm.h"
+#include "memory/vmm_export.h"
 
 static uint64_t held_bytes(struct driver *driver, const struct mempool_state *state) {
     const struct mempool_name *name = &state->name;

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "limiter/gpu_timer_threads.h"
 #include "shared/clock.h"
 
 /* A pair costs the program some 4 us of processor time; 1 % of the time between two pairs. */

@@ -168,35 +168,15 @@ bool gpu_timer_can_measure(const struct gpu_timer *timer);
 void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_work *work, uint64_t charged_ns, uint64_t now,
                       struct gpu_timer_launch *launch);
-/* The driver has returned, and events are recorded: needs no lock. */
-void gpu_timer_launched(struct gpu_timer *timer, const struct gpu_timer_launch *launch);
-/* Whether a pair recorded on the launch's stream waits for the card, as far as was looked: then the
- * stream hasn't run dry since. */
-bool gpu_timer_waits(const struct gpu_timer *timer, const struct gpu_timer_launch *launch);
 /* The driver has returned: whether the launch may have come so late to the card that its stream ran
  * dry. Then gpu_timer_came_late; the processor may have been taken away before the driver passed it
  * on, or after. */
 bool gpu_timer_is_late(const struct gpu_timer_launch *launch, uint64_t now);
 void gpu_timer_came_late(struct gpu_timer *timer, const struct gpu_timer_launch *launch,
                          uint64_t now);
-/* The stream was busy all the time that the estimates took for idle. */
-void gpu_timer_was_busy(struct gpu_timer *timer, const struct gpu_timer_launch *launch);
-/* Of gpu_timer_launch: the launch is under way from now on. */
-void gpu_timer_set_out(struct gpu_timer *timer, struct gpu_timer_launch *launch);
 /* It failed: nothing ran. */
 void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_launch *launch);
-
-struct gpu_timer_passed {
-    int sample;
-    int64_t span_ns;  /* between the two events */
-    int64_t clock_ns; /* of the second, on the card's clock */
-};
-/* Whom the card is shared with, and how the agent's count compares to ours. */
-struct gpu_timer_sharing {
-    uint32_t others;
-    double factor;
-};
 
 /* What launches took, added up. */
 struct gpu_timer_bill {
@@ -205,10 +185,6 @@ struct gpu_timer_bill {
     int64_t raw_ns;    /* and without the factor */
 };
 
-/* A pair has passed. */
-void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
-                      const struct gpu_timer_passed *passed, struct gpu_timer_sharing sharing,
-                      struct gpu_timer_bill *bill);
 /* A sample that won't be measured: what was charged stands. */
 void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int sample,
                     struct gpu_timer_bill *bill);

@@ -1,5 +1,6 @@
 #include "limiter/gpu_timer_events.h"
 
+#include "limiter/gpu_timer_threads.h"
 #include "loader/capture_mode.h"
 #include "loader/drivers.h"
 #include "shared/clock.h"

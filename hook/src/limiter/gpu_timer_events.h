@@ -6,7 +6,7 @@
 #ifndef HOOK_GPU_TIMER_EVENTS_H
 #define HOOK_GPU_TIMER_EVENTS_H
 
-#include "limiter/gpu_timer.h"
+#include "limiter/gpu_timer_settle.h"
 #include "shared/sys.h"
 
 /* Before the launch: ends what is stale on its stream, begins what is due. */

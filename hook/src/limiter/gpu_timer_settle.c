@@ -1,8 +1,8 @@
-/* What a pair of events that has passed says. */
+#include "limiter/gpu_timer_settle.h"
+
 #include <stddef.h>
 #include <string.h>
 
-#include "limiter/gpu_timer.h"
 #include "shared/clock.h"
 
 /* More no driver takes between two events. */

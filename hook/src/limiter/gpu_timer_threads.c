@@ -1,9 +1,4 @@
-/*
- * Several threads that launch on one stream. From its charge until the driver returns, a launch of
- * one is under way, and those of the others may come before or after it: into a pair of events too,
- * which then says how long they took together.
- */
-#include "limiter/gpu_timer.h"
+#include "limiter/gpu_timer_threads.h"
 
 /* Both events are recorded. */
 static bool is_whole(const struct gpu_timer_sample *sample) {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "limiter/bucket.h"
-#include "limiter/limiter_card.h"
+#include "limiter/gpu_timer_threads.h"
 #include "shared/clock.h"
 
 /* A launch waits from here on, and then until half of it: a bursting container has no more queued,

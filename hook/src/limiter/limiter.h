@@ -18,42 +18,11 @@
 #define HOOK_LIMITER_H
 
 #include "limiter/gpu_timer_events.h"
-#include "limiter/limiter_ledger.h"
+#include "limiter/limiter_card.h"
 #include "memory/account.h"
 #include "vcuda_layout.h"
 
 enum { LIMITER_LANES = 128 };
-
-/*
- * What the agent counted of the container's GPU time, beside what its processes did. Sums are of
- * the last seconds, the older the less.
- */
-struct limiter_audit {
-    bool begun;
-    uint64_t at, agent_ns, ledger_ns; /* when it was last made, and both counts then */
-    int64_t own_ns, own_raw_ns; /* of this process since: with what is corrected, and without */
-    double agent_sum, ledger_sum, own_sum, own_raw_sum;
-    int64_t rest_ns; /* what the agent counted beyond the ledgers since it began */
-    int64_t owed_ns; /* of it to be charged with the next launches; negative: to be spared */
-    double factor;   /* of the agent's count to ours */
-};
-
-struct limiter_card {
-    bool known;
-    CUuuid uuid;
-    struct compute_limits limits;
-    uint64_t refresh_at;
-    uint32_t percent;      /* in force: the share, or the burst's ceiling */
-    uint32_t others;       /* that use the card now, as far as we know */
-    int64_t charged_ns;    /* GPU time charged, and not yet entered */
-    int64_t busy_ns;       /* measured, and not yet entered */
-    uint64_t throttled_ns; /* waited, and not yet entered */
-    uint64_t paid_until;   /* the bucket at the last entry */
-    uint64_t entered_at;
-    uint64_t longest_ns; /* of the launches lately */
-    uint64_t busy_since; /* since when nothing has shown that the card ran out of our work */
-    struct limiter_audit audit;
-};
 
 /* One context. */
 struct limiter_lane {

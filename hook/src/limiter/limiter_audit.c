@@ -1,16 +1,5 @@
-/*
- * Beside neighbours, their slices make long kernels look longer than they are. The agent knows what
- * the card was busy with for the container (NVML's process utilisation); the ledgers say what was
- * charged for it. Two things follow second by second:
- *
- * - the factor between the two, over the last seconds, applies to what is measured from now on;
- * - the rest that stays is settled with the next launches, half of it a second, each process its
- *   part. It shows in the ledgers when it is, so nothing is settled twice, and no error stays.
- *
- * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
- * twice at most, and an agent whose count stands still isn't asked.
- */
-#include "limiter/limiter_card.h"
+#include "limiter/limiter_audit.h"
+
 #include "shared/clock.h"
 
 #define AUDIT_NS (1 * NS_PER_S)

@@ -2,7 +2,25 @@
 #ifndef HOOK_LIMITER_CARD_H
 #define HOOK_LIMITER_CARD_H
 
-#include "limiter/limiter.h"
+#include "limiter/gpu_timer.h"
+#include "limiter/limiter_audit.h"
+
+struct limiter_card {
+    bool known;
+    CUuuid uuid;
+    struct compute_limits limits;
+    uint64_t refresh_at;
+    uint32_t percent;      /* in force: the share, or the burst's ceiling */
+    uint32_t others;       /* that use the card now, as far as we know */
+    int64_t charged_ns;    /* GPU time charged, and not yet entered */
+    int64_t busy_ns;       /* measured, and not yet entered */
+    uint64_t throttled_ns; /* waited, and not yet entered */
+    uint64_t paid_until;   /* the bucket at the last entry */
+    uint64_t entered_at;
+    uint64_t longest_ns; /* of the launches lately */
+    uint64_t busy_since; /* since when nothing has shown that the card ran out of our work */
+    struct limiter_audit audit;
+};
 
 /* Reads the limits again where that is due. CUDA_SUCCESS or NOT_PERMITTED. */
 CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t now);
@@ -18,12 +36,5 @@ double limiter_card_factor(const struct limiter_card *card);
 void limiter_card_charge(struct limiter_card *card, uint64_t ns, bool known);
 /* What launches took in the end. */
 void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill);
-
-/* limiter_audit.c. Makes the account where that is due; nothing is corrected while there is nobody
- * else on the card. */
-void limiter_audit(struct limiter_audit *audit, const struct compute_limits *limits,
-                   uint32_t others, uint64_t longest_ns, uint64_t now);
-/* What is to be added to a charge of `ns` for earlier ones. */
-int64_t limiter_audit_take(struct limiter_audit *audit, int64_t ns);
 
 #endif

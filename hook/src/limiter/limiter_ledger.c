@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "limiter/bucket.h"
-#include "memory/tenant.h"
+#include "memory/card_limits.h"
 #include "shared/clock.h"
 #include "shared/paths.h"
 

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "loader/elf_objects.h"
+#include "loader/entry_points.h"
 
 #define LOADER_GATE(name)
 #define CUDA_REAL CUDA_GATE

@@ -83,7 +83,4 @@ bool drivers_own(const void *address); /* whether it is an exported gate of ours
 /* Whether it lies in a copy beyond those that are told apart. */
 bool drivers_is_stray(const void *address);
 
-/* The gate of copy `number` for `symbol`; NULL for a symbol that isn't gated. */
-void *entry_point_address(enum symbol symbol, unsigned number);
-
 #endif

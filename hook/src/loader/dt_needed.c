@@ -1,7 +1,5 @@
-/*
- * Whether an object would reach a library by its own DT_NEEDED entries: the scope in which
- * RTLD_DEFAULT searches for a plug-in that was opened RTLD_LOCAL.
- */
+#include "loader/dt_needed.h"
+
 #include "loader/elf_objects.h"
 
 enum { MAX_OBJECTS = 1024, WORD_BITS = 64 };

@@ -33,10 +33,6 @@ void *elf_object_symbol(const struct elf_object *object, const char *name);
 void *elf_objects_find(const char *soname, const char *name);
 /* The place in load order of the object that holds `address`; -1 for none. */
 int elf_objects_position(const void *address);
-/* The definition of `name` in the object with this SONAME, where the object that holds `address`
- * needs it, directly or through others. */
-void *dt_needed_find(const void *address, const char *soname, const char *name);
-
 bool text_equal(const char *one, const char *other);
 
 #endif

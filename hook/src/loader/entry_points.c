@@ -1,8 +1,5 @@
-/*
- * One entry for each gate and each copy of the driver, made from symbols.def. The first copy's
- * entries are the exported ones, so that a program that is linked with the driver and one that asks
- * dlsym for it see the same address, as they would without us.
- */
+#include "loader/entry_points.h"
+
 #include "hooks/nvml/hooks_nvml.h"
 
 #define EXPORTED __attribute__((visibility("default")))

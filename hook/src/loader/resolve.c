@@ -1,26 +1,14 @@
-/*
- * The ways from a name to a function: dlsym and dlvsym (their C half; dlsym.S is the other) and
- * cuGetProcAddress. All answer what the loader or the driver answers, unless that is the real
- * address of a gated function: then the gate. So no list of versions and variants is kept here.
- *
- * Nothing is locked while libc's dlsym runs, and no state is kept but its two addresses.
- */
+#include "loader/resolve.h"
+
 #include <dlfcn.h>
 
 #include "loader/drivers.h"
+#include "loader/dt_needed.h"
 #include "loader/elf_objects.h"
 #include "shared/sys.h"
 
 typedef void *dlsym_fn(void *handle, const char *name);
 typedef void *dlvsym_fn(void *handle, const char *name, const char *version);
-
-struct dlsym_answer {
-    void *value;
-    void *tail; /* not NULL: jump there instead of returning value */
-};
-
-struct dlsym_answer hook_dlsym_answer(void *handle, const char *name, const char *version,
-                                      void *caller);
 
 static bool begins(const char *text, const char *prefix) {
     while (*prefix != '\0' && *text == *prefix) {

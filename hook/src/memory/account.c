@@ -1,7 +1,7 @@
 #include "memory/account.h"
 
-#include "memory/tenant.h"
-#include "memory/vmm.h"
+#include "memory/contexts.h"
+#include "memory/vmm_export.h"
 #include "shared/paths.h"
 
 /* See account.h for the rule and its source. */

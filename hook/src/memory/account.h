@@ -60,28 +60,6 @@ struct held account_take(enum allocation_kind kind, uint64_t handle);
 void account_return(const struct held *held);
 void account_restore(const struct held *held);
 
-/* A context that is about to be made, by its number in this process. After SUCCESS one of
- * account_context_keep, with the driver's handle, and account_context_drop. Number 0, where
- * on_error is open, stands for an uncounted one. */
-CUresult account_charge_context(const struct current_context *current, uint32_t *number);
-/* A context that is known already, by another thread's use of it, isn't charged twice. */
-void account_context_keep(uint32_t number, CUcontext handle, bool primary);
-/* The number of a known context, else 0; the primary one where its handle is NULL. */
-uint32_t account_context(const struct current_context *current);
-/* A context that is used, and may have been made by a private way: charged if it is new. SUCCESS or
- * NOT_PERMITTED. */
-CUresult account_context_seen(const struct current_context *current);
-/* The device of a known context; false for another number. */
-bool account_context_device(uint32_t number, CUdevice *device);
-/* What a context sets aside by its limits, beyond what every context takes. */
-enum context_reserve { CONTEXT_RESERVE_HEAP, CONTEXT_RESERVE_STACKS, CONTEXT_RESERVES };
-/* It is `bytes` in the context of `current` from now on. SUCCESS, or OUT_OF_MEMORY or NOT_PERMITTED
- * and nothing changes. */
-CUresult context_reserve_set(const struct current_context *current, enum context_reserve reserve,
-                             uint64_t bytes);
-/* Its charge and all that was allocated in it go back. */
-void account_context_drop(uint32_t number);
-
 /* What a tenant sees of a card. */
 struct view {
     uint64_t share_bytes;

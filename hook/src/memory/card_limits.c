@@ -1,6 +1,7 @@
+#include "memory/card_limits.h"
+
 #include <string.h>
 
-#include "memory/tenant.h"
 #include "shared/paths.h"
 
 #define PAGE_BYTES ((uint64_t)2 << 20)

@@ -1,9 +1,6 @@
-/* What a context's limits set aside: charged when they are set, where a program still expects a
- * refusal, whenever the driver then takes it. */
-#include "memory/tenant.h"
+#include "memory/context_reserve.h"
 
-_Static_assert((int)CONTEXT_RESERVES == (int)CONTEXT_RESERVE_KINDS,
-               "a context keeps account of each");
+#include "memory/contexts.h"
 
 static CUresult set_counted(struct process *process, const struct current_context *current,
                             const struct card_limits *limits, enum context_reserve reserve,

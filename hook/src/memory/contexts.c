@@ -1,5 +1,4 @@
-#include "memory/tenant.h"
-#include "shared/paths.h"
+#include "memory/contexts.h"
 
 struct context *context_by_number(struct process *process, uint32_t number) {
     for (unsigned i = 0; number != 0 && i < MAX_CONTEXTS; i++) {

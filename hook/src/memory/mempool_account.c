@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "memory/tenant.h"
+#include "memory/card_limits.h"
 
 /* So that programs without pools pay nothing. Stays set, also in a child of fork. */
 static _Atomic bool any;

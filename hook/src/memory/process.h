@@ -7,6 +7,7 @@
 #define HOOK_PROCESS_H
 
 #include "memory/allocation_table.h"
+#include "memory/context_reserve.h"
 #include "memory/mempool_account.h"
 #include "shared/cuda_abi.h"
 #include "shared/ledger.h"
@@ -15,8 +16,6 @@
 
 /* Contexts of one process. Programs have one a card; a few libraries make their own. */
 enum { MAX_CONTEXTS = 128 };
-/* What its limits may set aside, see context_reserve_set. */
-enum { CONTEXT_RESERVE_KINDS = 2 };
 
 struct context {
     uint32_t number; /* 0: free place */
@@ -27,7 +26,7 @@ struct context {
     bool primary;
     uint64_t charged_units; /* all of it: context, pages of its own, shared pages */
     uint64_t small_bytes;   /* in shared pages */
-    uint64_t reserve_units[CONTEXT_RESERVE_KINDS]; /* of it: by enum context_reserve */
+    uint64_t reserve_units[CONTEXT_RESERVES]; /* of it: by enum context_reserve */
 };
 
 /* See mempool_account.h. */

@@ -1,6 +1,7 @@
 #include "memory/vmm.h"
 
-#include "memory/tenant.h"
+#include "memory/card_limits.h"
+#include "memory/vmm_export.h"
 
 void vmm_free(struct process *process, const struct allocation *physical) {
     if (!vmm_is_kept(process, physical)) {

@@ -24,11 +24,6 @@ void vmm_cancel(const struct vmm_charge *charge);
 
 /* The driver gave the handle out once more. */
 void vmm_retained(uint64_t handle);
-/* It exported the memory as this descriptor; it imported this descriptor. */
-void vmm_exported(uint64_t handle, int fd);
-void vmm_imported(uint64_t handle, int fd);
-/* Returns what descriptors kept that are closed by now; whether there was any. */
-bool vmm_reclaim(void);
 
 /* A release in two steps, so that a handle that the driver gives out again finds its place empty.
  */
@@ -41,20 +36,9 @@ struct vmm_release {
 struct vmm_release vmm_release_begin(uint64_t handle);
 void vmm_release_end(const struct vmm_release *release, bool released);
 
-/* Around cuMemMap. SUCCESS, or NOT_PERMITTED where there is no memory for a record. `known`: it is
- * ours, and vmm_map_end must follow. */
-CUresult vmm_map_begin(uint64_t handle, bool *known);
-void vmm_map_end(uint64_t handle, uint64_t address, uint64_t bytes, bool mapped);
-
-/* Around cuMemUnmap, which takes one mapping or several that lie side by side. */
-void vmm_unmap_begin(uint64_t address, uint64_t bytes);
-void vmm_unmap_end(uint64_t address, uint64_t bytes, bool unmapped);
-
-/* Within the accounting. What a record of physical memory, by its handle, held goes back, unless a
- * descriptor keeps it. */
+/* Inside the accounting: callers hold the process's lock. What a record of physical memory, by its
+ * handle, held goes back, unless a descriptor keeps it. */
 struct process;
 void vmm_free(struct process *process, const struct allocation *physical);
-bool vmm_is_kept(struct process *process, const struct allocation *physical);
-bool vmm_settle(struct process *process);
 
 #endif

@@ -1,14 +1,8 @@
-/*
- * A descriptor that was exported keeps physical memory when its last handle and its last mapping
- * are gone, and gives it back by an import. So its charge stays while the descriptor that the
- * export returned is open here. Nobody tells when a descriptor is closed: it is looked at when
- * memory runs short or is asked for. A duplicate, or one that another process was sent, isn't known
- * here: what it alone keeps is unaccounted.
- */
+#include "memory/vmm_export.h"
+
 #include <sys/stat.h>
 
-#include "memory/tenant.h"
-#include "memory/vmm.h"
+#include "memory/card_limits.h"
 
 /* Which file is open there; 0: none. A number that was closed may be given out again. */
 static uint64_t file_at(int fd) {

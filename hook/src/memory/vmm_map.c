@@ -1,9 +1,6 @@
-/*
- * Mappings keep physical memory. While the driver unmaps, their records wait under other kinds, by
- * address, which nobody else maps until the call is over: the handle may be given out meanwhile.
- */
-#include "memory/tenant.h"
-#include "memory/vmm.h"
+#include "memory/vmm_map.h"
+
+#include "memory/card_limits.h"
 
 CUresult vmm_map_begin(uint64_t handle, bool *known) {
     ERRNO_KEPT;

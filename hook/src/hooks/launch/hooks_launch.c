@@ -1,9 +1,9 @@
-/*
- * Kernel launches: each is charged and waits for its turn before the driver is called. Closed
- * without limits.
- */
 #include "hooks/launch/hooks_launch.h"
 
+#include "hooks/current_context.h"
+#include "hooks/hooks_graph_memory.h"
+#include "hooks/launch/hooks_launch_callback.h"
+#include "hooks/launch/hooks_launch_capture.h"
 #include "memory/process.h"
 #include "shared/clock.h"
 

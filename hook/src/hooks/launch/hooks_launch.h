@@ -1,8 +1,10 @@
-/* What the gates of one kind of launch share with another. */
+/*
+ * Kernel launches: each is charged and waits for its turn before the driver is called. Closed
+ * without limits.
+ */
 #ifndef HOOK_HOOKS_LAUNCH_H
 #define HOOK_HOOKS_LAUNCH_H
 
-#include "hooks/gates.h"
 #include "limiter/limiter.h"
 
 /* A launch between the program's call and the driver's. */
@@ -21,13 +23,5 @@ CUresult launch_end(struct launch *launch, CUresult result);
 
 /* Contexts are about to end: one, or all of a device where `context` is NULL. */
 void launch_forget(const struct driver *driver, CUcontext context, CUdevice device);
-
-/* Whether the stream, or one that can't be asked, is captured; no driver call while nobody
- * captures. */
-bool launch_is_captured(struct driver *driver, const struct gpu_timer_work *work);
-/* The same, asking the driver also where no capture was seen to begin. */
-bool launch_would_be_captured(struct driver *driver, const struct gpu_timer_work *work);
-/* Whether this thread runs a callback that the program gave the driver. */
-bool launch_in_callback(void);
 
 #endif

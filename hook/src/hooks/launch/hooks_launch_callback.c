@@ -1,12 +1,9 @@
-/*
- * Callbacks of the program on the driver's threads. What they launch passes: a driver's thread that
- * waits would hold up whatever else it serves. A callback is wrapped to know that its thread runs
- * one; a captured one isn't, since it becomes part of a graph, runs any number of times, and the
- * program may read it back from there.
- */
+#include "hooks/launch/hooks_launch_callback.h"
+
 #include <stdlib.h>
 
-#include "hooks/launch/hooks_launch.h"
+#include "hooks/launch/hooks_launch_capture.h"
+#include "shared/sys.h"
 
 static __thread unsigned depth;
 

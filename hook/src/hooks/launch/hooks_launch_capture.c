@@ -1,9 +1,4 @@
-/*
- * Which streams are captured into graphs. Captured launches run when their graph is launched, so
- * they are neither charged nor delayed. Open: what can't be known about a capture costs a question
- * to the driver before launches, no more.
- */
-#include "hooks/launch/hooks_launch.h"
+#include "hooks/launch/hooks_launch_capture.h"
 
 enum {
     CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,

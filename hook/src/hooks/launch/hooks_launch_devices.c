@@ -1,7 +1,6 @@
-/*
- * One call that launches on several cards: each part is charged to its card and measured on its
- * stream, as if it were a launch of its own in its stream's context.
- */
+#include "hooks/launch/hooks_launch_devices.h"
+
+#include "hooks/current_context.h"
 #include "hooks/launch/hooks_launch.h"
 
 /* Cards of one host; the driver takes one part a card. */

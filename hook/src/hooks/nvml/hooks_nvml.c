@@ -5,6 +5,8 @@
  */
 #include "hooks/nvml/hooks_nvml.h"
 
+#include "memory/account.h"
+
 static int digit_value(char digit) {
     if (digit >= '0' && digit <= '9') {
         return digit - '0';

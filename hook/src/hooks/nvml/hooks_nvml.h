@@ -2,7 +2,7 @@
 #ifndef HOOK_HOOKS_NVML_H
 #define HOOK_HOOKS_NVML_H
 
-#include "hooks/gates.h"
+#include "loader/drivers.h"
 
 /* Whose handle this is: SUCCESS, or the driver's own refusal: not initialised, no such device; or
  * NO_PERMISSION where it can't be named. */

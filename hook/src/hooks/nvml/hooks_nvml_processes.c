@@ -1,10 +1,7 @@
-/*
- * Who uses a card: the container's own processes, by their own PIDs, from the ledger. It knows
- * those that compute; graphics, MPS and video have none there, and neighbours' aren't shown. The
- * driver is asked first, with no room for an answer, so that its refusals stay its own. Closed
- * without limits.
- */
+#include "hooks/nvml/hooks_nvml_processes.h"
+
 #include "hooks/nvml/hooks_nvml.h"
+#include "memory/account.h"
 
 #include "vcuda_layout.h"
 

@@ -1,8 +1,5 @@
-/*
- * How busy the container keeps a card, in percent of the card's time: with a share of 30 % it is 30
- * when all of the share is used. From the ledger, whose count of GPU time is the limiter's own.
- * Closed without limits.
- */
+#include "hooks/nvml/hooks_nvml_utilization.h"
+
 #include "hooks/nvml/hooks_nvml.h"
 #include "hooks/nvml/utilization.h"
 

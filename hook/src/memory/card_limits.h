@@ -1,8 +1,7 @@
-/* Inside the accounting: what holds for one card right now, and the contexts of this process. */
-#ifndef HOOK_TENANT_H
-#define HOOK_TENANT_H
+/* A card's limits right now. Callers hold the process's lock, but for card_limits_enter. */
+#ifndef HOOK_CARD_LIMITS_H
+#define HOOK_CARD_LIMITS_H
 
-#include "memory/account.h"
 #include "memory/process.h"
 
 /* One card's rules as they are at this moment. */
@@ -34,17 +33,5 @@ void card_limits_return(struct process *process, int card, uint64_t units);
 uint64_t units_up(uint64_t bytes);
 /* Of whole pages of 2 MiB, the granularity of a card's memory (cuMemGetAllocationGranularity). */
 uint64_t page_units(uint64_t bytes);
-
-struct context *context_by_number(struct process *process, uint32_t number);
-struct context *context_find(struct process *process, const struct current_context *current);
-/* A free place with a new number; NULL when all are taken. Nothing is charged. */
-struct context *context_add(struct process *process, const struct current_context *current,
-                            int card);
-void context_charge(struct process *process, struct context *context, uint64_t units);
-/* The context of `current`; one that is met for the first time is charged. NULL: there is no place.
- */
-struct context *context_seen(struct process *process, const struct current_context *current,
-                             const struct card_limits *limits);
-void context_remove(struct process *process, struct context *context);
 
 #endif

@@ -1,0 +1,17 @@
+/* Which context and device a call is about, as the driver says. */
+#ifndef HOOK_CURRENT_CONTEXT_H
+#define HOOK_CURRENT_CONTEXT_H
+
+#include "loader/drivers.h"
+#include "memory/account.h"
+
+/* The calling thread's context. `handle` is NULL where it has none: then the driver's own answer,
+ * a refusal, is right. NOT_PERMITTED where its card can't be named: there are no limits for it. */
+CUresult current_context_get(struct driver *driver, struct current_context *current);
+/* Whether cuInit was called: until then the driver looks at no argument, and so must no gate. */
+bool driver_is_initialized(struct driver *driver);
+/* A device, with no context yet. */
+bool current_context_of_device(struct driver *driver, CUdevice device,
+                               struct current_context *current);
+
+#endif

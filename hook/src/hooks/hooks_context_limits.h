@@ -1,0 +1,7 @@
+/* A context's limits: those of them that set memory aside. Closed without limits. */
+#ifndef HOOK_HOOKS_CONTEXT_LIMITS_H
+#define HOOK_HOOKS_CONTEXT_LIMITS_H
+
+#include "loader/drivers.h" /* declares its gates, from symbols.def */
+
+#endif

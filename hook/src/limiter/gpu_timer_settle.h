@@ -1,0 +1,23 @@
+/* What a pair of events that has passed says. */
+#ifndef HOOK_GPU_TIMER_SETTLE_H
+#define HOOK_GPU_TIMER_SETTLE_H
+
+#include "limiter/gpu_timer.h"
+
+struct gpu_timer_passed {
+    int sample;
+    int64_t span_ns;  /* between the two events */
+    int64_t clock_ns; /* of the second, on the card's clock */
+};
+/* Whom the card is shared with, and how the agent's count compares to ours. */
+struct gpu_timer_sharing {
+    uint32_t others;
+    double factor;
+};
+
+/* A pair has passed. */
+void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                      const struct gpu_timer_passed *passed, struct gpu_timer_sharing sharing,
+                      struct gpu_timer_bill *bill);
+
+#endif

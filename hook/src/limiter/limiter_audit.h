@@ -1,0 +1,39 @@
+/*
+ * Beside neighbours, their slices make long kernels look longer than they are. The agent knows what
+ * the card was busy with for the container (NVML's process utilisation); the ledgers say what was
+ * charged for it. Two things follow second by second:
+ *
+ * - the factor between the two, over the last seconds, applies to what is measured from now on;
+ * - the rest that stays is settled with the next launches, half of it a second, each process its
+ *   part. It shows in the ledgers when it is, so nothing is settled twice, and no error stays.
+ *
+ * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
+ * twice at most, and an agent whose count stands still isn't asked.
+ */
+#ifndef HOOK_LIMITER_AUDIT_H
+#define HOOK_LIMITER_AUDIT_H
+
+#include "limiter/limiter_ledger.h"
+
+/*
+ * What the agent counted of the container's GPU time, beside what its processes did. Sums are of
+ * the last seconds, the older the less.
+ */
+struct limiter_audit {
+    bool begun;
+    uint64_t at, agent_ns, ledger_ns; /* when it was last made, and both counts then */
+    int64_t own_ns, own_raw_ns; /* of this process since: with what is corrected, and without */
+    double agent_sum, ledger_sum, own_sum, own_raw_sum;
+    int64_t rest_ns; /* what the agent counted beyond the ledgers since it began */
+    int64_t owed_ns; /* of it to be charged with the next launches; negative: to be spared */
+    double factor;   /* of the agent's count to ours */
+};
+
+/* Makes the account where that is due; nothing is corrected while there is nobody
+ * else on the card. */
+void limiter_audit(struct limiter_audit *audit, const struct compute_limits *limits,
+                   uint32_t others, uint64_t longest_ns, uint64_t now);
+/* What is to be added to a charge of `ns` for earlier ones. */
+int64_t limiter_audit_take(struct limiter_audit *audit, int64_t ns);
+
+#endif

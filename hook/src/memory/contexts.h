@@ -1,0 +1,36 @@
+/* The contexts of this process: each is charged while it lives. */
+#ifndef HOOK_CONTEXTS_H
+#define HOOK_CONTEXTS_H
+
+#include "memory/card_limits.h"
+
+/* A context that is about to be made, by its number in this process. After SUCCESS one of
+ * account_context_keep, with the driver's handle, and account_context_drop. Number 0, where
+ * on_error is open, stands for an uncounted one. */
+CUresult account_charge_context(const struct current_context *current, uint32_t *number);
+/* A context that is known already, by another thread's use of it, isn't charged twice. */
+void account_context_keep(uint32_t number, CUcontext handle, bool primary);
+/* The number of a known context, else 0; the primary one where its handle is NULL. */
+uint32_t account_context(const struct current_context *current);
+/* A context that is used, and may have been made by a private way: charged if it is new. SUCCESS or
+ * NOT_PERMITTED. */
+CUresult account_context_seen(const struct current_context *current);
+/* The device of a known context; false for another number. */
+bool account_context_device(uint32_t number, CUdevice *device);
+/* Its charge and all that was allocated in it go back. */
+void account_context_drop(uint32_t number);
+
+/* Inside the accounting: callers hold the process's lock. */
+struct context *context_by_number(struct process *process, uint32_t number);
+struct context *context_find(struct process *process, const struct current_context *current);
+/* A free place with a new number; NULL when all are taken. Nothing is charged. */
+struct context *context_add(struct process *process, const struct current_context *current,
+                            int card);
+void context_charge(struct process *process, struct context *context, uint64_t units);
+/* The context of `current`; one that is met for the first time is charged. NULL: there is no place.
+ */
+struct context *context_seen(struct process *process, const struct current_context *current,
+                             const struct card_limits *limits);
+void context_remove(struct process *process, struct context *context);
+
+#endif
