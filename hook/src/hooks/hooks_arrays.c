@@ -3,7 +3,13 @@
 #include "hooks/hooks_memory.h"
 #include "memory/array_size.h"
 
+/* A missing description is the driver's to refuse: nothing is charged for it. */
+static const CUDA_ARRAY3D_DESCRIPTOR missing = {.Flags = CUDA_ARRAY3D_SPARSE};
+
 static CUDA_ARRAY3D_DESCRIPTOR widened(const CUDA_ARRAY3D_DESCRIPTOR_v1 *array) {
+    if (array == NULL) {
+        return missing;
+    }
     return (CUDA_ARRAY3D_DESCRIPTOR){.Width = array->Width,
                                      .Height = array->Height,
                                      .Depth = array->Depth,
@@ -13,6 +19,9 @@ static CUDA_ARRAY3D_DESCRIPTOR widened(const CUDA_ARRAY3D_DESCRIPTOR_v1 *array) 
 }
 
 static CUDA_ARRAY3D_DESCRIPTOR flat(const CUDA_ARRAY_DESCRIPTOR *array) {
+    if (array == NULL) {
+        return missing;
+    }
     return (CUDA_ARRAY3D_DESCRIPTOR){.Width = array->Width,
                                      .Height = array->Height,
                                      .Format = array->Format,
@@ -20,23 +29,29 @@ static CUDA_ARRAY3D_DESCRIPTOR flat(const CUDA_ARRAY_DESCRIPTOR *array) {
 }
 
 static CUDA_ARRAY3D_DESCRIPTOR flat_widened(const CUDA_ARRAY_DESCRIPTOR_v1 *array) {
+    if (array == NULL) {
+        return missing;
+    }
     return (CUDA_ARRAY3D_DESCRIPTOR){.Width = array->Width,
                                      .Height = array->Height,
                                      .Format = array->Format,
                                      .NumChannels = array->NumChannels};
 }
 
-/* The driver's word for what an array of the current context needs; 0: it doesn't say. */
-#define NEEDED(driver, name, handle, bytes)                                                        \
-    cuCtxGetDevice_fn *get_device = REAL(driver, cuCtxGetDevice);                                  \
-    name##_fn *get = REAL(driver, name);                                                           \
-    CUDA_ARRAY_MEMORY_REQUIREMENTS needed = {.size = 0};                                           \
-    CUdevice device;                                                                               \
-    bool known = get != NULL && get_device(&device) == CUDA_SUCCESS &&                             \
-                 get(&needed, handle, device) == CUDA_SUCCESS;                                     \
-    uint64_t bytes = known ? needed.size : 0;
+/* `bytes` 0: it takes nothing of the card, and isn't charged. */
+struct creation {
+    uint64_t bytes;
+    struct charge charge;
+};
 
-/* Keeps the charge as the driver wants it; else nothing stays charged. */
+static CUresult begin(struct driver *driver, const CUDA_ARRAY3D_DESCRIPTOR *array, unsigned levels,
+                      struct creation *creation) {
+    creation->bytes = array_bytes(array == NULL ? &missing : array, levels);
+    return creation->bytes == 0 ? CUDA_SUCCESS
+                                : memory_begin(driver, creation->bytes, &creation->charge);
+}
+
+/* Keeps the charge as the driver wants it, where it says so; else nothing stays charged. */
 static CUresult settle(struct charge *charge, uint64_t needed, enum allocation_kind kind,
                        uint64_t handle) {
     if (needed != 0 && needed != charge->bytes) {
@@ -50,80 +65,131 @@ static CUresult settle(struct charge *charge, uint64_t needed, enum allocation_k
     return CUDA_SUCCESS;
 }
 
-static CUresult settle_array(struct driver *driver, struct charge *charge, CUarray array) {
-    NEEDED(driver, cuArrayGetMemoryRequirements, array, bytes)
-    CUresult result = settle(charge, bytes, ALLOCATION_ARRAY, (uint64_t)array);
-    cuArrayDestroy_fn *destroy = REAL(driver, cuArrayDestroy);
-    if (result != CUDA_SUCCESS && destroy != NULL) {
-        destroy(array);
+/* The driver's word for what an array of the current context needs; 0: it doesn't say. */
+static uint64_t needed_by_array(struct driver *driver, CUarray array) {
+    cuArrayGetMemoryRequirements_fn *get = REAL(driver, cuArrayGetMemoryRequirements);
+    CUDA_ARRAY_MEMORY_REQUIREMENTS needed = {.size = 0};
+    CUdevice device;
+    bool known = get != NULL && REAL(driver, cuCtxGetDevice)(&device) == CUDA_SUCCESS &&
+                 get(&needed, array, device) == CUDA_SUCCESS;
+    return known ? needed.size : 0;
+}
+
+static uint64_t needed_by_mipmap(struct driver *driver, CUmipmappedArray array) {
+    cuMipmappedArrayGetMemoryRequirements_fn *get =
+        REAL(driver, cuMipmappedArrayGetMemoryRequirements);
+    CUDA_ARRAY_MEMORY_REQUIREMENTS needed = {.size = 0};
+    CUdevice device;
+    bool known = get != NULL && REAL(driver, cuCtxGetDevice)(&device) == CUDA_SUCCESS &&
+                 get(&needed, array, device) == CUDA_SUCCESS;
+    return known ? needed.size : 0;
+}
+
+/* After the driver's answer: `array` is the program's, `made` what the driver made. */
+static CUresult end_array(struct driver *driver, struct creation *creation, CUresult result,
+                          CUarray made, CUarray *array) {
+    if (result != CUDA_SUCCESS && creation->bytes != 0) {
+        account_cancel(&creation->charge);
+    } else if (result == CUDA_SUCCESS && creation->bytes != 0) {
+        result = settle(&creation->charge, needed_by_array(driver, made), ALLOCATION_ARRAY,
+                        (uint64_t)made);
+        if (result != CUDA_SUCCESS && REAL(driver, cuArrayDestroy) != NULL) {
+            REAL(driver, cuArrayDestroy)(made);
+        }
+    }
+    if (result == CUDA_SUCCESS) {
+        *array = made;
     }
     return result;
 }
-
-static CUresult settle_mipmap(struct driver *driver, struct charge *charge,
-                              CUmipmappedArray array) {
-    NEEDED(driver, cuMipmappedArrayGetMemoryRequirements, array, bytes)
-    CUresult result = settle(charge, bytes, ALLOCATION_MIPMAP, (uint64_t)array);
-    cuMipmappedArrayDestroy_fn *destroy = REAL(driver, cuMipmappedArrayDestroy);
-    if (result != CUDA_SUCCESS && destroy != NULL) {
-        destroy(array);
-    }
-    return result;
-}
-
-/* A missing description is the driver's to refuse. */
-#define CREATE(name, settle_kind, array, description, wide, levels, ...)                           \
-    CUDA_ARRAY3D_DESCRIPTOR wanted = {.Flags = CUDA_ARRAY3D_SPARSE};                               \
-    if ((description) != NULL) {                                                                   \
-        wanted = wide;                                                                             \
-    }                                                                                              \
-    uint64_t wanted_bytes = array_bytes(&wanted, levels);                                          \
-    if (wanted_bytes == 0) {                                                                       \
-        return REAL(driver, name)(array, __VA_ARGS__);                                             \
-    }                                                                                              \
-    struct charge charge;                                                                          \
-    CUresult result = memory_begin(driver, wanted_bytes, &charge);                                 \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        return result;                                                                             \
-    }                                                                                              \
-    __typeof__(*array) made = NULL;                                                                \
-    result = REAL(driver, name)(array == NULL ? NULL : &made, __VA_ARGS__);                        \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        account_cancel(&charge);                                                                   \
-        return result;                                                                             \
-    }                                                                                              \
-    result = settle_kind(driver, &charge, made);                                                   \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        *array = made;                                                                             \
-    }                                                                                              \
-    return result;
 
 CUresult gate_cuArrayCreate(struct driver *driver, CUarray *array,
-                            const CUDA_ARRAY_DESCRIPTOR_v1 *description){
-    CREATE(cuArrayCreate, settle_array, array, description, flat_widened(description), 1,
-           description)}
+                            const CUDA_ARRAY_DESCRIPTOR_v1 *description) {
+    const CUDA_ARRAY3D_DESCRIPTOR wanted = flat_widened(description);
+    struct creation creation;
+    CUarray made = NULL;
+    CUresult result = begin(driver, &wanted, 1, &creation);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuArrayCreate)(array == NULL ? NULL : &made, description);
+    return end_array(driver, &creation, result, made, array);
+}
 
 CUresult gate_cuArrayCreate_v2(struct driver *driver, CUarray *array,
-                               const CUDA_ARRAY_DESCRIPTOR *description){
-    CREATE(cuArrayCreate_v2, settle_array, array, description, flat(description), 1, description)}
+                               const CUDA_ARRAY_DESCRIPTOR *description) {
+    const CUDA_ARRAY3D_DESCRIPTOR wanted = flat(description);
+    struct creation creation;
+    CUarray made = NULL;
+    CUresult result = begin(driver, &wanted, 1, &creation);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuArrayCreate_v2)(array == NULL ? NULL : &made, description);
+    return end_array(driver, &creation, result, made, array);
+}
 
 CUresult gate_cuArray3DCreate(struct driver *driver, CUarray *array,
-                              const CUDA_ARRAY3D_DESCRIPTOR_v1 *description){
-    CREATE(cuArray3DCreate, settle_array, array, description, widened(description), 1, description)}
+                              const CUDA_ARRAY3D_DESCRIPTOR_v1 *description) {
+    const CUDA_ARRAY3D_DESCRIPTOR wanted = widened(description);
+    struct creation creation;
+    CUarray made = NULL;
+    CUresult result = begin(driver, &wanted, 1, &creation);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuArray3DCreate)(array == NULL ? NULL : &made, description);
+    return end_array(driver, &creation, result, made, array);
+}
 
 CUresult gate_cuArray3DCreate_v2(struct driver *driver, CUarray *array,
-                                 const CUDA_ARRAY3D_DESCRIPTOR *description){
-    CREATE(cuArray3DCreate_v2, settle_array, array, description, *description, 1, description)}
+                                 const CUDA_ARRAY3D_DESCRIPTOR *description) {
+    struct creation creation;
+    CUarray made = NULL;
+    CUresult result = begin(driver, description, 1, &creation);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuArray3DCreate_v2)(array == NULL ? NULL : &made, description);
+    return end_array(driver, &creation, result, made, array);
+}
 
-CUresult
-    gate_cuMipmappedArrayCreate(struct driver *driver, CUmipmappedArray *array,
-                                const CUDA_ARRAY3D_DESCRIPTOR *description, unsigned int levels){
-        CREATE(cuMipmappedArrayCreate, settle_mipmap, array, description, *description, levels,
-               description, levels)}
+CUresult gate_cuMipmappedArrayCreate(struct driver *driver, CUmipmappedArray *array,
+                                     const CUDA_ARRAY3D_DESCRIPTOR *description,
+                                     unsigned int levels) {
+    struct creation creation;
+    CUmipmappedArray made = NULL;
+    CUresult result = begin(driver, description, levels, &creation);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result =
+        REAL(driver, cuMipmappedArrayCreate)(array == NULL ? NULL : &made, description, levels);
+    if (result != CUDA_SUCCESS && creation.bytes != 0) {
+        account_cancel(&creation.charge);
+    } else if (result == CUDA_SUCCESS && creation.bytes != 0) {
+        result = settle(&creation.charge, needed_by_mipmap(driver, made), ALLOCATION_MIPMAP,
+                        (uint64_t)made);
+        if (result != CUDA_SUCCESS && REAL(driver, cuMipmappedArrayDestroy) != NULL) {
+            REAL(driver, cuMipmappedArrayDestroy)(made);
+        }
+    }
+    if (result == CUDA_SUCCESS) {
+        *array = made;
+    }
+    return result;
+}
 
-CUresult gate_cuArrayDestroy(struct driver *driver,
-                             CUarray array){RELEASE(cuArrayDestroy, ALLOCATION_ARRAY, array, array)}
+CUresult gate_cuArrayDestroy(struct driver *driver, CUarray array) {
+    struct account_release release = account_release_begin(ALLOCATION_ARRAY, (uint64_t)array);
+    CUresult result = REAL(driver, cuArrayDestroy)(array);
+    account_release_end(&release, result == CUDA_SUCCESS);
+    return result;
+}
 
 CUresult gate_cuMipmappedArrayDestroy(struct driver *driver, CUmipmappedArray array) {
-    RELEASE(cuMipmappedArrayDestroy, ALLOCATION_MIPMAP, array, array)
+    struct account_release release = account_release_begin(ALLOCATION_MIPMAP, (uint64_t)array);
+    CUresult result = REAL(driver, cuMipmappedArrayDestroy)(array);
+    account_release_end(&release, result == CUDA_SUCCESS);
+    return result;
 }

@@ -35,40 +35,64 @@ static CUresult settle(uint32_t number, CUresult result, const CUcontext *contex
     return result;
 }
 
-#define CREATE(name, device, primary, context, ...)                                                \
-    uint32_t number;                                                                               \
-    CUresult result = begin(driver, device, &number);                                              \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        return result;                                                                             \
-    }                                                                                              \
-    result = REAL(driver, name)(context, __VA_ARGS__);                                             \
-    return settle(number, result, context, primary);
-
 CUresult gate_cuDevicePrimaryCtxRetain(struct driver *driver, CUcontext *context, CUdevice device) {
     struct current_context current;
     if (current_context_of_device(driver, device, &current) && account_context(&current) != 0 &&
         is_primary_active(driver, device)) {
         return REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
     }
-    CREATE(cuDevicePrimaryCtxRetain, device, true, context, device)
+    uint32_t number;
+    CUresult result = begin(driver, device, &number);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
+    return settle(number, result, context, true);
 }
 
 CUresult gate_cuCtxCreate(struct driver *driver, CUcontext *context, unsigned int flags,
-                          CUdevice device){
-    CREATE(cuCtxCreate, device, false, context, flags, device)}
+                          CUdevice device) {
+    uint32_t number;
+    CUresult result = begin(driver, device, &number);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuCtxCreate)(context, flags, device);
+    return settle(number, result, context, false);
+}
 
 CUresult gate_cuCtxCreate_v2(struct driver *driver, CUcontext *context, unsigned int flags,
-                             CUdevice device){
-    CREATE(cuCtxCreate_v2, device, false, context, flags, device)}
+                             CUdevice device) {
+    uint32_t number;
+    CUresult result = begin(driver, device, &number);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuCtxCreate_v2)(context, flags, device);
+    return settle(number, result, context, false);
+}
 
-CUresult
-    gate_cuCtxCreate_v3(struct driver *driver, CUcontext *context, CUexecAffinityParam *affinity,
-                        int count, unsigned int flags, CUdevice device){
-        CREATE(cuCtxCreate_v3, device, false, context, affinity, count, flags, device)}
+CUresult gate_cuCtxCreate_v3(struct driver *driver, CUcontext *context,
+                             CUexecAffinityParam *affinity, int count, unsigned int flags,
+                             CUdevice device) {
+    uint32_t number;
+    CUresult result = begin(driver, device, &number);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuCtxCreate_v3)(context, affinity, count, flags, device);
+    return settle(number, result, context, false);
+}
 
 CUresult gate_cuCtxCreate_v4(struct driver *driver, CUcontext *context,
                              CUctxCreateParams *parameters, unsigned int flags, CUdevice device) {
-    CREATE(cuCtxCreate_v4, device, false, context, parameters, flags, device)
+    uint32_t number;
+    CUresult result = begin(driver, device, &number);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuCtxCreate_v4)(context, parameters, flags, device);
+    return settle(number, result, context, false);
 }
 
 /* The primary context may outlive a release: others have retained it. */
@@ -87,36 +111,41 @@ static uint32_t primary_number(struct driver *driver, CUdevice device) {
     return current_context_of_device(driver, device, &current) ? account_context(&current) : 0;
 }
 
-#define END_PRIMARY(name)                                                                          \
-    uint32_t number = primary_number(driver, device);                                              \
-    CUresult result = REAL(driver, name)(device);                                                  \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        end_primary(driver, device, number);                                                       \
-    }                                                                                              \
+static CUresult release_primary(struct driver *driver, cuDevicePrimaryCtxRelease_fn *release,
+                                CUdevice device) {
+    uint32_t number = primary_number(driver, device);
+    CUresult result = release(device);
+    if (result == CUDA_SUCCESS) {
+        end_primary(driver, device, number);
+    }
     return result;
+}
 
-CUresult gate_cuDevicePrimaryCtxRelease(struct driver *driver,
-                                        CUdevice device){END_PRIMARY(cuDevicePrimaryCtxRelease)}
+CUresult gate_cuDevicePrimaryCtxRelease(struct driver *driver, CUdevice device) {
+    return release_primary(driver, REAL(driver, cuDevicePrimaryCtxRelease), device);
+}
 
-CUresult gate_cuDevicePrimaryCtxRelease_v2(struct driver *driver, CUdevice device){
-    END_PRIMARY(cuDevicePrimaryCtxRelease_v2)}
+CUresult gate_cuDevicePrimaryCtxRelease_v2(struct driver *driver, CUdevice device) {
+    return release_primary(driver, REAL(driver, cuDevicePrimaryCtxRelease_v2), device);
+}
 
 /* "Cleans up all resources associated with the device in the process" (cuda.h): pools' memory too,
  * which a last release may leave. */
-#define RESET(name)                                                                                \
-    uint32_t number = primary_number(driver, device);                                              \
-    CUresult result = REAL(driver, name)(device);                                                  \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        end_primary(driver, device, number);                                                       \
-        mempool_driver_device_reset(driver, device);                                               \
-    }                                                                                              \
+static CUresult reset_primary(struct driver *driver, cuDevicePrimaryCtxReset_fn *reset,
+                              CUdevice device) {
+    CUresult result = release_primary(driver, reset, device);
+    if (result == CUDA_SUCCESS) {
+        mempool_driver_device_reset(driver, device);
+    }
     return result;
+}
 
-CUresult gate_cuDevicePrimaryCtxReset(struct driver *driver,
-                                      CUdevice device){RESET(cuDevicePrimaryCtxReset)}
+CUresult gate_cuDevicePrimaryCtxReset(struct driver *driver, CUdevice device) {
+    return reset_primary(driver, REAL(driver, cuDevicePrimaryCtxReset), device);
+}
 
 CUresult gate_cuDevicePrimaryCtxReset_v2(struct driver *driver, CUdevice device) {
-    RESET(cuDevicePrimaryCtxReset_v2)
+    return reset_primary(driver, REAL(driver, cuDevicePrimaryCtxReset_v2), device);
 }
 
 static uint32_t number_of(struct driver *driver, CUcontext context) {
@@ -124,22 +153,26 @@ static uint32_t number_of(struct driver *driver, CUcontext context) {
     return context == NULL ? 0 : account_context(&current);
 }
 
-#define DESTROY(name)                                                                              \
-    uint32_t number = number_of(driver, context);                                                  \
-    CUresult result = REAL(driver, name)(context);                                                 \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        launch_forget(driver, context, 0);                                                         \
-    }                                                                                              \
-    if (result == CUDA_SUCCESS && number != 0) {                                                   \
-        account_context_drop(number);                                                              \
-        mempool_driver_query_all(driver);                                                          \
-    }                                                                                              \
+static CUresult destroy(struct driver *driver, cuCtxDestroy_fn *destroy_context,
+                        CUcontext context) {
+    uint32_t number = number_of(driver, context);
+    CUresult result = destroy_context(context);
+    if (result == CUDA_SUCCESS) {
+        launch_forget(driver, context, 0);
+    }
+    if (result == CUDA_SUCCESS && number != 0) {
+        account_context_drop(number);
+        mempool_driver_query_all(driver);
+    }
     return result;
+}
 
-CUresult gate_cuCtxDestroy(struct driver *driver, CUcontext context){DESTROY(cuCtxDestroy)}
+CUresult gate_cuCtxDestroy(struct driver *driver, CUcontext context) {
+    return destroy(driver, REAL(driver, cuCtxDestroy), context);
+}
 
 CUresult gate_cuCtxDestroy_v2(struct driver *driver, CUcontext context) {
-    DESTROY(cuCtxDestroy_v2)
+    return destroy(driver, REAL(driver, cuCtxDestroy_v2), context);
 }
 
 /* As a context, a green one has another handle. */

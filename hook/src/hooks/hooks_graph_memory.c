@@ -147,19 +147,23 @@ CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_
     return result;
 }
 
-#define UPLOAD(name)                                                                               \
-    struct graph_memory memory;                                                                    \
-    CUresult result = graph_memory_begin(driver, exec, &memory);                                   \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        return result;                                                                             \
-    }                                                                                              \
-    return graph_memory_end(driver, exec, &memory, REAL(driver, name)(exec, stream));
+static CUresult upload(struct driver *driver, cuGraphUpload_fn *upload_graph, CUgraphExec exec,
+                       CUstream stream) {
+    struct graph_memory memory;
+    CUresult result = graph_memory_begin(driver, exec, &memory);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return graph_memory_end(driver, exec, &memory, upload_graph(exec, stream));
+}
 
-CUresult gate_cuGraphUpload(struct driver *driver, CUgraphExec exec,
-                            CUstream stream){UPLOAD(cuGraphUpload)}
+CUresult gate_cuGraphUpload(struct driver *driver, CUgraphExec exec, CUstream stream) {
+    return upload(driver, REAL(driver, cuGraphUpload), exec, stream);
+}
 
-CUresult gate_cuGraphUpload_ptsz(struct driver *driver, CUgraphExec exec,
-                                 CUstream stream){UPLOAD(cuGraphUpload_ptsz)}
+CUresult gate_cuGraphUpload_ptsz(struct driver *driver, CUgraphExec exec, CUstream stream) {
+    return upload(driver, REAL(driver, cuGraphUpload_ptsz), exec, stream);
+}
 
 CUresult gate_cuDeviceGraphMemTrim(struct driver *driver, CUdevice device) {
     CUresult result = REAL(driver, cuDeviceGraphMemTrim)(device);

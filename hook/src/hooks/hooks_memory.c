@@ -16,35 +16,45 @@ CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *char
     return result;
 }
 
-CUresult memory_settle(const struct charge *charge, CUresult result, enum allocation_kind kind,
-                       uint64_t handle) {
+/* After the driver's answer, which it returns. */
+static CUresult settle(const struct charge *charge, CUresult result, CUdeviceptr pointer) {
     if (result == CUDA_SUCCESS) {
-        account_keep(charge, kind, handle);
+        account_keep(charge, ALLOCATION_POINTER, pointer);
     } else {
         account_cancel(charge);
     }
     return result;
 }
 
-#define ALLOCATE(name, pointer, bytes, ...)                                                        \
-    struct charge charge;                                                                          \
-    CUresult result = memory_begin(driver, bytes, &charge);                                        \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        return result;                                                                             \
-    }                                                                                              \
-    result = REAL(driver, name)(__VA_ARGS__);                                                      \
-    return memory_settle(&charge, result, ALLOCATION_POINTER,                                      \
-                         result == CUDA_SUCCESS ? *(pointer) : 0);
+CUresult gate_cuMemAlloc(struct driver *driver, CUdeviceptr_v1 *pointer, unsigned int bytes) {
+    struct charge charge;
+    CUresult result = memory_begin(driver, bytes, &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuMemAlloc)(pointer, bytes);
+    return settle(&charge, result, result == CUDA_SUCCESS ? *pointer : 0);
+}
 
-CUresult gate_cuMemAlloc(struct driver *driver, CUdeviceptr_v1 *pointer,
-                         unsigned int bytes){ALLOCATE(cuMemAlloc, pointer, bytes, pointer, bytes)}
-
-CUresult gate_cuMemAlloc_v2(struct driver *driver, CUdeviceptr *pointer,
-                            size_t bytes){ALLOCATE(cuMemAlloc_v2, pointer, bytes, pointer, bytes)}
+CUresult gate_cuMemAlloc_v2(struct driver *driver, CUdeviceptr *pointer, size_t bytes) {
+    struct charge charge;
+    CUresult result = memory_begin(driver, bytes, &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuMemAlloc_v2)(pointer, bytes);
+    return settle(&charge, result, result == CUDA_SUCCESS ? *pointer : 0);
+}
 
 CUresult gate_cuMemAllocManaged(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
                                 unsigned int flags) {
-    ALLOCATE(cuMemAllocManaged, pointer, bytes, pointer, bytes, flags)
+    struct charge charge;
+    CUresult result = memory_begin(driver, bytes, &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = REAL(driver, cuMemAllocManaged)(pointer, bytes, flags);
+    return settle(&charge, result, result == CUDA_SUCCESS ? *pointer : 0);
 }
 
 /* Rows of real cards start at multiples of 512 bytes (the driver's texture alignment); where a
@@ -61,53 +71,62 @@ static size_t padded_area(size_t width, size_t height) {
 }
 
 /* Charges the area that the driver took, where that is more than was asked for. */
-static CUresult settle_pitch(struct charge *charge, size_t area, CUdeviceptr pointer) {
-    if (area > charge->bytes) {
-        CUresult result = account_resize(charge, area);
-        if (result != CUDA_SUCCESS) {
-            account_cancel(charge);
-            return result;
-        }
+static CUresult settle_pitch(struct charge *charge, CUresult result, size_t area,
+                             CUdeviceptr pointer) {
+    if (result == CUDA_SUCCESS && area > charge->bytes) {
+        result = account_resize(charge, area);
     }
-    account_keep(charge, ALLOCATION_POINTER, pointer);
-    return CUDA_SUCCESS;
+    return settle(charge, result, pointer);
 }
 
-#define ALLOCATE_PITCH(name, release, ...)                                                         \
-    struct charge charge;                                                                          \
-    CUresult result = memory_begin(driver, padded_area(width, height), &charge);                   \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        return result;                                                                             \
-    }                                                                                              \
-    __typeof__(*pointer) given = 0;                                                                \
-    __typeof__(*pitch) row = 0;                                                                    \
-    result = REAL(driver, name)(pointer == NULL ? NULL : &given, pitch == NULL ? NULL : &row,      \
-                                __VA_ARGS__);                                                      \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        account_cancel(&charge);                                                                   \
-        return result;                                                                             \
-    }                                                                                              \
-    result = settle_pitch(&charge, (size_t)row * height, given);                                   \
-    release##_fn *give_back = REAL(driver, release);                                               \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        *pointer = given;                                                                          \
-        *pitch = row;                                                                              \
-    } else if (give_back != NULL) {                                                                \
-        give_back(given);                                                                          \
-    }                                                                                              \
-    return result;
-
 CUresult gate_cuMemAllocPitch(struct driver *driver, CUdeviceptr_v1 *pointer, unsigned int *pitch,
-                              unsigned int width, unsigned int height, unsigned int element){
-    ALLOCATE_PITCH(cuMemAllocPitch, cuMemFree, width, height, element)}
+                              unsigned int width, unsigned int height, unsigned int element) {
+    struct charge charge;
+    CUresult result = memory_begin(driver, padded_area(width, height), &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    CUdeviceptr_v1 given = 0;
+    unsigned int row = 0;
+    CUresult driver_result = REAL(driver, cuMemAllocPitch)(
+        pointer == NULL ? NULL : &given, pitch == NULL ? NULL : &row, width, height, element);
+    result = settle_pitch(&charge, driver_result, (size_t)row * height, given);
+    if (result == CUDA_SUCCESS) {
+        *pointer = given;
+        *pitch = row;
+    } else if (driver_result == CUDA_SUCCESS && REAL(driver, cuMemFree) != NULL) {
+        REAL(driver, cuMemFree)(given);
+    }
+    return result;
+}
 
 CUresult gate_cuMemAllocPitch_v2(struct driver *driver, CUdeviceptr *pointer, size_t *pitch,
-                                 size_t width, size_t height, unsigned int element){
-    ALLOCATE_PITCH(cuMemAllocPitch_v2, cuMemFree_v2, width, height, element)}
+                                 size_t width, size_t height, unsigned int element) {
+    struct charge charge;
+    CUresult result = memory_begin(driver, padded_area(width, height), &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    CUdeviceptr given = 0;
+    size_t row = 0;
+    CUresult driver_result = REAL(driver, cuMemAllocPitch_v2)(
+        pointer == NULL ? NULL : &given, pitch == NULL ? NULL : &row, width, height, element);
+    result = settle_pitch(&charge, driver_result, row * height, given);
+    if (result == CUDA_SUCCESS) {
+        *pointer = given;
+        *pitch = row;
+    } else if (driver_result == CUDA_SUCCESS && REAL(driver, cuMemFree_v2) != NULL) {
+        REAL(driver, cuMemFree_v2)(given);
+    }
+    return result;
+}
 
-CUresult gate_cuMemFree(struct driver *driver,
-                        CUdeviceptr_v1 pointer){RELEASE_POINTER(cuMemFree, pointer, pointer)}
+CUresult gate_cuMemFree(struct driver *driver, CUdeviceptr_v1 pointer) {
+    struct pointer_release release = pointer_release_begin(pointer);
+    return pointer_release_end(driver, &release, REAL(driver, cuMemFree)(pointer));
+}
 
 CUresult gate_cuMemFree_v2(struct driver *driver, CUdeviceptr pointer) {
-    RELEASE_POINTER(cuMemFree_v2, pointer, pointer)
+    struct pointer_release release = pointer_release_begin(pointer);
+    return pointer_release_end(driver, &release, REAL(driver, cuMemFree_v2)(pointer));
 }

@@ -21,27 +21,38 @@ static CUresult current_memory(struct driver *driver, uint64_t *available, uint6
 }
 
 /* What is refused shows nothing of the card. */
-#define SHOW(name, type, available, total)                                                         \
-    type whole_available = 0, whole_total = 0;                                                     \
-    CUresult result = REAL(driver, name)((available) == NULL ? NULL : &whole_available,            \
-                                         (total) == NULL ? NULL : &whole_total);                   \
-    uint64_t shown_available = whole_available, shown_total = whole_total;                         \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        result = current_memory(driver, &shown_available, &shown_total);                           \
-    }                                                                                              \
-    if (result == CUDA_SUCCESS && (available) != NULL) {                                           \
-        *(available) = (type)shown_available;                                                      \
-    }                                                                                              \
-    if (result == CUDA_SUCCESS && (total) != NULL) {                                               \
-        *(total) = (type)shown_total;                                                              \
-    }                                                                                              \
+CUresult gate_cuMemGetInfo(struct driver *driver, unsigned int *available, unsigned int *total) {
+    unsigned int card_available = 0, card_total = 0;
+    CUresult result = REAL(driver, cuMemGetInfo)(available == NULL ? NULL : &card_available,
+                                                 total == NULL ? NULL : &card_total);
+    uint64_t shown_available = card_available, shown_total = card_total;
+    if (result == CUDA_SUCCESS) {
+        result = current_memory(driver, &shown_available, &shown_total);
+    }
+    if (result == CUDA_SUCCESS && available != NULL) {
+        *available = (unsigned int)shown_available;
+    }
+    if (result == CUDA_SUCCESS && total != NULL) {
+        *total = (unsigned int)shown_total;
+    }
     return result;
-
-CUresult gate_cuMemGetInfo(struct driver *driver, unsigned int *available,
-                           unsigned int *total){SHOW(cuMemGetInfo, unsigned int, available, total)}
+}
 
 CUresult gate_cuMemGetInfo_v2(struct driver *driver, size_t *available, size_t *total) {
-    SHOW(cuMemGetInfo_v2, size_t, available, total)
+    size_t card_available = 0, card_total = 0;
+    CUresult result = REAL(driver, cuMemGetInfo_v2)(available == NULL ? NULL : &card_available,
+                                                    total == NULL ? NULL : &card_total);
+    uint64_t shown_available = card_available, shown_total = card_total;
+    if (result == CUDA_SUCCESS) {
+        result = current_memory(driver, &shown_available, &shown_total);
+    }
+    if (result == CUDA_SUCCESS && available != NULL) {
+        *available = shown_available;
+    }
+    if (result == CUDA_SUCCESS && total != NULL) {
+        *total = shown_total;
+    }
+    return result;
 }
 
 static CUresult share_of(struct driver *driver, CUdevice device, uint64_t *share) {
@@ -57,21 +68,28 @@ static CUresult share_of(struct driver *driver, CUdevice device, uint64_t *share
     return result;
 }
 
-#define SHOW_TOTAL(name, type, total, device)                                                      \
-    type whole = 0;                                                                                \
-    uint64_t share = UINT64_MAX;                                                                   \
-    CUresult result = REAL(driver, name)((total) == NULL ? NULL : &whole, device);                 \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        result = share_of(driver, device, &share);                                                 \
-    }                                                                                              \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        *(total) = (type)lesser(whole, share);                                                     \
-    }                                                                                              \
+CUresult gate_cuDeviceTotalMem(struct driver *driver, unsigned int *total, CUdevice device) {
+    unsigned int whole = 0;
+    uint64_t share = UINT64_MAX;
+    CUresult result = REAL(driver, cuDeviceTotalMem)(total == NULL ? NULL : &whole, device);
+    if (result == CUDA_SUCCESS) {
+        result = share_of(driver, device, &share);
+    }
+    if (result == CUDA_SUCCESS) {
+        *total = (unsigned int)lesser(whole, share);
+    }
     return result;
-
-CUresult gate_cuDeviceTotalMem(struct driver *driver, unsigned int *total, CUdevice device){
-    SHOW_TOTAL(cuDeviceTotalMem, unsigned int, total, device)}
+}
 
 CUresult gate_cuDeviceTotalMem_v2(struct driver *driver, size_t *total, CUdevice device) {
-    SHOW_TOTAL(cuDeviceTotalMem_v2, size_t, total, device)
+    size_t whole = 0;
+    uint64_t share = UINT64_MAX;
+    CUresult result = REAL(driver, cuDeviceTotalMem_v2)(total == NULL ? NULL : &whole, device);
+    if (result == CUDA_SUCCESS) {
+        result = share_of(driver, device, &share);
+    }
+    if (result == CUDA_SUCCESS) {
+        *total = lesser(whole, share);
+    }
+    return result;
 }

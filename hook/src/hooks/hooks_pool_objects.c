@@ -1,21 +1,27 @@
 #include "hooks/hooks_pool_objects.h"
 
-#include "hooks/hooks_memory.h"
 #include "hooks/hooks_pools.h"
+#include "hooks/mempool_driver.h"
 #include "memory/pool_location.h"
 
 /* Captured, it is a node of the graph, of what the graph allocates: nothing is given back now. */
-#define RELEASE_ASYNC(name, pointer, stream, named)                                                \
-    if (stream_is_capturing(driver, named)) {                                                      \
-        return REAL(driver, name)(pointer, stream);                                                \
-    }                                                                                              \
-    RELEASE_POINTER(name, pointer, pointer, stream)
+static CUresult free_async(struct driver *driver, cuMemFreeAsync_fn *release_async,
+                           CUdeviceptr pointer, CUstream stream, CUstream named) {
+    if (stream_is_capturing(driver, named)) {
+        return release_async(pointer, stream);
+    }
+    struct pointer_release release = pointer_release_begin(pointer);
+    return pointer_release_end(driver, &release, release_async(pointer, stream));
+}
 
-CUresult gate_cuMemFreeAsync(struct driver *driver, CUdeviceptr pointer, CUstream stream){
-    RELEASE_ASYNC(cuMemFreeAsync, pointer, stream, stream)}
+CUresult gate_cuMemFreeAsync(struct driver *driver, CUdeviceptr pointer, CUstream stream) {
+    return free_async(driver, REAL(driver, cuMemFreeAsync), pointer, stream, stream);
+}
 
-CUresult gate_cuMemFreeAsync_ptsz(struct driver *driver, CUdeviceptr pointer, CUstream stream){
-    RELEASE_ASYNC(cuMemFreeAsync_ptsz, pointer, stream, stream_per_thread(stream))}
+CUresult gate_cuMemFreeAsync_ptsz(struct driver *driver, CUdeviceptr pointer, CUstream stream) {
+    return free_async(driver, REAL(driver, cuMemFreeAsync_ptsz), pointer, stream,
+                      stream_per_thread(stream));
+}
 
 CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
                               const CUmemPoolProps *properties) {
@@ -68,26 +74,32 @@ CUresult gate_cuMemPoolDestroy(struct driver *driver, CUmemoryPool pool) {
     return result;
 }
 
-/* After a call at which the driver may have given memory back. */
-#define ASK_AFTER(name, ...)                                                                       \
-    CUresult result = REAL(driver, name)(__VA_ARGS__);                                             \
-    mempool_driver_query_all(driver);                                                              \
+/* After a call at which the driver may have given memory back. Returns its answer. */
+static CUresult query_after(struct driver *driver, CUresult result) {
+    mempool_driver_query_all(driver);
     return result;
+}
 
-CUresult gate_cuMemPoolTrimTo(struct driver *driver, CUmemoryPool pool,
-                              size_t bytes){ASK_AFTER(cuMemPoolTrimTo, pool, bytes)}
+CUresult gate_cuMemPoolTrimTo(struct driver *driver, CUmemoryPool pool, size_t bytes) {
+    return query_after(driver, REAL(driver, cuMemPoolTrimTo)(pool, bytes));
+}
 
-CUresult gate_cuStreamSynchronize(struct driver *driver,
-                                  CUstream stream){ASK_AFTER(cuStreamSynchronize, stream)}
+CUresult gate_cuStreamSynchronize(struct driver *driver, CUstream stream) {
+    return query_after(driver, REAL(driver, cuStreamSynchronize)(stream));
+}
 
-CUresult gate_cuStreamSynchronize_ptsz(struct driver *driver,
-                                       CUstream stream){ASK_AFTER(cuStreamSynchronize_ptsz, stream)}
+CUresult gate_cuStreamSynchronize_ptsz(struct driver *driver, CUstream stream) {
+    return query_after(driver, REAL(driver, cuStreamSynchronize_ptsz)(stream));
+}
 
-CUresult gate_cuEventSynchronize(struct driver *driver,
-                                 CUevent event){ASK_AFTER(cuEventSynchronize, event)}
+CUresult gate_cuEventSynchronize(struct driver *driver, CUevent event) {
+    return query_after(driver, REAL(driver, cuEventSynchronize)(event));
+}
 
-CUresult gate_cuCtxSynchronize(struct driver *driver){ASK_AFTER(cuCtxSynchronize)}
+CUresult gate_cuCtxSynchronize(struct driver *driver) {
+    return query_after(driver, REAL(driver, cuCtxSynchronize)());
+}
 
 CUresult gate_cuCtxSynchronize_v2(struct driver *driver, CUcontext context) {
-    ASK_AFTER(cuCtxSynchronize_v2, context)
+    return query_after(driver, REAL(driver, cuCtxSynchronize_v2)(context));
 }

@@ -130,56 +130,77 @@ static void undo(struct driver *driver, uint32_t number, CUdeviceptr pointer, CU
     mempool_free_end(mempool_free_begin(pointer));
 }
 
+/* After the driver's answer: `given` is what it gave, `pointer` the program's. */
 static CUresult settle(struct driver *driver, struct mempool_charge *charge, CUresult result,
-                       CUdeviceptr pointer, CUstream stream) {
-    if (charge->number == 0) {
-        return result;
+                       CUstream stream, CUdeviceptr given, CUdeviceptr *pointer) {
+    if (charge->number != 0) {
+        if (result == CUDA_SUCCESS) {
+            mempool_allocated(charge->number, given);
+        }
+        charge->failed = result != CUDA_SUCCESS;
+        enum mempool_outcome outcome = mempool_driver_query(driver, charge->number, charge, NULL);
+        if (result == CUDA_SUCCESS && outcome == MEMPOOL_EXCESS) {
+            undo(driver, charge->number, given, stream);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
     }
     if (result == CUDA_SUCCESS) {
-        mempool_allocated(charge->number, pointer);
-    }
-    charge->failed = result != CUDA_SUCCESS;
-    enum mempool_outcome outcome = mempool_driver_query(driver, charge->number, charge, NULL);
-    if (result == CUDA_SUCCESS && outcome == MEMPOOL_EXCESS) {
-        undo(driver, charge->number, pointer, stream);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        *pointer = given;
     }
     return result;
 }
-
-/* `named` is the stream by a handle that means the same in every entry point. */
-#define ALLOCATE(name, pool, named, ...)                                                           \
-    struct mempool_charge charge;                                                                  \
-    CUdeviceptr given = 0;                                                                         \
-    CUresult result = begin(driver, pool, bytes, named, &charge);                                  \
-    if (result != CUDA_SUCCESS) {                                                                  \
-        return result;                                                                             \
-    }                                                                                              \
-    result = REAL(driver, name)(pointer == NULL ? NULL : &given, __VA_ARGS__);                     \
-    result = settle(driver, &charge, result, given, named);                                        \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        *pointer = given;                                                                          \
-    }                                                                                              \
-    return result;
 
 CUstream stream_per_thread(CUstream stream) {
     return stream == NULL ? CU_STREAM_PER_THREAD : stream;
 }
 
+/* `named` is the stream by a handle that means the same in every entry point. */
+static CUresult allocate(struct driver *driver, cuMemAllocAsync_fn *allocate_async,
+                         CUdeviceptr *pointer, size_t bytes, CUstream stream, CUstream named) {
+    struct mempool_charge charge;
+    CUdeviceptr given = 0;
+    CUresult result = begin(driver, NULL, bytes, named, &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = allocate_async(pointer == NULL ? NULL : &given, bytes, stream);
+    return settle(driver, &charge, result, named, given, pointer);
+}
+
 CUresult gate_cuMemAllocAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
-                              CUstream stream){
-    ALLOCATE(cuMemAllocAsync, NULL, stream, bytes, stream)}
+                              CUstream stream) {
+    return allocate(driver, REAL(driver, cuMemAllocAsync), pointer, bytes, stream, stream);
+}
 
 CUresult gate_cuMemAllocAsync_ptsz(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
-                                   CUstream stream){
-    ALLOCATE(cuMemAllocAsync_ptsz, NULL, stream_per_thread(stream), bytes, stream)}
+                                   CUstream stream) {
+    return allocate(driver, REAL(driver, cuMemAllocAsync_ptsz), pointer, bytes, stream,
+                    stream_per_thread(stream));
+}
 
 /* Without a pool the driver refuses, whatever is charged meanwhile. */
+static CUresult allocate_from_pool(struct driver *driver,
+                                   cuMemAllocFromPoolAsync_fn *allocate_async, CUdeviceptr *pointer,
+                                   size_t bytes, CUmemoryPool pool, CUstream stream,
+                                   CUstream named) {
+    struct mempool_charge charge;
+    CUdeviceptr given = 0;
+    CUresult result = begin(driver, pool, bytes, named, &charge);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = allocate_async(pointer == NULL ? NULL : &given, bytes, pool, stream);
+    return settle(driver, &charge, result, named, given, pointer);
+}
+
 CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
-                                      CUmemoryPool pool, CUstream stream){
-    ALLOCATE(cuMemAllocFromPoolAsync, pool, stream, bytes, pool, stream)}
+                                      CUmemoryPool pool, CUstream stream) {
+    return allocate_from_pool(driver, REAL(driver, cuMemAllocFromPoolAsync), pointer, bytes, pool,
+                              stream, stream);
+}
 
 CUresult gate_cuMemAllocFromPoolAsync_ptsz(struct driver *driver, CUdeviceptr *pointer,
                                            size_t bytes, CUmemoryPool pool, CUstream stream) {
-    ALLOCATE(cuMemAllocFromPoolAsync_ptsz, pool, stream_per_thread(stream), bytes, pool, stream)
+    return allocate_from_pool(driver, REAL(driver, cuMemAllocFromPoolAsync_ptsz), pointer, bytes,
+                              pool, stream, stream_per_thread(stream));
 }

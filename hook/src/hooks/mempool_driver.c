@@ -85,9 +85,9 @@ void mempool_driver_device_reset(struct driver *driver, CUdevice device) {
 }
 
 struct pointer_release pointer_release_begin(CUdeviceptr pointer) {
-    struct pointer_release release = {.pointer = pointer,
-                                      .held = account_take(ALLOCATION_POINTER, pointer)};
-    if (release.held.charge.context == 0) {
+    struct pointer_release release = {
+        .pointer = pointer, .account = account_release_begin(ALLOCATION_POINTER, pointer)};
+    if (release.account.charge.context == 0) {
         release.mempool = mempool_free_begin(pointer);
     }
     return release;
@@ -95,11 +95,7 @@ struct pointer_release pointer_release_begin(CUdeviceptr pointer) {
 
 CUresult pointer_release_end(struct driver *driver, const struct pointer_release *release,
                              CUresult result) {
-    if (result == CUDA_SUCCESS) {
-        account_return(&release->held);
-    } else {
-        account_restore(&release->held);
-    }
+    account_release_end(&release->account, result == CUDA_SUCCESS);
     if (result != CUDA_SUCCESS && release->mempool != 0) {
         mempool_allocated(release->mempool, release->pointer);
     }

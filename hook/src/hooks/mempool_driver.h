@@ -23,7 +23,7 @@ void mempool_driver_device_reset(struct driver *driver, CUdevice device);
 /* A release of device memory, wherever it came from. */
 struct pointer_release {
     CUdeviceptr pointer;
-    struct held held;
+    struct account_release account;
     uint32_t mempool;
 };
 struct pointer_release pointer_release_begin(CUdeviceptr pointer);

@@ -151,26 +151,28 @@ void account_cancel(const struct charge *charge) {
     process_leave(process);
 }
 
-struct held account_take(enum allocation_kind kind, uint64_t handle) {
+struct account_release account_release_begin(enum allocation_kind kind, uint64_t handle) {
     ERRNO_KEPT;
-    struct held held = {.kind = kind, .handle = handle};
+    struct account_release release = {.kind = kind, .handle = handle};
     struct process *process = process_enter();
     struct allocation record;
     if (process == NULL) {
-        return held;
+        return release;
     }
     if (allocation_table_take(&process->allocations, kind, handle, &record)) {
-        held.charge = (struct charge){.context = record.owner, .bytes = record.bytes};
-        process->pending++; /* its place stays free for account_restore */
+        release.charge = (struct charge){.context = record.owner, .bytes = record.bytes};
+        process->pending++; /* its place stays free for a release that fails */
     }
     process_leave(process);
-    return held;
+    return release;
 }
 
-void account_return(const struct held *held) { account_cancel(&held->charge); }
-
-void account_restore(const struct held *held) {
-    account_keep(&held->charge, held->kind, held->handle);
+void account_release_end(const struct account_release *release, bool released) {
+    if (released) {
+        account_cancel(&release->charge);
+    } else {
+        account_keep(&release->charge, release->kind, release->handle);
+    }
 }
 
 CUresult account_view(const CUuuid *uuid, struct view *view) {

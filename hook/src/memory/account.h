@@ -49,16 +49,15 @@ CUresult account_resize(struct charge *charge, uint64_t bytes);
 void account_keep(const struct charge *charge, enum allocation_kind kind, uint64_t handle);
 void account_cancel(const struct charge *charge);
 
-/* A free in three steps, so that a handle that the driver gives out again at once finds its
- * place empty: take before the driver is called, then return the memory or restore the record. */
-struct held {
+/* A release in two steps, so that a handle that the driver gives out again finds its place empty.
+ */
+struct account_release {
     enum allocation_kind kind;
     uint64_t handle;
     struct charge charge; /* context 0: not ours, or allocated uncounted */
 };
-struct held account_take(enum allocation_kind kind, uint64_t handle);
-void account_return(const struct held *held);
-void account_restore(const struct held *held);
+struct account_release account_release_begin(enum allocation_kind kind, uint64_t handle);
+void account_release_end(const struct account_release *release, bool released);
 
 /* What a tenant sees of a card. */
 struct view {

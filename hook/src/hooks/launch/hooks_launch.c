@@ -92,35 +92,63 @@ static struct gpu_timer_work kernel(CUfunction function, uint64_t gx, uint64_t g
                                    .per_thread = per_thread};
 }
 
-#define LAUNCH(work, name, ...)                                                                    \
-    struct gpu_timer_work made = work;                                                             \
-    struct launch launch;                                                                          \
-    CUresult result = launch_begin(driver, &made, &launch);                                        \
-    return result != CUDA_SUCCESS ? result : launch_end(&launch, REAL(driver, name)(__VA_ARGS__));
-
-#define GATE_KERNEL(name, twin)                                                                    \
-    CUresult gate_##name(struct driver *driver, CUfunction function, unsigned int gx,              \
-                         unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,       \
-                         unsigned int bz, unsigned int shared, CUstream stream, void **parameters, \
-                         void **extra) {                                                           \
-        LAUNCH(kernel(function, gx, gy, gz, bx, by, bz, stream, twin), name, function, gx, gy, gz, \
-               bx, by, bz, shared, stream, parameters, extra)                                      \
+CUresult gate_cuLaunchKernel(struct driver *driver, CUfunction function, unsigned int gx,
+                             unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+                             unsigned int bz, unsigned int shared, CUstream stream,
+                             void **parameters, void **extra) {
+    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, false);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
+    return launch_end(&launch, REAL(driver, cuLaunchKernel)(function, gx, gy, gz, bx, by, bz,
+                                                            shared, stream, parameters, extra));
+}
 
-GATE_KERNEL(cuLaunchKernel, false)
-GATE_KERNEL(cuLaunchKernel_ptsz, true)
-
-#define GATE_COOPERATIVE(name, twin)                                                               \
-    CUresult gate_##name(struct driver *driver, CUfunction function, unsigned int gx,              \
-                         unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,       \
-                         unsigned int bz, unsigned int shared, CUstream stream,                    \
-                         void **parameters) {                                                      \
-        LAUNCH(kernel(function, gx, gy, gz, bx, by, bz, stream, twin), name, function, gx, gy, gz, \
-               bx, by, bz, shared, stream, parameters)                                             \
+CUresult gate_cuLaunchKernel_ptsz(struct driver *driver, CUfunction function, unsigned int gx,
+                                  unsigned int gy, unsigned int gz, unsigned int bx,
+                                  unsigned int by, unsigned int bz, unsigned int shared,
+                                  CUstream stream, void **parameters, void **extra) {
+    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, true);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
+    return launch_end(&launch,
+                      REAL(driver, cuLaunchKernel_ptsz)(function, gx, gy, gz, bx, by, bz, shared,
+                                                        stream, parameters, extra));
+}
 
-GATE_COOPERATIVE(cuLaunchCooperativeKernel, false)
-GATE_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
+CUresult gate_cuLaunchCooperativeKernel(struct driver *driver, CUfunction function, unsigned int gx,
+                                        unsigned int gy, unsigned int gz, unsigned int bx,
+                                        unsigned int by, unsigned int bz, unsigned int shared,
+                                        CUstream stream, void **parameters) {
+    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, false);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch, REAL(driver, cuLaunchCooperativeKernel)(
+                                   function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
+}
+
+CUresult gate_cuLaunchCooperativeKernel_ptsz(struct driver *driver, CUfunction function,
+                                             unsigned int gx, unsigned int gy, unsigned int gz,
+                                             unsigned int bx, unsigned int by, unsigned int bz,
+                                             unsigned int shared, CUstream stream,
+                                             void **parameters) {
+    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, true);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch, REAL(driver, cuLaunchCooperativeKernel_ptsz)(
+                                   function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
+}
 
 /* What the configuration says; without one the driver refuses, and there is nothing to charge. */
 static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
@@ -132,14 +160,26 @@ static struct gpu_timer_work configured(struct driver *driver, const CUlaunchCon
 }
 
 CUresult gate_cuLaunchKernelEx(struct driver *driver, const CUlaunchConfig *config,
-                               CUfunction function, void **parameters, void **extra){
-    LAUNCH(configured(driver, config, function, false), cuLaunchKernelEx, config, function,
-           parameters, extra)}
+                               CUfunction function, void **parameters, void **extra) {
+    const struct gpu_timer_work work = configured(driver, config, function, false);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch, REAL(driver, cuLaunchKernelEx)(config, function, parameters, extra));
+}
 
 CUresult gate_cuLaunchKernelEx_ptsz(struct driver *driver, const CUlaunchConfig *config,
                                     CUfunction function, void **parameters, void **extra) {
-    LAUNCH(configured(driver, config, function, true), cuLaunchKernelEx_ptsz, config, function,
-           parameters, extra)
+    const struct gpu_timer_work work = configured(driver, config, function, true);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch,
+                      REAL(driver, cuLaunchKernelEx_ptsz)(config, function, parameters, extra));
 }
 
 /* Launches of before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for it.
@@ -148,38 +188,60 @@ static struct gpu_timer_work grid(CUfunction function, int width, int height, CU
     return kernel(function, (uint64_t)width, (uint64_t)height, 1, 1, 1, 1, stream, false);
 }
 
-CUresult gate_cuLaunch(struct driver *driver,
-                       CUfunction function){LAUNCH(grid(function, 1, 1, NULL), cuLaunch, function)}
+CUresult gate_cuLaunch(struct driver *driver, CUfunction function) {
+    const struct gpu_timer_work work = grid(function, 1, 1, NULL);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch, REAL(driver, cuLaunch)(function));
+}
 
-CUresult gate_cuLaunchGrid(struct driver *driver, CUfunction function, int width, int height){
-    LAUNCH(grid(function, width, height, NULL), cuLaunchGrid, function, width, height)}
+CUresult gate_cuLaunchGrid(struct driver *driver, CUfunction function, int width, int height) {
+    const struct gpu_timer_work work = grid(function, width, height, NULL);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch, REAL(driver, cuLaunchGrid)(function, width, height));
+}
 
 CUresult gate_cuLaunchGridAsync(struct driver *driver, CUfunction function, int width, int height,
                                 CUstream stream) {
-    LAUNCH(grid(function, width, height, stream), cuLaunchGridAsync, function, width, height,
-           stream)
-}
-
-static struct gpu_timer_work graph_launch(CUgraphExec graph, CUstream stream, bool per_thread) {
-    return (struct gpu_timer_work){
-        .key = {.function = graph}, .threads = 1, .stream = stream, .per_thread = per_thread};
+    const struct gpu_timer_work work = grid(function, width, height, stream);
+    struct launch launch;
+    CUresult result = launch_begin(driver, &work, &launch);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return launch_end(&launch, REAL(driver, cuLaunchGridAsync)(function, width, height, stream));
 }
 
 /* A graph is one unit; an update that makes it longer or shorter shows in its next times. What it
  * allocates is charged around the launch. */
-#define GATE_GRAPH(name, twin)                                                                     \
-    static CUresult limited_##name(struct driver *driver, CUgraphExec graph, CUstream stream){     \
-        LAUNCH(graph_launch(graph, stream, twin), name, graph,                                     \
-               stream)} CUresult gate_##name(struct driver *driver, CUgraphExec graph,             \
-                                             CUstream stream) {                                    \
-        struct graph_memory memory;                                                                \
-        CUresult result = graph_memory_begin(driver, graph, &memory);                              \
-        if (result != CUDA_SUCCESS) {                                                              \
-            return result;                                                                         \
-        }                                                                                          \
-        result = limited_##name(driver, graph, stream);                                            \
-        return graph_memory_end(driver, graph, &memory, result);                                   \
+static CUresult launch_graph(struct driver *driver, cuGraphLaunch_fn *launch_exec,
+                             CUgraphExec graph, CUstream stream, bool per_thread) {
+    const struct gpu_timer_work work = {
+        .key = {.function = graph}, .threads = 1, .stream = stream, .per_thread = per_thread};
+    struct graph_memory memory;
+    struct launch launch;
+    CUresult result = graph_memory_begin(driver, graph, &memory);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
+    result = launch_begin(driver, &work, &launch);
+    if (result == CUDA_SUCCESS) {
+        result = launch_end(&launch, launch_exec(graph, stream));
+    }
+    return graph_memory_end(driver, graph, &memory, result);
+}
 
-GATE_GRAPH(cuGraphLaunch, false)
-GATE_GRAPH(cuGraphLaunch_ptsz, true)
+CUresult gate_cuGraphLaunch(struct driver *driver, CUgraphExec graph, CUstream stream) {
+    return launch_graph(driver, REAL(driver, cuGraphLaunch), graph, stream, false);
+}
+
+CUresult gate_cuGraphLaunch_ptsz(struct driver *driver, CUgraphExec graph, CUstream stream) {
+    return launch_graph(driver, REAL(driver, cuGraphLaunch_ptsz), graph, stream, true);
+}

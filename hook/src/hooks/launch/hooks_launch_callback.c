@@ -55,40 +55,62 @@ static CUresult settle(struct wrapped *wrapped, CUresult result) {
     return result;
 }
 
-#define GATE_HOST_FUNCTION(name, twin)                                                             \
-    CUresult gate_##name(struct driver *driver, CUstream stream, CUhostFn function, void *data) {  \
-        struct wrapped *wrapped =                                                                  \
-            wrap(driver, stream, twin, (struct wrapped){.function = function, .data = data});      \
-        return wrapped == NULL                                                                     \
-                   ? REAL(driver, name)(stream, function, data)                                    \
-                   : settle(wrapped, REAL(driver, name)(stream, run_function, wrapped));           \
-    }
+static CUresult host_function(struct driver *driver, cuLaunchHostFunc_fn *launch, CUstream stream,
+                              CUhostFn function, void *data, bool per_thread) {
+    struct wrapped *wrapped =
+        wrap(driver, stream, per_thread, (struct wrapped){.function = function, .data = data});
+    return wrapped == NULL ? launch(stream, function, data)
+                           : settle(wrapped, launch(stream, run_function, wrapped));
+}
 
-GATE_HOST_FUNCTION(cuLaunchHostFunc, false)
-GATE_HOST_FUNCTION(cuLaunchHostFunc_ptsz, true)
+CUresult gate_cuLaunchHostFunc(struct driver *driver, CUstream stream, CUhostFn function,
+                               void *data) {
+    return host_function(driver, REAL(driver, cuLaunchHostFunc), stream, function, data, false);
+}
 
-#define GATE_HOST_FUNCTION_V2(name, twin)                                                          \
-    CUresult gate_##name(struct driver *driver, CUstream stream, CUhostFn function, void *data,    \
-                         unsigned int mode) {                                                      \
-        struct wrapped *wrapped =                                                                  \
-            wrap(driver, stream, twin, (struct wrapped){.function = function, .data = data});      \
-        return wrapped == NULL                                                                     \
-                   ? REAL(driver, name)(stream, function, data, mode)                              \
-                   : settle(wrapped, REAL(driver, name)(stream, run_function, wrapped, mode));     \
-    }
+CUresult gate_cuLaunchHostFunc_ptsz(struct driver *driver, CUstream stream, CUhostFn function,
+                                    void *data) {
+    return host_function(driver, REAL(driver, cuLaunchHostFunc_ptsz), stream, function, data, true);
+}
 
-GATE_HOST_FUNCTION_V2(cuLaunchHostFunc_v2, false)
-GATE_HOST_FUNCTION_V2(cuLaunchHostFunc_v2_ptsz, true)
+static CUresult host_function_v2(struct driver *driver, cuLaunchHostFunc_v2_fn *launch,
+                                 CUstream stream, CUhostFn function, void *data, unsigned int mode,
+                                 bool per_thread) {
+    struct wrapped *wrapped =
+        wrap(driver, stream, per_thread, (struct wrapped){.function = function, .data = data});
+    return wrapped == NULL ? launch(stream, function, data, mode)
+                           : settle(wrapped, launch(stream, run_function, wrapped, mode));
+}
 
-#define GATE_CALLBACK(name, twin)                                                                  \
-    CUresult gate_##name(struct driver *driver, CUstream stream, CUstreamCallback callback,        \
-                         void *data, unsigned int flags) {                                         \
-        struct wrapped *wrapped =                                                                  \
-            wrap(driver, stream, twin, (struct wrapped){.callback = callback, .data = data});      \
-        return wrapped == NULL                                                                     \
-                   ? REAL(driver, name)(stream, callback, data, flags)                             \
-                   : settle(wrapped, REAL(driver, name)(stream, run_callback, wrapped, flags));    \
-    }
+CUresult gate_cuLaunchHostFunc_v2(struct driver *driver, CUstream stream, CUhostFn function,
+                                  void *data, unsigned int mode) {
+    return host_function_v2(driver, REAL(driver, cuLaunchHostFunc_v2), stream, function, data, mode,
+                            false);
+}
 
-GATE_CALLBACK(cuStreamAddCallback, false)
-GATE_CALLBACK(cuStreamAddCallback_ptsz, true)
+CUresult gate_cuLaunchHostFunc_v2_ptsz(struct driver *driver, CUstream stream, CUhostFn function,
+                                       void *data, unsigned int mode) {
+    return host_function_v2(driver, REAL(driver, cuLaunchHostFunc_v2_ptsz), stream, function, data,
+                            mode, true);
+}
+
+static CUresult add_callback(struct driver *driver, cuStreamAddCallback_fn *add, CUstream stream,
+                             CUstreamCallback callback, void *data, unsigned int flags,
+                             bool per_thread) {
+    struct wrapped *wrapped =
+        wrap(driver, stream, per_thread, (struct wrapped){.callback = callback, .data = data});
+    return wrapped == NULL ? add(stream, callback, data, flags)
+                           : settle(wrapped, add(stream, run_callback, wrapped, flags));
+}
+
+CUresult gate_cuStreamAddCallback(struct driver *driver, CUstream stream, CUstreamCallback callback,
+                                  void *data, unsigned int flags) {
+    return add_callback(driver, REAL(driver, cuStreamAddCallback), stream, callback, data, flags,
+                        false);
+}
+
+CUresult gate_cuStreamAddCallback_ptsz(struct driver *driver, CUstream stream,
+                                       CUstreamCallback callback, void *data, unsigned int flags) {
+    return add_callback(driver, REAL(driver, cuStreamAddCallback_ptsz), stream, callback, data,
+                        flags, true);
+}

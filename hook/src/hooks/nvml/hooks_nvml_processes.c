@@ -28,10 +28,15 @@ static nvmlReturn_t list_of(struct driver *driver, nvmlDevice_t device, enum whi
     return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-static nvmlReturn_t fill_v1(struct driver *driver, nvmlDevice_t device, enum which which,
-                            unsigned int *count, nvmlProcessInfo_v1_t *processes) {
+static nvmlReturn_t list_v1(struct driver *driver, nvmlDeviceGetComputeRunningProcesses_fn *ask,
+                            nvmlDevice_t device, enum which which, unsigned int *count,
+                            nvmlProcessInfo_v1_t *processes) {
     struct occupant list[VCUDA_LEDGER_SLOTS];
-    nvmlReturn_t result = list_of(driver, device, which, count, processes, list);
+    unsigned int none = 0;
+    nvmlReturn_t result = nvml_refusal(ask(device, &none, NULL));
+    if (result == NVML_SUCCESS) {
+        result = list_of(driver, device, which, count, processes, list);
+    }
     for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
         processes[i] =
             (nvmlProcessInfo_v1_t){.pid = list[i].pid, .usedGpuMemory = list[i].used_bytes};
@@ -40,10 +45,15 @@ static nvmlReturn_t fill_v1(struct driver *driver, nvmlDevice_t device, enum whi
 }
 
 /* Of a whole card there is no instance: NVML says so with all bits set. */
-static nvmlReturn_t fill_v2(struct driver *driver, nvmlDevice_t device, enum which which,
-                            unsigned int *count, nvmlProcessInfo_v2_t *processes) {
+static nvmlReturn_t list_v2(struct driver *driver, nvmlDeviceGetComputeRunningProcesses_v2_fn *ask,
+                            nvmlDevice_t device, enum which which, unsigned int *count,
+                            nvmlProcessInfo_v2_t *processes) {
     struct occupant list[VCUDA_LEDGER_SLOTS];
-    nvmlReturn_t result = list_of(driver, device, which, count, processes, list);
+    unsigned int none = 0;
+    nvmlReturn_t result = nvml_refusal(ask(device, &none, NULL));
+    if (result == NVML_SUCCESS) {
+        result = list_of(driver, device, which, count, processes, list);
+    }
     for (unsigned i = 0; result == NVML_SUCCESS && i < *count; i++) {
         processes[i] = (nvmlProcessInfo_v2_t){.pid = list[i].pid,
                                               .usedGpuMemory = list[i].used_bytes,
@@ -53,22 +63,70 @@ static nvmlReturn_t fill_v2(struct driver *driver, nvmlDevice_t device, enum whi
     return result;
 }
 
-#define GATE_LIST(name, which, fill, type)                                                         \
-    nvmlReturn_t gate_##name(struct driver *driver, nvmlDevice_t device, unsigned int *count,      \
-                             type *processes) {                                                    \
-        unsigned int none = 0;                                                                     \
-        nvmlReturn_t asked = nvml_refusal(REAL(driver, name)(device, &none, NULL));                \
-        return asked == NVML_SUCCESS ? fill(driver, device, which, count, processes) : asked;      \
-    }
+nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses(struct driver *driver, nvmlDevice_t device,
+                                                       unsigned int *count,
+                                                       nvmlProcessInfo_v1_t *processes) {
+    return list_v1(driver, REAL(driver, nvmlDeviceGetComputeRunningProcesses), device, OWN, count,
+                   processes);
+}
 
-#define GATE_LISTS(name, which)                                                                    \
-    GATE_LIST(name, which, fill_v1, nvmlProcessInfo_v1_t)                                          \
-    GATE_LIST(name##_v2, which, fill_v2, nvmlProcessInfo_v2_t)                                     \
-    GATE_LIST(name##_v3, which, fill_v2, nvmlProcessInfo_v2_t)
+nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses_v2(struct driver *driver,
+                                                          nvmlDevice_t device, unsigned int *count,
+                                                          nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, REAL(driver, nvmlDeviceGetComputeRunningProcesses_v2), device, OWN,
+                   count, processes);
+}
 
-GATE_LISTS(nvmlDeviceGetComputeRunningProcesses, OWN)
-GATE_LISTS(nvmlDeviceGetGraphicsRunningProcesses, NONE)
-GATE_LISTS(nvmlDeviceGetMPSComputeRunningProcesses, NONE)
+nvmlReturn_t gate_nvmlDeviceGetComputeRunningProcesses_v3(struct driver *driver,
+                                                          nvmlDevice_t device, unsigned int *count,
+                                                          nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, REAL(driver, nvmlDeviceGetComputeRunningProcesses_v3), device, OWN,
+                   count, processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetGraphicsRunningProcesses(struct driver *driver, nvmlDevice_t device,
+                                                        unsigned int *count,
+                                                        nvmlProcessInfo_v1_t *processes) {
+    return list_v1(driver, REAL(driver, nvmlDeviceGetGraphicsRunningProcesses), device, NONE, count,
+                   processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetGraphicsRunningProcesses_v2(struct driver *driver,
+                                                           nvmlDevice_t device, unsigned int *count,
+                                                           nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, REAL(driver, nvmlDeviceGetGraphicsRunningProcesses_v2), device, NONE,
+                   count, processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetGraphicsRunningProcesses_v3(struct driver *driver,
+                                                           nvmlDevice_t device, unsigned int *count,
+                                                           nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, REAL(driver, nvmlDeviceGetGraphicsRunningProcesses_v3), device, NONE,
+                   count, processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetMPSComputeRunningProcesses(struct driver *driver,
+                                                          nvmlDevice_t device, unsigned int *count,
+                                                          nvmlProcessInfo_v1_t *processes) {
+    return list_v1(driver, REAL(driver, nvmlDeviceGetMPSComputeRunningProcesses), device, NONE,
+                   count, processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetMPSComputeRunningProcesses_v2(struct driver *driver,
+                                                             nvmlDevice_t device,
+                                                             unsigned int *count,
+                                                             nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, REAL(driver, nvmlDeviceGetMPSComputeRunningProcesses_v2), device, NONE,
+                   count, processes);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetMPSComputeRunningProcesses_v3(struct driver *driver,
+                                                             nvmlDevice_t device,
+                                                             unsigned int *count,
+                                                             nvmlProcessInfo_v2_t *processes) {
+    return list_v2(driver, REAL(driver, nvmlDeviceGetMPSComputeRunningProcesses_v3), device, NONE,
+                   count, processes);
+}
 
 static nvmlReturn_t fill_details(struct driver *driver, nvmlDevice_t device,
                                  nvmlProcessDetailList_v1_t *list) {
@@ -106,20 +164,37 @@ nvmlReturn_t gate_nvmlDeviceGetRunningProcessDetailList(struct driver *driver, n
 }
 
 /* Sessions of the video engines, and the driver's book on processes that have ended: whose they are
- * can't be told in a container, so none is shown. */
-#define GATE_EMPTY(name, type)                                                                     \
-    nvmlReturn_t gate_##name(struct driver *driver, nvmlDevice_t device, unsigned int *count,      \
-                             type *entries) {                                                      \
-        struct occupant ignored[VCUDA_LEDGER_SLOTS];                                               \
-        unsigned int none = 0;                                                                     \
-        nvmlReturn_t asked = nvml_refusal(REAL(driver, name)(device, &none, NULL));                \
-        return asked == NVML_SUCCESS ? list_of(driver, device, NONE, count, entries, ignored)      \
-                                     : asked;                                                      \
-    }
+ * can't be told in a container, so none is shown. `refusal` is the driver's. */
+static nvmlReturn_t list_none(struct driver *driver, nvmlDevice_t device, nvmlReturn_t refusal,
+                              unsigned int *count, const void *room) {
+    struct occupant ignored[VCUDA_LEDGER_SLOTS];
+    return refusal == NVML_SUCCESS ? list_of(driver, device, NONE, count, room, ignored) : refusal;
+}
 
-GATE_EMPTY(nvmlDeviceGetEncoderSessions, nvmlEncoderSessionInfo_t)
-GATE_EMPTY(nvmlDeviceGetFBCSessions, nvmlFBCSessionInfo_t)
-GATE_EMPTY(nvmlDeviceGetAccountingPids, unsigned int)
+nvmlReturn_t gate_nvmlDeviceGetEncoderSessions(struct driver *driver, nvmlDevice_t device,
+                                               unsigned int *count,
+                                               nvmlEncoderSessionInfo_t *entries) {
+    unsigned int none = 0;
+    nvmlReturn_t refusal =
+        nvml_refusal(REAL(driver, nvmlDeviceGetEncoderSessions)(device, &none, NULL));
+    return list_none(driver, device, refusal, count, entries);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetFBCSessions(struct driver *driver, nvmlDevice_t device,
+                                           unsigned int *count, nvmlFBCSessionInfo_t *entries) {
+    unsigned int none = 0;
+    nvmlReturn_t refusal =
+        nvml_refusal(REAL(driver, nvmlDeviceGetFBCSessions)(device, &none, NULL));
+    return list_none(driver, device, refusal, count, entries);
+}
+
+nvmlReturn_t gate_nvmlDeviceGetAccountingPids(struct driver *driver, nvmlDevice_t device,
+                                              unsigned int *count, unsigned int *entries) {
+    unsigned int none = 0;
+    nvmlReturn_t refusal =
+        nvml_refusal(REAL(driver, nvmlDeviceGetAccountingPids)(device, &none, NULL));
+    return list_none(driver, device, refusal, count, entries);
+}
 
 static nvmlReturn_t no_stats(struct driver *driver, nvmlDevice_t device) {
     CUuuid uuid;
