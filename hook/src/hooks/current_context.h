@@ -5,10 +5,10 @@
 #include "loader/drivers.h"
 #include "memory/account.h"
 
-/* The calling thread's context. `handle` is NULL where it has none: then the driver's own answer,
- * a refusal, is right. NOT_PERMITTED where its card can't be named: there are no limits for it. */
+/* The calling thread's context. `handle` is NULL where it has none: then the driver's refusal is
+ * the answer. NOT_PERMITTED where its card can't be named: there are no limits for it. */
 CUresult current_context_get(struct driver *driver, struct current_context *current);
-/* Whether cuInit was called: until then the driver looks at no argument, and so must no gate. */
+/* Whether cuInit was called: before that the driver reads no argument, and a gate reads none. */
 bool driver_is_initialized(struct driver *driver);
 /* A device, with no context yet. */
 bool current_context_of_device(struct driver *driver, CUdevice device,

@@ -65,7 +65,7 @@ static CUresult settle(struct charge *charge, uint64_t needed, enum allocation_k
     return CUDA_SUCCESS;
 }
 
-/* The driver's word for what an array of the current context needs; 0: it doesn't say. */
+/* What the driver says that an array of the current context needs; 0: it says nothing. */
 static uint64_t needed_by_array(struct driver *driver, CUarray array) {
     cuArrayGetMemoryRequirements_fn *get = REAL(driver, cuArrayGetMemoryRequirements);
     CUDA_ARRAY_MEMORY_REQUIREMENTS needed = {.size = 0};

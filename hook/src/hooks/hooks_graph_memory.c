@@ -104,7 +104,7 @@ static CUresult charge_device(struct driver *driver, CUdevice device, uint64_t b
     struct current_context current;
     struct mempool_name name = {.kind = MEMPOOL_GRAPH, .driver = driver, .device = device};
     if (!current_context_of_device(driver, device, &current)) {
-        return CUDA_ERROR_NOT_PERMITTED; /* a card without a name has no limits */
+        return CUDA_ERROR_NOT_PERMITTED; /* a card without a UUID has no limits */
     }
     CUresult result = mempool_charge(&current, &name, bytes, charge);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && has_room(driver, device, bytes)) {

@@ -1,6 +1,6 @@
 /*
  * Device memory: charged before the driver is called, returned when it fails. Without a current
- * context the driver is asked as if we weren't there: it refuses. All of these are closed.
+ * context nothing is charged, and the driver refuses. All of these are closed.
  */
 #ifndef HOOK_HOOKS_MEMORY_H
 #define HOOK_HOOKS_MEMORY_H

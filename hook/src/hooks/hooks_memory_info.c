@@ -4,7 +4,7 @@
 
 static uint64_t lesser(uint64_t one, uint64_t other) { return one < other ? one : other; }
 
-/* The share can't be more than there is, nor its rest more than the card has left. */
+/* The share is at most what the card has, and its rest at most what the card has left. */
 static CUresult current_memory(struct driver *driver, uint64_t *available, uint64_t *total) {
     struct current_context current;
     CUresult result = current_context_get(driver, &current);
@@ -59,7 +59,7 @@ static CUresult share_of(struct driver *driver, CUdevice device, uint64_t *share
     struct current_context current;
     struct view view;
     if (!current_context_of_device(driver, device, &current)) {
-        return CUDA_ERROR_NOT_PERMITTED; /* a card without a name has no limits */
+        return CUDA_ERROR_NOT_PERMITTED; /* a card without a UUID has no limits */
     }
     CUresult result = account_view(&current.uuid, &view);
     if (result == CUDA_SUCCESS) {

@@ -1,6 +1,6 @@
 /*
- * What a tenant sees of its cards: its share, and what is left of it. Closed without limits: the
- * whole card would be a lie. Outputs that the program left out stay the driver's affair.
+ * What a tenant sees of its cards: its share, and what is left of it. Closed without limits, for
+ * the whole card is not the share. Outputs that the program left out are left to the driver.
  */
 #ifndef HOOK_HOOKS_MEMORY_INFO_H
 #define HOOK_HOOKS_MEMORY_INFO_H

@@ -33,7 +33,7 @@ static CUresult context_of_stream(struct driver *driver, CUstream stream,
     return result;
 }
 
-/* The card that a pool takes from, where nobody told us: its device's, else the stream's. */
+/* The card that a pool takes from, where no call named it: its device's, else the stream's. */
 static void find_device(struct driver *driver, CUmemoryPool pool, CUdevice *device) {
     cuDeviceGetDefaultMemPool_fn *get_default = REAL(driver, cuDeviceGetDefaultMemPool);
     cuDeviceGetMemPool_fn *get = REAL(driver, cuDeviceGetMemPool);

@@ -41,7 +41,7 @@ enum {
     GPU_TIMER_NONE = -1
 };
 
-/* A driver that takes longer for a launch had no processor, or no room in its queue. */
+/* A driver that takes longer for a launch waited for a processor or for room in its queue. */
 #define GPU_TIMER_LATE_NS (50 * NS_PER_US)
 
 struct driver;
@@ -59,7 +59,7 @@ enum gpu_timer_state {
     GPU_TIMER_OPEN,    /* the first event is or will be recorded; launches are added */
     GPU_TIMER_CLOSING, /* the last launch is made, the second event will be recorded */
     GPU_TIMER_PENDING, /* waits for the card */
-    GPU_TIMER_POLLED,  /* somebody looks whether the card is through */
+    GPU_TIMER_POLLED,  /* a thread asks whether the card is through */
 };
 
 /* A pair of events, and what was launched between them. */
@@ -152,14 +152,14 @@ struct gpu_timer_launch {
     int stale;  /* sample of other work on this stream to end before it */
     uint64_t charged_ns;
     uint32_t number;   /* on its stream */
-    bool alone;        /* no other launch was under way on the stream when it set out */
+    bool alone;        /* no other launch was under way on the stream when it began */
     uint64_t begun_at; /* when the first event was recorded */
     uint64_t doubt_ns; /* for how long the stream was idle before, if the estimates are right */
     bool after_late;   /* the launch before on its stream came late */
     uint64_t due_at;   /* when the card can have begun it, if the driver is quick */
 };
 
-/* What a launch is estimated to cost; 0 where neither it nor its function was ever measured. */
+/* What a launch is estimated to cost; 0 until it or its function has been measured. */
 uint64_t gpu_timer_estimate_ns(struct gpu_timer_keys *keys, const struct gpu_timer_work *work,
                                double factor);
 /* Whether a pair of events is left to measure a launch with. */

@@ -23,7 +23,7 @@ static bool record(struct driver *driver, CUevent *event, const struct gpu_timer
 }
 
 /* Into a capture no event of ours may go: it would become part of the program's graph. A stream
- * that can't be asked (the legacy one while another captures) isn't touched either. */
+ * that refuses the question (the legacy one while another captures) is left alone too. */
 static bool may_record(struct driver *driver, const struct gpu_timer_work *work) {
     cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
                                       ? REAL(driver, cuStreamIsCapturing_ptsz)
@@ -47,9 +47,9 @@ static void fail(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lo
     lock_release(lock);
 }
 
-/* For how long the card had nothing to do between the first event and now. An idle stream waits for
- * its turn all the same while others have theirs: if the event waits still, it will pass right
- * before what comes next, and no time of the host's lies between them. */
+/* For how long the card had nothing to do between the first event and now. An idle stream still
+ * waits while the card runs others: if the event waits still, it will pass right before what comes
+ * next, and no time of the host's lies between them. */
 static uint64_t gap_since(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
                           uint64_t begun_at) {
     cuEventQuery_fn *query = REAL(timer->driver, cuEventQuery);

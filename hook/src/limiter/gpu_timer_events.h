@@ -1,7 +1,7 @@
 /*
  * The timer's own calls of the driver: its real functions, never gates. No lock is held during any
- * of them, and while they run the thread's capture mode is relaxed: whoever captures a stream at
- * the same time mustn't notice (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+ * of them, and while they run the thread's capture mode is relaxed: a thread that captures a stream
+ * at the same time mustn't notice (CUDA driver API, cuThreadExchangeStreamCaptureMode).
  */
 #ifndef HOOK_GPU_TIMER_EVENTS_H
 #define HOOK_GPU_TIMER_EVENTS_H

@@ -49,7 +49,7 @@ static void sort(uint64_t *times, unsigned count) {
 
 /* A launch of many more threads than any before isn't believed to take longer than this. */
 #define GUESS_MAX_NS 1e9
-/* What a process runs before it is another's turn: the driver's default time slice. */
+/* What a process runs before the card runs another: the driver's default time slice. */
 #define SLICE_NS UINT64_C(2000000)
 
 /* Least and most that a span can be: too little is charged for later (limiter_audit.c), too much

@@ -39,8 +39,8 @@ struct gpu_timer_keys {
 struct gpu_timer_estimate *gpu_timer_keys_find(struct gpu_timer_keys *keys,
                                                struct gpu_timer_key key, uint64_t threads);
 /*
- * A launch took `span_ns` of the card's clock, of which others, `others` processes with slices of
- * 2 ms, may have had a part. Returns its own: alone, all of it; else what others left of it if they
+ * A launch took `span_ns` of the card's clock, and `others` other processes with slices of 2 ms may
+ * have had a part of that. Returns its own: alone, all of it; else what others left of it if they
  * took all they could, and for less than a slice the lower quartile of the spans.
  */
 uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t span_ns,

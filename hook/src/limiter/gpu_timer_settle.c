@@ -37,7 +37,7 @@ static int64_t part_of(const struct gpu_timer_hole *hole, int64_t from, int64_t 
 }
 
 /* Settles up to `ns` of the holes between two moments, the latest first: returns how much. Where it
- * is sure that there was something to do, the estimates' word doesn't count. */
+ * is sure that there was something to do, the estimates don't count. */
 static int64_t fill_holes(struct gpu_timer *timer, int64_t from, int64_t until, int64_t ns,
                           bool sure) {
     int64_t filled = 0;
@@ -107,7 +107,7 @@ static int64_t total_of(const struct gpu_timer_stream *stream,
                         const struct gpu_timer_passed *passed, int64_t measured, uint32_t others) {
     int64_t total = (int64_t)(sample->unsettled_ns - sample->charged_ns) + measured;
     if (others == 0 && sample->queued && stream->placed) {
-        /* It never ran dry but while the host had launched nothing: then it ran all the time. */
+        /* The stream ran all the time but while the host had launched nothing. */
         int64_t since =
             passed->clock_ns - stream->passed_ns - (int64_t)(sample->idle_ns + sample->late_ns);
         total = greater(total, since);

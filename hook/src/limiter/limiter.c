@@ -12,23 +12,23 @@
 /* Long launches come this part of their length earlier: where the shares of a card make a whole,
  * time that it once was idle is lost for good. */
 enum { EARLY_PART = 4 };
-/* Who waits looks again whether limits or the agent's word have changed. */
+/* A waiting thread reads limits and activity again this often. */
 #define LOOK_AGAIN_NS (100 * NS_PER_MS)
 /* What a launch of unknown length is charged until it is known. */
 #define UNKNOWN_NS (50 * NS_PER_US)
 /* A second launch of unknown length waits for the first, and one that no pair is free for waits for
- * a pair: what is neither known nor measured would be charged next to nothing, however long it is.
- * But no longer than this: it may be what those wait for. */
+ * a pair: a launch of unknown length that isn't measured would be charged next to nothing. But no
+ * longer than this: it may be what those wait for. */
 #define UNKNOWN_WAIT_NS (1 * NS_PER_S)
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
 #define POLL_NS (500 * NS_PER_US)
 /* Pairs are further apart than this only where nothing is launched. */
 #define PAUSE_NS (10 * NS_PER_MS)
-/* For how long a card that isn't limited isn't looked at. */
+/* For so long an unlimited card is left alone. */
 #define FREE_NS (10 * NS_PER_MS)
 
-/* One launch's way to its turn. */
+/* What a launch waits for. */
 struct wait {
     uint64_t until;    /* 0: no wait */
     uint64_t first_ns; /* it has waited to be measured, or for the first of its kind */
@@ -145,7 +145,7 @@ static bool had_nothing(struct limiter_lane *lane, uint64_t now) {
     return idle;
 }
 
-/* With the lock held: a launch's turn, or how long to wait until it is asked again. */
+/* With the lock held: charges the launch, or says until when to wait before the next try. */
 static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
                        const struct gpu_timer_work *work, uint64_t now, struct wait *wait,
                        struct limiter_launch *launch) {

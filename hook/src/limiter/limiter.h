@@ -7,8 +7,8 @@
  * more than QUEUE_NS ahead, and then until it is half of that: one sleep for many short launches,
  * and the card has something to do meanwhile. No lock is held during a sleep.
  *
- * Where the agent says how much GPU time the container used (NVML's word), the difference to what
- * was charged is settled second by second, beside neighbours: their slices make long kernels look
+ * Where the agent says how much GPU time the container used (by NVML), the difference to what was
+ * charged is settled second by second, beside neighbours: their slices make long kernels look
  * longer.
  *
  * Decided here: NOT_PERMITTED without limits, or where the ledger is unusable and on_error is
@@ -53,7 +53,8 @@ struct limiter_lane *limiter_lane(struct limiter *limiter, const struct current_
 void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
                     CUdevice device);
 
-/* Charges a launch and waits for its turn: CUDA_SUCCESS, then limiter_end, or NOT_PERMITTED. */
+/* Charges a launch and waits while the bucket is ahead: CUDA_SUCCESS, then limiter_end, or
+ * NOT_PERMITTED. */
 CUresult limiter_begin(struct limiter *limiter, struct limiter_lane *lane,
                        const struct gpu_timer_work *work, struct limiter_launch *launch);
 void limiter_end(struct limiter *limiter, struct limiter_lane *lane,

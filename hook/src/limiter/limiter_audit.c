@@ -18,8 +18,8 @@
 #define MOST_NS 1e15
 
 /* Both counts as they are now, when the agent's has just come: what the next are compared to. Also
- * while nobody else is there: what the container does until others come, in a burst perhaps several
- * times its share, is in both of them then, and no debt. */
+ * while the card has no other tenant: what the container does until one comes, in a burst perhaps
+ * several times its share, is in both counts then, and no debt. */
 static void rebase(struct limiter_audit *audit, const struct compute_limits *limits, uint64_t now) {
     audit->at = now;
     audit->agent_ns = limits->agent_busy_ns;

@@ -5,10 +5,10 @@
  *
  * - the factor between the two, over the last seconds, applies to what is measured from now on;
  * - the rest that stays is settled with the next launches, half of it a second, each process its
- *   part. It shows in the ledgers when it is, so nothing is settled twice, and no error stays.
+ *   part. It shows in the ledgers when it is, so each is settled once, and errors vanish.
  *
  * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
- * twice at most, and an agent whose count stands still isn't asked.
+ * twice at most, and an agent whose count stands still doesn't count.
  */
 #ifndef HOOK_LIMITER_AUDIT_H
 #define HOOK_LIMITER_AUDIT_H
@@ -29,8 +29,8 @@ struct limiter_audit {
     double factor;   /* of the agent's count to ours */
 };
 
-/* Makes the account where that is due; nothing is corrected while there is nobody
- * else on the card. */
+/* Compares both counts where that is due; nothing is corrected while the card has no other tenant.
+ */
 void limiter_audit(struct limiter_audit *audit, const struct compute_limits *limits,
                    uint32_t others, uint64_t longest_ns, uint64_t now);
 /* What is to be added to a charge of `ns` for earlier ones. */

@@ -3,7 +3,7 @@
 #include "limiter/bucket.h"
 #include "shared/clock.h"
 
-/* Pages are looked at this often by who launches; a burst ends by the next look. */
+/* A launching thread reads the pages this often; a burst ends by the next read. */
 #define REFRESH_NS (20 * NS_PER_MS)
 #define ENTER_NS (1 * NS_PER_MS)
 /* Unused time that is saved up: a late wake-up costs no share. Over 10 s it adds at most 1 % of the
@@ -13,9 +13,9 @@
 #define CREDIT_MAX_NS (2 * NS_PER_S)
 
 static uint64_t credit_ns(const struct limiter_card *card, uint64_t now) {
-    /* A launch that is held up by its neighbours' work is late by about its own length; and who
-     * always had something queued was held up for as long: most of all when neighbours begin whose
-     * launches nobody knows yet. */
+    /* A launch that is held up by its neighbours' work is late by about its own length; and a
+     * process that always had something queued was held up for as long: most of all when neighbours
+     * begin whose launches aren't known yet. */
     uint64_t credit =
         CREDIT_NS + (uint64_t)bucket_wall_ns((int64_t)card->longest_ns, card->percent) / 2;
     if (card->others != 0) {
@@ -71,7 +71,7 @@ void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill 
     card->audit.own_raw_ns += bill->raw_ns;
 }
 
-/* Who takes turns with this process on the card: the other tenants, and of the container's own
+/* The processes that share the card with this one: the other tenants, and of the container's own
  * processes one at a time, for the bucket lets a launch go when the one before is nearly paid for.
  */
 static uint32_t others_of(const struct compute_limits *limits) {

@@ -7,12 +7,12 @@
 #include "shared/clock.h"
 #include "shared/paths.h"
 
-/* A page older than this allows no burst; and this long its word on neighbours is believed, which
- * is written once a second. */
+/* A page older than this allows no burst; and this long its count of neighbours, which is written
+ * once a second, holds. */
 #define BURST_FRESH_NS (1 * NS_PER_S)
 #define WORD_FRESH_NS (5 * NS_PER_S)
-/* Another process of the container uses the card if it launched within this time: who waits for its
- * turn enters that at least every 100 ms. */
+/* Another process of the container uses the card if it launched within this time: a waiting thread
+ * enters that at least every 100 ms. */
 #define SIBLING_NS (300 * NS_PER_MS)
 
 typedef _Atomic uint64_t word;

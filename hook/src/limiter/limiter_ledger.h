@@ -14,7 +14,7 @@ struct compute_limits {
     bool counted; /* false: the ledger is unusable, and on_error is open: nothing is limited */
     uint32_t percent;
     uint32_t burst_percent; /* what idle time of the card may be used up to; `percent` for now */
-    bool agent_fresh;       /* the activity page is young enough to be believed */
+    bool agent_fresh;       /* the activity page is young enough to be used */
     uint32_t tenants_wanting;
     uint32_t siblings;       /* other processes of this container that use the card */
     uint64_t agent_busy_ns;  /* GPU time of the container, as the agent counts */

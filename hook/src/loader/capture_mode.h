@@ -1,5 +1,5 @@
-/* While the hook asks the driver something of its own accord the thread's capture mode is relaxed:
- * whoever captures a stream at the same time mustn't notice (CUDA driver API,
+/* The thread's capture mode is relaxed while the hook calls the driver for itself: a thread that
+ * captures a stream at the same time mustn't notice (CUDA driver API,
  * cuThreadExchangeStreamCaptureMode). */
 #ifndef HOOK_CAPTURE_MODE_H
 #define HOOK_CAPTURE_MODE_H

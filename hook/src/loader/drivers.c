@@ -39,8 +39,8 @@ static const char *name_of(unsigned symbol) { return (const char *)&names + symb
 
 static const char *const sonames[DRIVER_KINDS] = {CUDA_SONAME, NVML_SONAME};
 
-/* Written in the callback of elf_objects_visit only, whose lock is the writers' lock. What that
- * lock alone would guard is atomic too: a thread sanitizer doesn't see locks inside libc. */
+/* Written in the callback of elf_objects_visit only, whose lock is the writers' lock. What it
+ * guards is atomic too, for a thread sanitizer sees no locks inside libc. */
 static struct {
     struct driver drivers[DRIVER_KINDS][DRIVER_COPIES];
     _Atomic unsigned long long adds, subs;

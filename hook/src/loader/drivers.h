@@ -16,7 +16,7 @@
 #define CUDA_SONAME "libcuda.so.1"
 #define NVML_SONAME "libnvidia-ml.so.1"
 
-/* Copies of one library that are told apart. Gated names of a further copy don't resolve. */
+/* Copies of one library that have a table each. Gated names of a further copy don't resolve. */
 enum { DRIVER_COPIES = 4 };
 
 enum driver_kind { DRIVER_CUDA, DRIVER_NVML, DRIVER_KINDS };
@@ -80,7 +80,7 @@ void *drivers_route(void *address);
 void drivers_scan(void);
 bool drivers_gate(const char *name);   /* whether a function of this name is gated */
 bool drivers_own(const void *address); /* whether it is an exported gate of ours */
-/* Whether it lies in a copy beyond those that are told apart. */
+/* Whether it lies in a copy beyond those. */
 bool drivers_is_stray(const void *address);
 
 #endif

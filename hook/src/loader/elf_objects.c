@@ -1,6 +1,6 @@
 /*
- * Reads the loader's lists instead of asking dlsym: dlsym is what we stand in for, and an object's
- * own definition is the question, not whose definition a search would meet first.
+ * Reads the loader's lists instead of asking dlsym: dlsym is what the hook stands in for, and what
+ * is wanted is an object's own definition, not the first that a search meets.
  */
 #include "loader/elf_objects.h"
 
@@ -130,7 +130,7 @@ void *elf_object_symbol(const struct elf_object *object, const char *name) {
     return object->sysv_hash == NULL ? NULL : sysv_lookup(object, name);
 }
 
-#pragma weak _r_debug /* of the loader, which nobody is linked with */
+#pragma weak _r_debug /* of the loader, which no program is linked with */
 
 /* The loader lists first what the program started with, libc among it, and unloads none of that: so
  * the way to libc needs no lock. */

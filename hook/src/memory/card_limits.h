@@ -12,7 +12,7 @@ struct card_limits {
 };
 
 /* Reads limits, activity and ledger again where they changed. SUCCESS or NOT_PERMITTED. `own` asks
- * for a slot of the ledger, which whoever charges needs. */
+ * for a slot of the ledger, without which nothing can be charged. */
 CUresult card_limits_read(struct process *process, const CUuuid *uuid, bool own,
                           struct card_limits *limits);
 /* process_enter and card_limits_read in one. NULL, and the lock isn't held, where either fails: the

@@ -12,8 +12,8 @@ CUresult account_charge_context(const struct current_context *current, uint32_t 
 void account_context_keep(uint32_t number, CUcontext handle, bool primary);
 /* The number of a known context, else 0; the primary one where its handle is NULL. */
 uint32_t account_context(const struct current_context *current);
-/* A context that is used, and may have been made by a private way: charged if it is new. SUCCESS or
- * NOT_PERMITTED. */
+/* A context that is used, and may have been made by an unknown call: charged if it is new. SUCCESS
+ * or NOT_PERMITTED. */
 CUresult account_context_seen(const struct current_context *current);
 /* The device of a known context; false for another number. */
 bool account_context_device(uint32_t number, CUdevice *device);

@@ -4,7 +4,7 @@
 
 #include "memory/account.h"
 
-/* Devices of one process that are told apart here; the driver knows no host with more. */
+/* Devices of one process; no host has more. */
 enum { GRAPH_EXEC_DEVICES = 16 };
 
 /* Devices that one of this process ever allocated on are below this: others pay nothing. */

@@ -4,7 +4,7 @@
 
 #include "memory/card_limits.h"
 
-/* So that programs without pools pay nothing. Stays set, also in a child of fork. */
+/* Programs without pools skip the lock by it. Stays set, also in a child of fork. */
 static _Atomic bool any;
 
 static struct mempool *by_number(struct process *process, uint32_t number) {

@@ -1,7 +1,7 @@
 /*
  * A descriptor that was exported keeps physical memory when its last handle and its last mapping
  * are gone, and gives it back by an import. So its charge stays while the descriptor that the
- * export returned is open here. Nobody tells when a descriptor is closed: it is looked at when
+ * export returned is open here. No event says that a descriptor is closed: it is looked at when
  * memory runs short or is asked for. A duplicate, or one that another process was sent, isn't known
  * here: what it alone keeps is unaccounted.
  */

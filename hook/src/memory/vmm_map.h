@@ -1,6 +1,7 @@
 /*
- * Mappings keep physical memory. While the driver unmaps, their records wait under other kinds, by
- * address, which nobody else maps until the call is over: the handle may be given out meanwhile.
+ * Mappings keep physical memory. While the driver unmaps, their records have other kinds, by
+ * address, where nothing new is mapped until the call is over; the handle may be given out
+ * meanwhile.
  */
 #ifndef HOOK_VMM_MAP_H
 #define HOOK_VMM_MAP_H

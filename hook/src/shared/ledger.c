@@ -30,7 +30,7 @@ static struct vcuda_ledger_entry *entry_of(const struct ledger *ledger, unsigned
 
 static uint64_t sequence_of_used(uint64_t used) { return used >> VCUDA_UNITS_BITS; }
 
-/* Units are never negative and never beyond their field, whatever a tenant has written. */
+/* Units stay within their field, whatever a tenant has written. */
 static uint64_t add_units(uint64_t units, int64_t delta) {
     int64_t result = (int64_t)units + delta;
     if (result < 0) {
@@ -39,7 +39,7 @@ static uint64_t add_units(uint64_t units, int64_t delta) {
     return (uint64_t)result > UNITS_MASK ? UNITS_MASK : (uint64_t)result;
 }
 
-/* Carries the operation that set `sum` into its slot, unless its owner or somebody else has. */
+/* Carries the operation that set `sum` into its slot, unless that is done. */
 static void complete(const struct ledger *ledger, int card, uint64_t sum) {
     unsigned slot = (sum >> VCUDA_UNITS_BITS) & (VCUDA_LEDGER_SLOTS - 1);
     uint64_t sequence = sum >> SUM_SEQUENCE_SHIFT;
@@ -54,15 +54,15 @@ static void complete(const struct ledger *ledger, int card, uint64_t sum) {
      * below fails. */
     int64_t delta = atomic_load((_Atomic int64_t *)&entry->delta);
     if (atomic_load(sum_word(ledger, card)) != sum) {
-        return; /* whoever moved the sum on completed this first */
+        return; /* the process that moved the sum on completed this first */
     }
     uint64_t after = add_units(before & UNITS_MASK, delta) | next << VCUDA_UNITS_BITS;
     atomic_compare_exchange_strong(used, &before, after);
 }
 
-/* As ledger_add, for any slot whose lock the caller holds. Where nobody owns the slot, several may
- * return what it holds at the same time: they write the same delta, and the swap of one of them
- * fails those of the others, which then look again at what is left. */
+/* As ledger_add, for any slot whose lock the caller holds. Where the slot has no owner, several
+ * processes may return what it holds at the same time: they write the same delta, and the swap of
+ * one of them fails those of the others, which then look again at what is left. */
 static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t units,
                         uint64_t limit) {
     word *sum = sum_word(ledger, card);
@@ -97,7 +97,7 @@ static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t
     }
 }
 
-/* What a slot that nobody owns still holds goes back. */
+/* What a slot without an owner still holds goes back. */
 static void return_slot(struct ledger *ledger, unsigned slot, int card) {
     add_to_slot(ledger, slot, card, -(int64_t)UNITS_MASK, 0);
     atomic_store((word *)&entry_of(ledger, slot, card)->contexts, 0);

@@ -36,8 +36,8 @@ uint64_t ledger_sum(const struct ledger *ledger, int card); /* units */
 /* Returns to the sum what processes that are gone still hold. */
 void ledger_reclaim(struct ledger *ledger, const char *path, int card);
 
-/* What one slot holds, in units, its GPU time, and whose it says it is. After ledger_reclaim the
- * dead hold nothing. */
+/* What one slot holds, in units, its GPU time, and the PID that it names. After ledger_reclaim dead
+ * processes hold nothing. */
 uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card);
 uint64_t ledger_busy_ns(const struct ledger *ledger, unsigned slot, int card);
 uint32_t ledger_pid(const struct ledger *ledger, unsigned slot);

@@ -1,7 +1,7 @@
 /*
- * Reads the two-slot pages. Both are mounted read-only and never resized by the agent; where
- * somebody cuts one off nevertheless, what it said last stands. The copy is taken first and checked
- * after: the writer may be at work.
+ * Reads the two-slot pages. Both are mounted read-only and never resized by the agent; where a page
+ * is truncated nevertheless, what it said last stands. The copy is taken first and checked after:
+ * the writer may be at work.
  */
 #include "shared/shared_page.h"
 
@@ -19,7 +19,7 @@ _Static_assert(offsetof(struct vcuda_activity_file, slots) ==
 _Static_assert(sizeof(struct vcuda_activity_slot) == sizeof(struct vcuda_limits_slot),
                "and of the same size");
 
-/* The writer publishes twice while we copy once only if we were off the processor for long. */
+/* The writer publishes twice during one copy only if this thread was off the processor for long. */
 enum { READ_ATTEMPTS = 4 };
 
 uint32_t crc32_ieee(uint32_t crc, const void *data, size_t length) {

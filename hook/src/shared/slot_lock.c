@@ -53,7 +53,7 @@ static int move_up(int fd) {
     return fd;
 }
 
-/* Shared first, for what the dead left is to be gone before the slot counts as somebody's; then one
+/* Shared first, for what a dead process left goes back before the slot has a new owner; then one
  * call makes a write lock of it. Of two that try the same slot at the same time both may go on to
  * the next. */
 static bool take_first_free(struct slot_lock *slot_lock, int fd, enum lock_owner owner,
@@ -74,9 +74,9 @@ static bool take_first_free(struct slot_lock *slot_lock, int fd, enum lock_owner
 }
 
 /*
- * Tries it with another open file, another mapping and the byte after the slot's: nobody but the
- * slot's holder touches that one, and `fd` keeps the slot meanwhile, so what is found there is
- * ours. Where the trial itself fails, the answer is no: a descriptor always serves.
+ * Tries it with another open file, another mapping and the byte after the slot's: only the slot's
+ * owner touches that one, and `fd` keeps the slot meanwhile, so what is found there is ours. Where
+ * the trial itself fails, the answer is no: a descriptor always serves.
  */
 static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
     size_t byte = byte_of(slot) + 1;

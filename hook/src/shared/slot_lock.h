@@ -1,6 +1,6 @@
 /*
- * What says that a slot's owner lives: a write lock on the slot's byte, which the kernel drops with
- * the process, by SIGKILL and exec too, and which a forked child doesn't have.
+ * Tells that a slot's owner lives: a write lock on the slot's byte, which the kernel drops with the
+ * process, by SIGKILL and exec too, and which a forked child doesn't have.
  *
  * Mostly it is an OFD lock, and the mapping keeps its open file: no descriptor stays that the
  * program could close. On a stacked filesystem the mapping may keep another file, that of the layer
@@ -22,15 +22,15 @@ struct slot_lock {
     int fd;        /* 0: the mapping keeps the lock */
 };
 
-/* What is done to a slot that nobody holds, and nobody takes meanwhile, before it is taken: others
+/* What is done to a free slot, which stays free meanwhile, before it is taken: other processes
  * would count what it held as its new owner's. */
 struct slot_clearing {
     void (*clear)(struct ledger *ledger, unsigned slot);
     struct ledger *ledger;
 };
 
-/* Takes a slot that nobody holds. `fd` is the ledger at `path`, open and mapped; it is closed, or
- * kept. False: no slot is free, and nothing is kept. */
+/* Takes a free slot. `fd` is the ledger at `path`, open and mapped; it is closed, or kept. False:
+ * all slots are taken, and `fd` is closed. */
 bool slot_lock_take(struct slot_lock *slot_lock, const char *path, int fd,
                     const struct slot_clearing *clearing);
 /* Whether it still holds; cheap where the mapping keeps it. */
@@ -41,8 +41,8 @@ void slot_lock_release(struct slot_lock *slot_lock);
 /* For a look at others' slots: the ledger's descriptor, to be given back; negative: none. */
 int slot_lock_borrow_descriptor(const struct slot_lock *slot_lock, const char *path);
 void slot_lock_give_back_descriptor(const struct slot_lock *slot_lock, int fd);
-/* Keeps another slot, if nobody holds it, from being taken until slot_lock_unshare_other. Several
- * may do so at the same time: a slot whose owner is gone never looks as if it had one. */
+/* Keeps another slot, if it is free, from being taken until slot_lock_unshare_other. Several
+ * processes may do so at the same time: a slot whose owner is gone never looks as if it had one. */
 bool slot_lock_share_other(const struct slot_lock *slot_lock, int fd, unsigned slot);
 void slot_lock_unshare_other(int fd, unsigned slot);
 

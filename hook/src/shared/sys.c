@@ -19,7 +19,7 @@ struct byte_lock {
 };
 
 int sys_open(const char *path, int flags) {
-    flags |= O_CLOEXEC | O_NONBLOCK | O_NOCTTY; /* a pipe in a file's place keeps nobody waiting */
+    flags |= O_CLOEXEC | O_NONBLOCK | O_NOCTTY; /* a pipe in a file's place doesn't block */
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
 }
 
@@ -70,11 +70,11 @@ uint32_t sys_pid(void) { return (uint32_t)syscall(SYS_getpid); }
 
 bool sys_page_is_backed(const void *address) {
     /* A shared futex is found by its page: the kernel looks, and answers EFAULT where we'd get
-     * SIGBUS. Nobody waits on these words, so nobody wakes. */
+     * SIGBUS. These words have no waiters, so the call wakes none. */
     return syscall(SYS_futex, address, FUTEX_WAKE, 0, NULL, NULL, 0) >= 0;
 }
 
-/* 0 free, 1 taken, 2 taken and somebody waits (Drepper, "Futexes Are Tricky", mutex 2). */
+/* 0 free, 1 taken, 2 taken and a thread waits (Drepper, "Futexes Are Tricky", mutex 2). */
 void lock_take(struct lock *lock) {
     uint32_t expected = 0;
     if (atomic_compare_exchange_strong(&lock->word, &expected, 1)) {

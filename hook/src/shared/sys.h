@@ -1,6 +1,6 @@
 /*
  * System calls as gates may make them: open, close and fcntl of libc are cancellation points, and a
- * gate must not become one. errno is the caller's: whoever enters from a gate keeps it by
+ * gate must not become one. errno is the caller's: a function that a gate calls keeps it by
  * ERRNO_KEPT.
  */
 #ifndef HOOK_SYS_H
@@ -23,7 +23,7 @@ void sys_close(int fd);
 /* The lowest free number from `least` on, closed by exec; negative where there is none. */
 int sys_duplicate(int fd, int least);
 bool sys_stat(int fd, struct stat *found);
-/* Whose a lock is: the open file's (OFD), or the process's (POSIX). */
+/* The owner of a lock: the open file's (OFD), or the process's (POSIX). */
 enum lock_owner { LOCK_OF_FILE, LOCK_OF_PROCESS };
 /* Whether a write lock on one byte could be taken at once, or made of a read lock that this owner
  * has, which it then keeps otherwise; and a read lock. */
@@ -36,7 +36,7 @@ bool sys_byte_is_locked(int fd, size_t offset);
 bool sys_byte_is_ours(int fd, size_t offset);
 uint32_t sys_pid(void);
 /* Whether a page of a shared mapping still has a file behind it: false where access would raise
- * SIGBUS because somebody has truncated the file. */
+ * SIGBUS because the file was truncated. */
 bool sys_page_is_backed(const void *address);
 
 /* A lock between the threads of one process, all zero when free; it lies in memory that fork

@@ -150,7 +150,7 @@ CUresult gate_cuLaunchCooperativeKernel_ptsz(struct driver *driver, CUfunction f
                                    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
-/* What the configuration says; without one the driver refuses, and there is nothing to charge. */
+/* What the configuration says; without one the driver refuses. */
 static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
                                         CUfunction function, bool per_thread) {
     static const CUlaunchConfig none;

@@ -1,6 +1,6 @@
 /*
- * Kernel launches: each is charged and waits for its turn before the driver is called. Closed
- * without limits.
+ * Kernel launches: each is charged and waits as the limiter says before the driver is called.
+ * Closed without limits.
  */
 #ifndef HOOK_HOOKS_LAUNCH_H
 #define HOOK_HOOKS_LAUNCH_H
@@ -14,7 +14,7 @@ struct launch {
     struct limiter_launch limited;
 };
 
-/* Waits for the launch's turn. SUCCESS, and then launch_end with the driver's answer, or
+/* Waits as the limiter says. SUCCESS, and then launch_end with the driver's answer, or
  * NOT_PERMITTED. Without a current context, in a callback and while its stream is captured it
  * passes. */
 CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,

@@ -1,7 +1,7 @@
 /*
  * The same view for programs that ask NVML, nvidia-smi among them. Closed without limits. The
- * card's own reservation isn't the tenant's affair: used and free add up to its share, so that
- * NVML and cuMemGetInfo agree.
+ * card's own reservation is left out: used and free add up to the tenant's share, so that NVML and
+ * cuMemGetInfo agree.
  */
 #include "hooks/nvml/hooks_nvml.h"
 

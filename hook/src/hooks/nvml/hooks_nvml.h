@@ -4,16 +4,16 @@
 
 #include "loader/drivers.h"
 
-/* Whose handle this is: SUCCESS, or the driver's own refusal: not initialised, no such device; or
- * NO_PERMISSION where it can't be named. */
+/* The UUID of a handle: SUCCESS, or the driver's own refusal: not initialised, no such device; or
+ * NO_PERMISSION where it has no UUID. */
 nvmlReturn_t nvml_uuid(struct driver *driver, nvmlDevice_t device, CUuuid *uuid);
 
 /* The answer to what changes a card, whatever its arguments: NO_PERMISSION, or the driver's own
  * refusal of any call: not initialised. */
 nvmlReturn_t nvml_refuse(struct driver *driver);
 
-/* How the driver answered when it was asked with no room for an answer: that there is too little is
- * none of the caller's business. */
+/* How the driver answered when it was asked with no room for an answer: that the room is too small
+ * is left out. */
 static inline nvmlReturn_t nvml_refusal(nvmlReturn_t asked) {
     return asked == NVML_ERROR_INSUFFICIENT_SIZE ? NVML_SUCCESS : asked;
 }

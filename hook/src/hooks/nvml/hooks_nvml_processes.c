@@ -163,8 +163,9 @@ nvmlReturn_t gate_nvmlDeviceGetRunningProcessDetailList(struct driver *driver, n
     return asked == NVML_SUCCESS ? fill_details(driver, device, list) : asked;
 }
 
-/* Sessions of the video engines, and the driver's book on processes that have ended: whose they are
- * can't be told in a container, so none is shown. `refusal` is the driver's. */
+/* Sessions of the video engines, and the driver's accounting of processes that have ended: a
+ * container can't tell its own from its neighbours', so the list is empty. `refusal` is the
+ * driver's. */
 static nvmlReturn_t list_none(struct driver *driver, nvmlDevice_t device, nvmlReturn_t refusal,
                               unsigned int *count, const void *room) {
     struct occupant ignored[VCUDA_LEDGER_SLOTS];

@@ -1,8 +1,8 @@
 /*
- * Who uses a card: the container's own processes, by their own PIDs, from the ledger. It knows
- * those that compute; graphics, MPS and video have none there, and neighbours' aren't shown. The
- * driver is asked first, with no room for an answer, so that its refusals stay its own. Closed
- * without limits.
+ * The processes that use a card: the container's own processes, by their own PIDs, from the ledger.
+ * The ledger knows those that compute; it has none of graphics, MPS and video, and neighbours' stay
+ * hidden. The driver is asked first, with no room for an answer, so that a refusal is the driver's.
+ * Closed without limits.
  */
 #ifndef HOOK_HOOKS_NVML_PROCESSES_H
 #define HOOK_HOOKS_NVML_PROCESSES_H
