@@ -96,7 +96,7 @@ struct sim_process {
     struct sim_process *owner; /* of the limiter, the streams and the slot */
     unsigned thread;
     struct limiter *limiter;
-    struct limiter_lane *lane;
+    struct limiter_context *limited;
     struct CUstream_st streams[SIM_STREAMS];
     struct CUstream_st *awaited;
     uint64_t now; /* its own clock, which may be ahead of the others' */

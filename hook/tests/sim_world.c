@@ -88,14 +88,14 @@ static void launch(struct sim_process *process, const struct sim_work *work, uns
     sim_spend(work->host_ns);
     if (world.run->limiter == SIM_OURS) {
         sim_spend(100);
-        limiter_begin(process->limiter, process->lane, &what, &launch);
+        limiter_begin(process->limiter, process->limited, &what, &launch);
     }
     if (world.run->limiter == SIM_ORIGINAL || world.run->limiter == SIM_PLAIN) {
         sim_rivals_wait(process, work->lengths_ns[kind]);
     }
     sim_launch(stream, work->lengths_ns[kind]);
     if (launch.counted) {
-        limiter_end(process->limiter, process->lane, &what, &launch, CUDA_SUCCESS);
+        limiter_end(process->limiter, process->limited, &what, &launch, CUDA_SUCCESS);
     }
     world.run->tenant[process->tenant].launches++;
     if (work->loop == SIM_SYNCHRONISE) {
@@ -161,7 +161,7 @@ static void start(unsigned tenant, struct sim_process *owner, unsigned thread) {
     process->stack = malloc(STACK_BYTES);
     const struct current_context current = {
         .driver = sim_driver(), .handle = (CUcontext)(void *)process->owner, .uuid = uuid};
-    process->lane = limiter_lane(process->limiter, &current);
+    process->limited = limiter_context_of(process->limiter, &current);
     getcontext(&process->context);
     process->context.uc_stack.ss_sp = process->stack;
     process->context.uc_stack.ss_size = STACK_BYTES;

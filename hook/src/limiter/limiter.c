@@ -36,8 +36,9 @@ struct wait {
     bool rested;       /* it has waited for the bucket */
 };
 
-static struct limiter_card *card_of(struct limiter *limiter, const struct limiter_lane *lane) {
-    return &limiter->cards[lane->card];
+static struct limiter_card *card_of(struct limiter *limiter,
+                                    const struct limiter_context *limited) {
+    return &limiter->cards[limited->card];
 }
 
 static uint32_t find_card(struct limiter *limiter, const CUuuid *uuid) {
@@ -53,15 +54,15 @@ static uint32_t find_card(struct limiter *limiter, const CUuuid *uuid) {
     return place;
 }
 
-static struct limiter_lane *find_lane(struct limiter *limiter,
-                                      const struct current_context *current) {
-    struct limiter_lane *place = NULL;
-    for (unsigned i = 0; i < LIMITER_LANES; i++) {
-        struct limiter_lane *lane = &limiter->lanes[i];
-        if (lane->context == current->handle && lane->timer.driver == current->driver) {
-            return lane;
+static struct limiter_context *find_context(struct limiter *limiter,
+                                            const struct current_context *current) {
+    struct limiter_context *place = NULL;
+    for (unsigned i = 0; i < LIMITER_CONTEXTS; i++) {
+        struct limiter_context *limited = &limiter->contexts[i];
+        if (limited->context == current->handle && limited->timer.driver == current->driver) {
+            return limited;
         }
-        place = place == NULL && lane->context == NULL ? lane : place;
+        place = place == NULL && limited->context == NULL ? limited : place;
     }
     if (place != NULL) {
         memset(place, 0, sizeof *place);
@@ -73,21 +74,22 @@ static struct limiter_lane *find_lane(struct limiter *limiter,
     return place;
 }
 
-struct limiter_lane *limiter_lane(struct limiter *limiter, const struct current_context *current) {
+struct limiter_context *limiter_context_of(struct limiter *limiter,
+                                           const struct current_context *current) {
     lock_take(&limiter->lock);
-    struct limiter_lane *lane = find_lane(limiter, current);
+    struct limiter_context *limited = find_context(limiter, current);
     lock_release(&limiter->lock);
-    return lane;
+    return limited;
 }
 
 void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
                     CUdevice device) {
     lock_take(&limiter->lock);
-    for (unsigned i = 0; i < LIMITER_LANES; i++) {
-        struct limiter_lane *lane = &limiter->lanes[i];
-        if (lane->context != NULL && lane->timer.driver == driver &&
-            (context == NULL ? lane->device == device : lane->context == context)) {
-            lane->context = NULL;
+    for (unsigned i = 0; i < LIMITER_CONTEXTS; i++) {
+        struct limiter_context *limited = &limiter->contexts[i];
+        if (limited->context != NULL && limited->timer.driver == driver &&
+            (context == NULL ? limited->device == device : limited->context == context)) {
+            limited->context = NULL;
         }
     }
     lock_release(&limiter->lock);
@@ -136,20 +138,20 @@ static bool await_bucket(struct limiter *limiter, struct limiter_card *card, str
     return true;
 }
 
-/* Whether the lane may have left the card without work. Of short launches no pair is under way most
- * of the time; that says nothing. */
-static bool had_nothing(struct limiter_lane *lane, uint64_t now) {
-    bool paused = lane->timer.in_use == 0 && now - lane->launched_at > PAUSE_NS;
-    bool idle = paused || lane->timer.was_idle;
-    lane->timer.was_idle = false;
+/* Whether the context may have left the card without work. Of short launches no pair is under way
+ * most of the time; that says nothing. */
+static bool had_nothing(struct limiter_context *limited, uint64_t now) {
+    bool paused = limited->timer.in_use == 0 && now - limited->launched_at > PAUSE_NS;
+    bool idle = paused || limited->timer.was_idle;
+    limited->timer.was_idle = false;
     return idle;
 }
 
 /* With the lock held: charges the launch, or says until when to wait before the next try. */
-static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
+static CUresult decide(struct limiter *limiter, struct limiter_context *limited,
                        const struct gpu_timer_work *work, uint64_t now, struct wait *wait,
                        struct limiter_launch *launch) {
-    struct limiter_card *card = card_of(limiter, lane);
+    struct limiter_card *card = card_of(limiter, limited);
     wait->until = 0;
     CUresult result = limiter_card_refresh(card, limiter->files, now);
     if (result != CUDA_SUCCESS || !card->limits.counted) {
@@ -157,10 +159,10 @@ static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
     }
     if (card->limits.percent >= 100) {
         limiter_card_enter(card, limiter->files, now); /* that it wants the card */
-        atomic_store(&lane->free_until, now + FREE_NS);
+        atomic_store(&limited->free_until, now + FREE_NS);
         return CUDA_SUCCESS;
     }
-    if (had_nothing(lane, now)) {
+    if (had_nothing(limited, now)) {
         card->busy_since = now;
     }
     limiter_card_enter_some(card, limiter->files, now);
@@ -169,7 +171,7 @@ static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
         gpu_timer_keys_find(&limiter->keys, work->key, work->threads);
     bool known = !is_unknown(estimate, ns);
     if (!known) {
-        if (await_measure(wait, &lane->timer, estimate, now)) {
+        if (await_measure(wait, &limited->timer, estimate, now)) {
             return CUDA_SUCCESS;
         }
         ns = wait->first_ns > UNKNOWN_NS ? wait->first_ns : UNKNOWN_NS;
@@ -177,62 +179,63 @@ static CUresult decide(struct limiter *limiter, struct limiter_lane *lane,
     if (!await_bucket(limiter, card, wait, now)) {
         wait->until = 0;
         limiter_card_charge(card, ns, known);
-        lane->launched_at = now;
+        limited->launched_at = now;
         limiter_card_enter_some(card, limiter->files, now);
-        gpu_timer_launch(&lane->timer, &limiter->keys, work, ns, now, &launch->timer);
+        gpu_timer_launch(&limited->timer, &limiter->keys, work, ns, now, &launch->timer);
         launch->counted = true;
     }
     return CUDA_SUCCESS;
 }
 
-static void poll(struct limiter *limiter, struct limiter_lane *lane, uint64_t now) {
-    struct limiter_card *card = card_of(limiter, lane);
-    atomic_store(&lane->timer.polled_at, now);
+static void poll(struct limiter *limiter, struct limiter_context *limited, uint64_t now) {
+    struct limiter_card *card = card_of(limiter, limited);
+    atomic_store(&limited->timer.polled_at, now);
     lock_take(&limiter->lock);
     const struct gpu_timer_sharing sharing = {.others = card->others,
                                               .factor = limiter_card_factor(card)};
     lock_release(&limiter->lock);
     struct gpu_timer_bill bill =
-        gpu_timer_events_poll(&lane->timer, &limiter->keys, &limiter->lock, sharing);
+        gpu_timer_events_poll(&limited->timer, &limiter->keys, &limiter->lock, sharing);
     lock_take(&limiter->lock);
     limiter_card_settle(card, &bill);
     lock_release(&limiter->lock);
 }
 
-static void rest(struct limiter *limiter, struct limiter_lane *lane, uint64_t now, uint64_t until) {
+static void rest(struct limiter *limiter, struct limiter_context *limited, uint64_t now,
+                 uint64_t until) {
     clock_sleep_until(until);
     uint64_t woken = clock_now();
     lock_take(&limiter->lock);
-    card_of(limiter, lane)->throttled_ns += woken - now;
+    card_of(limiter, limited)->throttled_ns += woken - now;
     lock_release(&limiter->lock);
-    poll(limiter, lane, woken);
+    poll(limiter, limited, woken);
 }
 
-CUresult limiter_begin(struct limiter *limiter, struct limiter_lane *lane,
+CUresult limiter_begin(struct limiter *limiter, struct limiter_context *limited,
                        const struct gpu_timer_work *work, struct limiter_launch *launch) {
     struct wait wait = {.until = 0};
     launch->counted = false;
     for (;;) {
         uint64_t now = clock_now();
-        if (atomic_load(&lane->timer.in_use) != 0 &&
-            now - atomic_load(&lane->timer.polled_at) >= POLL_NS) {
-            poll(limiter, lane, now);
+        if (atomic_load(&limited->timer.in_use) != 0 &&
+            now - atomic_load(&limited->timer.polled_at) >= POLL_NS) {
+            poll(limiter, limited, now);
         }
         lock_take(&limiter->lock);
-        CUresult result = decide(limiter, lane, work, now, &wait, launch);
+        CUresult result = decide(limiter, limited, work, now, &wait, launch);
         lock_release(&limiter->lock);
         if (result != CUDA_SUCCESS || wait.until == 0) {
             if (launch->counted) {
-                gpu_timer_events_before(&lane->timer, &limiter->keys, &limiter->lock, work,
+                gpu_timer_events_before(&limited->timer, &limiter->keys, &limiter->lock, work,
                                         &launch->timer);
             }
             return result;
         }
-        rest(limiter, lane, now, wait.until);
+        rest(limiter, limited, now, wait.until);
     }
 }
 
-void limiter_end(struct limiter *limiter, struct limiter_lane *lane,
+void limiter_end(struct limiter *limiter, struct limiter_context *limited,
                  const struct gpu_timer_work *work, const struct limiter_launch *launch,
                  CUresult result) {
     if (!launch->counted) {
@@ -240,19 +243,20 @@ void limiter_end(struct limiter *limiter, struct limiter_lane *lane,
     }
     uint64_t now = clock_now();
     if (gpu_timer_is_late(&launch->timer, now)) {
-        poll(limiter, lane, now);
+        poll(limiter, limited, now);
         lock_take(&limiter->lock);
-        gpu_timer_came_late(&lane->timer, &launch->timer, now);
+        gpu_timer_came_late(&limited->timer, &launch->timer, now);
         lock_release(&limiter->lock);
     }
     if (result == CUDA_SUCCESS) {
-        gpu_timer_events_after(&lane->timer, &limiter->keys, &limiter->lock, work, &launch->timer);
-        gpu_timer_launched(&lane->timer, &launch->timer);
+        gpu_timer_events_after(&limited->timer, &limiter->keys, &limiter->lock, work,
+                               &launch->timer);
+        gpu_timer_launched(&limited->timer, &launch->timer);
         return;
     }
-    gpu_timer_launched(&lane->timer, &launch->timer);
+    gpu_timer_launched(&limited->timer, &launch->timer);
     lock_take(&limiter->lock);
-    gpu_timer_cancel(&lane->timer, &limiter->keys, &launch->timer);
-    card_of(limiter, lane)->charged_ns -= (int64_t)launch->timer.charged_ns;
+    gpu_timer_cancel(&limited->timer, &limiter->keys, &launch->timer);
+    card_of(limiter, limited)->charged_ns -= (int64_t)launch->timer.charged_ns;
     lock_release(&limiter->lock);
 }

@@ -22,10 +22,10 @@
 #include "memory/account.h"
 #include "vcuda_layout.h"
 
-enum { LIMITER_LANES = 128 };
+enum { LIMITER_CONTEXTS = 128 };
 
-/* One context. */
-struct limiter_lane {
+/* One context of the driver. */
+struct limiter_context {
     CUcontext _Atomic context; /* NULL: a free place */
     CUdevice device;
     uint32_t card;
@@ -39,7 +39,7 @@ struct limiter {
     void *files;      /* for limiter_ledger.h */
     struct limiter_card cards[VCUDA_MAX_CARDS];
     struct gpu_timer_keys keys;
-    struct limiter_lane lanes[LIMITER_LANES];
+    struct limiter_context contexts[LIMITER_CONTEXTS];
 };
 
 struct limiter_launch {
@@ -47,17 +47,18 @@ struct limiter_launch {
     struct gpu_timer_launch timer;
 };
 
-/* The lane of the calling thread's context; NULL: no place left. */
-struct limiter_lane *limiter_lane(struct limiter *limiter, const struct current_context *current);
+/* The calling thread's context; NULL: no place left. */
+struct limiter_context *limiter_context_of(struct limiter *limiter,
+                                           const struct current_context *current);
 /* Contexts of the device that go with their events: one, or all where `context` is NULL. */
 void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
                     CUdevice device);
 
 /* Charges a launch and waits while the bucket is ahead: CUDA_SUCCESS, then limiter_end, or
  * NOT_PERMITTED. */
-CUresult limiter_begin(struct limiter *limiter, struct limiter_lane *lane,
+CUresult limiter_begin(struct limiter *limiter, struct limiter_context *limited,
                        const struct gpu_timer_work *work, struct limiter_launch *launch);
-void limiter_end(struct limiter *limiter, struct limiter_lane *lane,
+void limiter_end(struct limiter *limiter, struct limiter_context *limited,
                  const struct gpu_timer_work *work, const struct limiter_launch *launch,
                  CUresult result);
 

@@ -194,7 +194,7 @@ CUresult account_view(const CUuuid *uuid, struct view *view) {
     return CUDA_SUCCESS;
 }
 
-CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *count) {
+CUresult account_processes(const CUuuid *uuid, struct process_usage *list, unsigned *count) {
     ERRNO_KEPT;
     *count = 0;
     struct card_limits limits;
@@ -207,7 +207,7 @@ CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *
         for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
             uint64_t units = ledger_used(&process->ledger, slot, limits.card);
             if (units != 0) {
-                list[(*count)++] = (struct occupant){
+                list[(*count)++] = (struct process_usage){
                     .pid = ledger_pid(&process->ledger, slot),
                     .slot = slot,
                     .used_bytes = units * VCUDA_UNIT_BYTES,

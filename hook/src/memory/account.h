@@ -69,7 +69,7 @@ struct view {
 CUresult account_view(const CUuuid *uuid, struct view *view);
 
 /* The container's own processes on a card, with the PIDs that they have in it. */
-struct occupant {
+struct process_usage {
     uint32_t pid;
     uint32_t slot; /* in the ledger: its own while it lives */
     uint64_t used_bytes;
@@ -77,6 +77,6 @@ struct occupant {
 };
 /* Fills `list`, which has room for as many as the ledger has slots. SUCCESS or NOT_PERMITTED; none
  * where on_error is open and the ledger unusable. */
-CUresult account_occupants(const CUuuid *uuid, struct occupant *list, unsigned *count);
+CUresult account_processes(const CUuuid *uuid, struct process_usage *list, unsigned *count);
 
 #endif

@@ -15,11 +15,11 @@ static struct limiter *limiter_of_process(void) {
 /* Counts endings of contexts: a handle may come back as another context's. */
 static _Atomic uint64_t forgotten;
 
-/* The lane of the calling thread's context. A thread rarely changes it, so it is kept; a child
+/* The limiter's context of the calling thread. A thread rarely changes it, so it is kept; a child
  * finds its memory wiped, and then it fits no context. */
-static CUresult find_lane(struct driver *driver, struct limiter *limiter,
-                          struct limiter_lane **lane) {
-    static __thread struct limiter_lane *kept;
+static CUresult find_context(struct driver *driver, struct limiter *limiter,
+                             struct limiter_context **limited) {
+    static __thread struct limiter_context *kept;
     static __thread uint64_t kept_at;
     cuCtxGetCurrent_fn *get_context = REAL(driver, cuCtxGetCurrent);
     CUcontext context = NULL;
@@ -27,16 +27,16 @@ static CUresult find_lane(struct driver *driver, struct limiter *limiter,
     bool known = get_context != NULL && get_context(&context) == CUDA_SUCCESS && context != NULL;
     if (known && kept != NULL && kept_at == now && atomic_load(&kept->context) == context &&
         kept->timer.driver == driver) {
-        *lane = kept;
+        *limited = kept;
         return CUDA_SUCCESS;
     }
     struct current_context current;
     CUresult result = current_context_get(driver, &current);
-    *lane = NULL;
+    *limited = NULL;
     if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
-    *lane = kept = limiter_lane(limiter, &current);
+    *limited = kept = limiter_context_of(limiter, &current);
     kept_at = now;
     return kept == NULL ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
@@ -52,30 +52,31 @@ void launch_forget(const struct driver *driver, CUcontext context, CUdevice devi
 CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
                       struct launch *launch) {
     ERRNO_KEPT;
-    launch->lane = NULL;
+    launch->context = NULL;
     if (launch_in_callback()) {
         return CUDA_SUCCESS;
     }
     struct limiter *limiter = limiter_of_process();
-    struct limiter_lane *lane = NULL;
+    struct limiter_context *limited = NULL;
     CUresult result =
-        limiter == NULL ? CUDA_ERROR_NOT_PERMITTED : find_lane(driver, limiter, &lane);
-    if (result != CUDA_SUCCESS || lane == NULL) {
+        limiter == NULL ? CUDA_ERROR_NOT_PERMITTED : find_context(driver, limiter, &limited);
+    if (result != CUDA_SUCCESS || limited == NULL) {
         return result;
     }
-    if (clock_now_coarse() < atomic_load(&lane->free_until) || launch_is_captured(driver, work)) {
+    if (clock_now_coarse() < atomic_load(&limited->free_until) ||
+        launch_is_captured(driver, work)) {
         return CUDA_SUCCESS;
     }
     launch->work = *work;
-    result = limiter_begin(limiter, lane, work, &launch->limited);
-    launch->lane = result == CUDA_SUCCESS ? lane : NULL;
+    result = limiter_begin(limiter, limited, work, &launch->limiter);
+    launch->context = result == CUDA_SUCCESS ? limited : NULL;
     return result;
 }
 
 CUresult launch_end(struct launch *launch, CUresult result) {
-    if (launch->lane != NULL && launch->limited.counted) {
+    if (launch->context != NULL && launch->limiter.counted) {
         ERRNO_KEPT;
-        limiter_end(limiter_of_process(), launch->lane, &launch->work, &launch->limited, result);
+        limiter_end(limiter_of_process(), launch->context, &launch->work, &launch->limiter, result);
     }
     return result;
 }

@@ -9,9 +9,9 @@
 
 /* A launch between the program's call and the driver's. */
 struct launch {
-    struct limiter_lane *lane; /* NULL: it isn't limited */
+    struct limiter_context *context; /* NULL: it isn't limited */
     struct gpu_timer_work work;
-    struct limiter_launch limited;
+    struct limiter_launch limiter;
 };
 
 /* Waits as the limiter says. SUCCESS, and then launch_end with the driver's answer, or

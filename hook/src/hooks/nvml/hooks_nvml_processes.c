@@ -9,7 +9,7 @@ enum which { OWN, NONE };
 
 /* NVML's rule for lists: `room` entries are there; with fewer than needed only the count is set. */
 static nvmlReturn_t list_of(struct driver *driver, nvmlDevice_t device, enum which which,
-                            unsigned int *count, const void *room, struct occupant *list) {
+                            unsigned int *count, const void *room, struct process_usage *list) {
     CUuuid uuid;
     unsigned found = 0;
     nvmlReturn_t result = nvml_uuid(driver, device, &uuid);
@@ -19,7 +19,7 @@ static nvmlReturn_t list_of(struct driver *driver, nvmlDevice_t device, enum whi
     if (count == NULL || (*count != 0 && room == NULL)) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
-    if (account_occupants(&uuid, list, &found) != CUDA_SUCCESS) {
+    if (account_processes(&uuid, list, &found) != CUDA_SUCCESS) {
         return NVML_ERROR_NO_PERMISSION;
     }
     found = which == OWN ? found : 0;
@@ -31,7 +31,7 @@ static nvmlReturn_t list_of(struct driver *driver, nvmlDevice_t device, enum whi
 static nvmlReturn_t list_v1(struct driver *driver, nvmlDeviceGetComputeRunningProcesses_fn *ask,
                             nvmlDevice_t device, enum which which, unsigned int *count,
                             nvmlProcessInfo_v1_t *processes) {
-    struct occupant list[VCUDA_LEDGER_SLOTS];
+    struct process_usage list[VCUDA_LEDGER_SLOTS];
     unsigned int none = 0;
     nvmlReturn_t result = nvml_refusal(ask(device, &none, NULL));
     if (result == NVML_SUCCESS) {
@@ -48,7 +48,7 @@ static nvmlReturn_t list_v1(struct driver *driver, nvmlDeviceGetComputeRunningPr
 static nvmlReturn_t list_v2(struct driver *driver, nvmlDeviceGetComputeRunningProcesses_v2_fn *ask,
                             nvmlDevice_t device, enum which which, unsigned int *count,
                             nvmlProcessInfo_v2_t *processes) {
-    struct occupant list[VCUDA_LEDGER_SLOTS];
+    struct process_usage list[VCUDA_LEDGER_SLOTS];
     unsigned int none = 0;
     nvmlReturn_t result = nvml_refusal(ask(device, &none, NULL));
     if (result == NVML_SUCCESS) {
@@ -130,13 +130,13 @@ nvmlReturn_t gate_nvmlDeviceGetMPSComputeRunningProcesses_v3(struct driver *driv
 
 static nvmlReturn_t fill_details(struct driver *driver, nvmlDevice_t device,
                                  nvmlProcessDetailList_v1_t *list) {
-    struct occupant occupants[VCUDA_LEDGER_SLOTS];
+    struct process_usage processes[VCUDA_LEDGER_SLOTS];
     bool shown = list->mode == NVML_PROCESS_MODE_COMPUTE || list->mode == NVML_PROCESS_MODE_ALL;
     nvmlReturn_t result = list_of(driver, device, shown ? OWN : NONE, &list->numProcArrayEntries,
-                                  list->procArray, occupants);
+                                  list->procArray, processes);
     for (unsigned i = 0; result == NVML_SUCCESS && i < list->numProcArrayEntries; i++) {
-        list->procArray[i] = (nvmlProcessDetail_v1_t){.pid = occupants[i].pid,
-                                                      .usedGpuMemory = occupants[i].used_bytes,
+        list->procArray[i] = (nvmlProcessDetail_v1_t){.pid = processes[i].pid,
+                                                      .usedGpuMemory = processes[i].used_bytes,
                                                       .gpuInstanceId = UINT32_MAX,
                                                       .computeInstanceId = UINT32_MAX};
     }
@@ -168,7 +168,7 @@ nvmlReturn_t gate_nvmlDeviceGetRunningProcessDetailList(struct driver *driver, n
  * driver's. */
 static nvmlReturn_t list_none(struct driver *driver, nvmlDevice_t device, nvmlReturn_t refusal,
                               unsigned int *count, const void *room) {
-    struct occupant ignored[VCUDA_LEDGER_SLOTS];
+    struct process_usage ignored[VCUDA_LEDGER_SLOTS];
     return refusal == NVML_SUCCESS ? list_of(driver, device, NONE, count, room, ignored) : refusal;
 }
 

@@ -19,7 +19,7 @@
 struct watch {
     CUuuid uuid;
     uint64_t seen_at; /* CLOCK_MONOTONIC; 0: never */
-    struct occupant seen[VCUDA_LEDGER_SLOTS];
+    struct process_usage seen[VCUDA_LEDGER_SLOTS];
     unsigned seen_count;
     struct utilization answer; /* until_us is 0: none yet */
 };
@@ -44,11 +44,11 @@ static struct watch *find(struct watches *all, const CUuuid *uuid) {
     return &all->watches[all->count++];
 }
 
-static uint64_t busy_before(const struct watch *watch, const struct occupant *occupant) {
+static uint64_t busy_before(const struct watch *watch, const struct process_usage *process) {
     for (unsigned i = 0; i < watch->seen_count; i++) {
-        const struct occupant *seen = &watch->seen[i];
-        if (seen->slot == occupant->slot && seen->pid == occupant->pid) {
-            return seen->busy_ns < occupant->busy_ns ? seen->busy_ns : occupant->busy_ns;
+        const struct process_usage *seen = &watch->seen[i];
+        if (seen->slot == process->slot && seen->pid == process->pid) {
+            return seen->busy_ns < process->busy_ns ? seen->busy_ns : process->busy_ns;
         }
     }
     return 0; /* it has come since */
@@ -59,7 +59,7 @@ static unsigned percent_of(uint64_t part_ns, uint64_t span_ns) {
     return (unsigned)percent;
 }
 
-static void compare(struct watch *watch, const struct occupant *now, unsigned count,
+static void compare(struct watch *watch, const struct process_usage *now, unsigned count,
                     uint64_t span_ns) {
     struct utilization *answer = &watch->answer;
     uint64_t all_ns = 0;
@@ -76,9 +76,9 @@ static void compare(struct watch *watch, const struct occupant *now, unsigned co
 }
 
 static CUresult look(struct watch *watch, uint64_t now) {
-    struct occupant list[VCUDA_LEDGER_SLOTS];
+    struct process_usage list[VCUDA_LEDGER_SLOTS];
     unsigned count;
-    CUresult result = account_occupants(&watch->uuid, list, &count);
+    CUresult result = account_processes(&watch->uuid, list, &count);
     if (result != CUDA_SUCCESS) {
         return result;
     }
