@@ -23,18 +23,18 @@ pytestmark = pytest.mark.long
 
 # Not here: what needs ptrace, /proc or MADV_DONTFORK, which qemu doesn't imitate, and the clock.
 PROGRAMS = [
-    "cards_are_told_apart",
     "captured_launches_are_left_alone",
+    "each_card_has_its_own_limit",
     "errno_and_context_are_kept",
     "every_family_closes_without_limits",
     "every_way_to_a_symbol_is_gated",
     "every_way_to_allocate_is_charged",
     "killed_process_gives_every_kind_back",
-    "ledger_noise_harms_nobody_else",
     "limits_change_live",
     "linked_program_is_gated",
     "memory_stops_at_the_share",
     "next_and_default_mean_what_they_mean",
+    "noise_in_the_ledger_crashes_no_gate",
     "processes_share_one_limit",
     "second_copy_has_its_own_gates",
     "tenant_sees_its_share",

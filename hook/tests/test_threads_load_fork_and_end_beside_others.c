@@ -1,5 +1,5 @@
 /* While some threads allocate, others open and close a second driver, ask for symbols, fork
- * children that ask for memory, and end. Nobody gets another's gate, and nothing is left charged.
+ * children that ask for memory, and end. Each gets the gates of its own copy, and all charges go back.
  */
 #include <dlfcn.h>
 #include <pthread.h>
