@@ -114,7 +114,7 @@ static void judge(struct report *report, struct card *card, int percent) {
     const struct vcuda_device_limit *limit = report_limit(report, card->uuid);
     bool elastic = limit->burst_percent > limit->compute_percent;
     unsigned allowed = elastic ? limit->burst_percent : limit->compute_percent;
-    const char *disturbed = disturbance(card); /* somebody may have come meanwhile */
+    const char *disturbed = disturbance(card); /* another process may have come meanwhile */
     char uuid[UUID_CHARS];
     report_uuid(card->uuid, uuid);
     if (percent < 0) {

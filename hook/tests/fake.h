@@ -20,7 +20,7 @@ CUresult cuCtxGetDevice(CUdevice *device);
 unsigned long fake_allocations(void); /* calls that reached the driver, also failed ones */
 void fake_fail_next(CUresult result); /* of the next allocation or context */
 unsigned long long fake_in_use(void); /* bytes allocated in this process */
-const unsigned long long *fake_in_use_word(void); /* where it lies: for who stops the process */
+const unsigned long long *fake_in_use_word(void); /* where it lies, for another process */
 void fake_set_errno_on_calls(int value); /* a driver may leave errno as it likes; 0: leaves it */
 /* Makes the primary context current as cudart does, through no function that has a name. */
 CUcontext fake_context_made_privately(int device);

@@ -17,7 +17,7 @@ static struct {
         size_t bytes;
         CUcontext context;
     } blocks[MAX_BLOCKS];
-    unsigned block_count; /* places ever used: who steps through this has no time for the rest */
+    unsigned block_count; /* places ever used: searches end there */
     struct CUctx_st contexts[MAX_MADE];
     unsigned made;
     struct CUctx_st primary[FAKE_CARDS];

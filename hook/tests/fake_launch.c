@@ -112,7 +112,7 @@ static CUresult run(uintptr_t handle, CUstream stream, bool per_thread) {
 KERNEL(cuLaunchKernel, false)
 KERNEL(cuLaunchKernel_ptsz, true)
 
-/* The same by a name that nobody gates: what a gate costs is the difference. */
+/* The same by a name that is not gated: what a gate costs is the difference. */
 CUresult fake_launch_ungated(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
                              unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                              CUstream stream, void **parameters, void **extra) {

@@ -9,7 +9,7 @@ enum { MAX_BLOCKS = 256, MAX_MAPPINGS = 256 };
 static struct {
     size_t bytes; /* 0: free place; its number plus FIRST_HANDLE is the handle */
     unsigned handles, mappings;
-    bool exported; /* and so kept: nobody tells when the descriptor is closed */
+    bool exported; /* and so kept: no event says that the descriptor is closed */
 } blocks[MAX_BLOCKS];
 static struct {
     CUdeviceptr address;

@@ -1,10 +1,10 @@
 /*
- * A ledger of any content and length, used by two processes of which either may die at any time,
- * while a tenant scribbles in it, cuts it and fills it up again.
+ * A ledger of any content and length, used by two processes that may die at any time, while a
+ * tenant scribbles in it, cuts it and fills it up again.
  *
  * Whatever it contains: nothing ends the process, nothing is given beyond the limit, nothing that
  * fits is refused, a slot gives back no more than it says, and the dead hold nothing after a look.
- * As long as nobody has scribbled: the sum is what the living processes hold, to the unit.
+ * As long as no tenant has scribbled: the sum is what the living processes hold, to the unit.
  */
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 /*
- * The limiter's books on a ledger that a tenant scribbles in, with any limits and any word of the
+ * The limiter's entries in a ledger that a tenant scribbles in, with any limits and any word of the
  * agent: the share in force is one, the bucket is never further ahead than the debt's cap, no
  * launch's cost leaves its bounds, and nothing is undefined.
  */

@@ -21,7 +21,7 @@ struct side {
 
 static struct process process;
 
-/* The file's length is fixed from here on: nobody resizes a page. */
+/* The file's length is fixed from here on: pages are never resized. */
 static void side_begin(struct side *side, struct input *input) {
     const uint64_t near[] = {0, VCUDA_PAGE_FILE_BYTES - 1, VCUDA_PAGE_FILE_BYTES + 1};
     uint64_t length = take_byte(input);

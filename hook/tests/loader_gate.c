@@ -123,7 +123,7 @@ static uint64_t keep(ask_fn *function, void *handle, const char *name, const cha
     return changed;
 }
 
-/* dlsym has no version: what lies in the third register is somebody else's. */
+/* dlsym has no version: what lies in the third register is the caller's. */
 static void expect(ask_fn *function, bool versioned, bool passed_on) {
     int handle;
     const char *version = "GLIBC_2.17";

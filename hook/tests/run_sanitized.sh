@@ -16,7 +16,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
-# Findings go to files of their own, also those of children whose status nobody looks at; but those
+# Findings go to files of their own, also those of children whose status is not looked at; but those
 # of undefined behaviour go to the output, whatever log_path says, in a program with both. What is
 # still allocated at the end isn't asked for: contexts, tables and mappings of the hook and of the
 # programs live as long as the process, and children end by _Exit or a signal.
@@ -43,8 +43,8 @@ fi
 
 status=0
 timeout 300 "${run[@]}" "$program" >output 2>&1 || status=$?
-# Who launches compares with the clock, which a sanitizer slows down: that is for tests/run.sh, and
-# a check that fails is no finding.
+# A program that launches compares with the clock, which a sanitizer slows down: that is for
+# tests/run.sh, and a check that fails is no finding.
 if [[ $status -eq 1 ]] && grep -qs '"launching.h"' "$tests/test_$name.c"; then
     status=0
 fi

@@ -126,7 +126,7 @@ extern struct sim_world {
     struct sim_container containers[SIM_TENANTS];
     struct sim_process *current;
     ucontext_t scheduler;
-    uint64_t next_other; /* the earliest clock of anybody else */
+    uint64_t next_other; /* the earliest clock of the other processes */
     uint64_t card_now, turn_ends;
     unsigned turn;
     uint64_t window_ends, window_used_ns; /* NVML's */
@@ -134,11 +134,11 @@ extern struct sim_world {
 
 struct driver *sim_driver(void);
 void sim_spend(uint64_t ns);
-/* Until nobody else is behind, so that what the card has done is known. */
+/* Until no other process is behind, so that what the card has done is known. */
 void sim_meet(void);
 void sim_launch(struct CUstream_st *stream, uint64_t ns);
 void sim_await(struct CUstream_st *stream);
-/* Lets the card work up to `until`, or to the moment that somebody waits for. */
+/* Lets the card work up to `until`, or to the moment that a process waits for. */
 void sim_card_advance(uint64_t until);
 void sim_agent(uint64_t now);
 /* NVML's window ends then, and when it has, after a turn of this tenant's. */

@@ -37,7 +37,7 @@ static uint64_t next_arrival(uint64_t now) {
     return next;
 }
 
-/* Whose turn it is: who has it goes on while it has work; else the next one that has. */
+/* The process whose turn it is goes on while it has work; else the next one that has. */
 static struct sim_process *choose(void) {
     uint64_t now = world.card_now;
     if (now < world.turn_ends && has_work(&world.processes[world.turn], now)) {

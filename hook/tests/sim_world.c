@@ -1,4 +1,4 @@
-/* Programs as coroutines, their clocks and the container's books. */
+/* Programs as coroutines, their clocks and the container's files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,7 +204,7 @@ static void schedule(uint64_t end) {
         uint64_t until = first != NULL && first->now < agent_at ? first->now : agent_at;
         sim_card_advance(until);
         if (world.card_now < until) {
-            continue; /* somebody's wait is over */
+            continue; /* a process's wait is over */
         }
         if (first == NULL || first->now >= agent_at) {
             if (world.run->mark != NULL && (agent_at - BEGIN_NS) % world.run->mark_ns == 0) {
@@ -217,7 +217,7 @@ static void schedule(uint64_t end) {
             agent_at += SIM_TICK_NS;
             continue;
         }
-        /* Whoever waits may go on any time the card lets it: nobody runs ahead of that. */
+        /* A waiting process may go on any time the card lets it: no other runs ahead of that. */
         world.next_other = somebody_waits() ? first->now : world.next_other;
         world.current = first;
         swapcontext(&world.scheduler, &first->context);

@@ -40,7 +40,7 @@ static struct {
 } announced;
 
 static bool announce(const char *function, const char *operation, const char *what, int slot) {
-    /* How a slot is held is tried on a byte that nobody else looks at. */
+    /* How a slot is held is tried on a byte that no other process looks at. */
     if (slot >= SLOTS || strcmp(function, "mapping_keeps_locks") == 0) {
         return false;
     }

@@ -26,7 +26,7 @@ int main(void) {
     usage = usage_of_flood(500 * NS_PER_US, 500 * NS_PER_MS);
     CHECK(usage > 25 && usage < 35);
     page(1);
-    usage_of_flood(500 * NS_PER_US, 1100 * NS_PER_MS); /* nobody refreshes it */
+    usage_of_flood(500 * NS_PER_US, 1100 * NS_PER_MS); /* no agent refreshes it */
     usage = usage_of_flood(500 * NS_PER_US, 500 * NS_PER_MS);
     CHECK(usage > 25 && usage < 35);
     return 0;

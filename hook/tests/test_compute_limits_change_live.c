@@ -1,4 +1,4 @@
-/* A published share holds for launches at once, and for who waits within a second. */
+/* A published share holds for launches at once, and within a second for a thread that waits. */
 #include "launching.h"
 
 int main(void) {

@@ -43,7 +43,7 @@ static void expect_kept_until_closed(void) {
     let_go(handle);
     expect_after_a_look(BYTES);
     CHECK(close(fd) == 0);
-    expect(BYTES); /* nobody has looked */
+    expect(BYTES); /* no call has looked yet */
     expect_after_a_look(0);
 
     fd = export_of(handle = made(BYTES));
@@ -92,7 +92,7 @@ static void expect_numbers_to_be_told_apart(void) {
     expect_after_a_look(BYTES);
     CHECK(close(fd) == 0);
     CUmemGenericAllocationHandle third = made(BYTES);
-    CHECK(export_of(third) == fd); /* before anybody has looked */
+    CHECK(export_of(third) == fd); /* before a call has looked */
     expect(BYTES);
     CHECK(close(fd) == 0);
     let_go(third);

@@ -2,8 +2,8 @@
  * A process that charges and refunds is stopped after each instruction. Killed there, it would
  * leave nothing charged; and what another process does meanwhile is neither lost nor doubled.
  *
- * The kill is played on a copy of the file, in which nobody holds the stopped process's lock, so
- * that one run covers every instruction.
+ * The kill is played on a copy of the file, in which the stopped process's lock is free, so that
+ * one run covers every instruction.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ static void *map_copy(void) {
     return mapping;
 }
 
-/* In the copy every process is dead: after recovery nothing may be charged to anybody. */
+/* In the copy every process is dead: after recovery nothing is charged. */
 static void expect_recovery(const struct ledger *live, void *copy) {
     static struct vcuda_ledger_file last; /* most instructions change nothing that others see */
     if (memcmp(&last, live->file, sizeof last) == 0) {

@@ -1,4 +1,5 @@
-/* The stream-ordered allocator: what the pool has reserved, whoever it was given to meanwhile. */
+/* The stream-ordered allocator: what the pool has reserved, also when it was freed and given out
+ * again. */
 #include "support.h"
 
 static CUmemoryPool standard;

@@ -1,5 +1,5 @@
-/* Three processes of a container have its share of GPU time together, whoever came first; a child
- * that launches in its parent's context has no share of its own. */
+/* Three processes of a container have its share of GPU time together, in whatever order they came;
+ * a child that launches in its parent's context has no share of its own. */
 #include <unistd.h>
 
 #include "launching.h"

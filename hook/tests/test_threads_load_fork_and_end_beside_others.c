@@ -1,5 +1,6 @@
 /* While some threads allocate, others open and close a second driver, ask for symbols, fork
- * children that ask for memory, and end. Each gets the gates of its own copy, and all charges go back.
+ * children that ask for memory, and end. Each gets the gates of its own copy, and all charges go
+ * back.
  */
 #include <dlfcn.h>
 #include <pthread.h>

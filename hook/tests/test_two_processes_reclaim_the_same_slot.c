@@ -18,7 +18,7 @@ static void hold(void) {
     pause();
 }
 
-/* As slot_lock_share_other does; the slot is the first, and nobody else has one. */
+/* As slot_lock_share_other does; the slot is the first, and the only one taken. */
 static void stop_while_looking(void) {
     struct flock lock = {.l_type = F_RDLCK,
                          .l_whence = SEEK_SET,
