@@ -12,7 +12,7 @@ import gpustack
 from extender import settings
 from extender.api.interfaces import ExtenderService
 from extender.extender import Extender
-from extender.http import server
+from extender.http import gunicorn_server as server
 from extender.http.tls import TlsContexts, TlsError
 from extender.offline import SnapshotExtender
 from extender.settings import ExtenderSettings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extender.cache.cache import ClusterCache
-from extender.http.server import Server
+from extender.http.gunicorn_server import Server
 from extender.offline import SnapshotExtender
 from extender.settings import load_with
 from gpustack.adapters.systemd import Notifier

@@ -15,7 +15,7 @@ from extender import settings
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, Snapshotter
 from extender.extender import Extender
-from extender.http.server import Server
+from extender.http.gunicorn_server import Server
 from extender.http.tls import TlsContexts
 from extender.settings import ExtenderSettings
 from gpustack.adapters.systemd import Notifier

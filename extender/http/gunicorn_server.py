@@ -18,8 +18,8 @@ from extender.api.app import create_app
 from extender.api.interfaces import ExtenderService
 from extender.api.scheduler_api import SchedulerApi
 from extender.extender import Extender
+from extender.http.request_threads import Worker
 from extender.http.tls import TlsContexts
-from extender.http.worker import Worker
 from extender.observability.rate_limited_log import RateLimitedLog
 from extender.settings import ExtenderSettings
 from gpustack.adapters.systemd import Notifier
