@@ -16,6 +16,7 @@ import werkzeug.exceptions
 from extender.api.interfaces import ExtenderService
 from extender.api.views import blueprint
 from extender.http import disconnect, heads, tls
+from extender.http.interface import CONNECTION
 from extender.observability.rate_limited_log import RateLimitedLog
 from gpustack.wire.host_header import AllowedHosts
 
@@ -53,9 +54,7 @@ def create_app(
 
 
 def _know_caller() -> None:
-    environ = flask.request.environ
-    # the first is the product's server, the second the tests'
-    disconnect.is_on(environ.get("gunicorn.socket") or environ.get("werkzeug.socket"))
+    disconnect.is_on(flask.request.environ.get(CONNECTION))
 
 
 def _check_head(ours: AllowedHosts) -> flask.Response | None:
@@ -81,7 +80,7 @@ def _check_client(client_name: str, seldom: RateLimitedLog) -> flask.Response | 
     """Let only the scheduler decide; whoever has reached us may read."""
     if not flask.request.path.startswith(heads.VERBS):
         return None
-    name = tls.common_name(flask.request.environ.get("gunicorn.socket"))
+    name = tls.common_name(flask.request.environ.get(CONNECTION))
     if name == client_name:
         return None
     text = (

@@ -8,7 +8,6 @@ preempt has none, so an error is a 503 there, and the scheduler ends no pod.
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import flask
@@ -16,6 +15,7 @@ import flask
 from extender.api.interfaces import ExtenderService
 from extender.errors import CannotDecide
 from extender.http import heads
+from extender.http.interface import Reply
 from gpustack.model.errors import GpustackError
 from gpustack.wire import extender_v1 as bodies
 
@@ -23,14 +23,6 @@ logger = logging.getLogger(__name__)
 
 _PREFIX: Final = heads.VERBS.rstrip("/")
 _Args = TypeVar("_Args", bodies.FilterArgs, bodies.BindingArgs, bodies.PreemptionArgs)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a call is answered with: a body of JSON, and the status of HTTP."""
-
-    body: bytes
-    status: int = 200
 
 
 _Call = Callable[[bytes], Reply]

@@ -1,25 +1,20 @@
-"""The process that answers: gunicorn's threaded worker, with requests gathered in its loop.
+"""Answers complete requests in threads.
 
-Two pools of threads: one for decisions, of those who may ask for them, and a small one for
-everything else, so that nobody's questions stand before the scheduler's. In both a connection gets
-one answer a turn, and what it has sent ahead goes to the end of the queue.
+Two pools: one for decisions, of those who may ask for them, and a small one for everything else,
+so that no other question stands before the scheduler's. In both a connection gets one answer a
+turn, and what it has sent ahead goes to the end of the queue.
 """
 
-import gc
-import io
 import logging
 import ssl
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
-
-from gunicorn import http
-from gunicorn.http.errors import NoMoreData
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from extender.http import disconnect, fast_path, heads
 from extender.http.connection import LARGE_BYTES, ClientConnection
-from extender.http.loop import BufferingWorker
+from extender.http.interface import HttpSettings, SchedulerCalls
 from extender.http.request_buffer import RequestBuffer
 
 logger = logging.getLogger(__name__)
@@ -31,95 +26,79 @@ _OTHERS: Final = 2
 # scheduler's next question comes within a few milliseconds, and through the loop and the pool it
 # would change threads three times. A longer pause costs nothing but the thread.
 _LINGER_SECONDS: Final = 0.05
-_SWITCH_SECONDS: Final = 0.0005
-# Of a list of pods nearly every object stays. Looking for garbage after each 700 of them (Python's
-# own measure) takes a tenth of the first sync and finds nothing.
-_GARBAGE: Final = (20_000, 5, 20)
 
 
-class _Answered:
-    """A connection, for gunicorn: its answer waits for no client, and the loop sends the rest."""
+class RequestThreads:
+    """Has the connections whose requests are complete.
 
-    def __init__(self, conn: ClientConnection) -> None:
-        self.sock = conn.outgoing
-        self.client = conn.client
-        self.server = conn.server
+    Attributes:
+        alive: connections are kept after their answers; False once the process is to stop.
+    """
 
+    def __init__(
+        self,
+        settings: HttpSettings,
+        calls: SchedulerCalls,
+        other: Callable[[ClientConnection, RequestBuffer], bool],
+    ) -> None:
+        """Start no thread yet.
 
-class Worker(BufferingWorker):
-    """Answers requests in threads."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._reader = fast_path.FastPath(self._settings.hosts)
+        Args:
+            settings: what the operator decided.
+            calls: answers the scheduler's calls.
+            other: answers any other request into its connection's ``outgoing``; returns whether the
+                connection may be kept.
+        """
+        self.alive = True
+        self._calls = calls
+        self._other = other
+        self._limit_bytes = settings.request_limit_bytes
+        self._reader = fast_path.FastPath(settings.hosts)
+        self._deciding = ThreadPoolExecutor(settings.threads)
         self._others = ThreadPoolExecutor(_OTHERS)
-        # The other half of the threads is there for whoever asks first.
-        self._seats = [None] * max(1, self.cfg.threads // 2)
-        # Threads that read a watch or write to the API server must not keep the scheduler, which
-        # asks one question after another, waiting for the interpreter: 5 ms each time by default.
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        gc.set_threshold(*_GARBAGE)
+        # The other half of the threads is there for new requests.
+        self._seats = [None] * max(1, settings.threads // 2)
 
-    def enqueue_req(self, conn: ClientConnection) -> None:
-        """Have a request answered: a decision by the threads that are kept for decisions."""
+    def submit(self, conn: ClientConnection) -> Future[bool]:
+        """Have a request answered; the result says whether the connection is kept."""
         deciding = conn.deciding
         conn.decided = conn.decided or deciding
-        answered = (self.tpool if deciding else self._others).submit(self.handle, conn)
-        answered.add_done_callback(
-            lambda done: self.method_queue.defer(self.finish_request, conn, done)
-        )
+        return (self._deciding if deciding else self._others).submit(self._handle, conn)
 
-    def run(self) -> None:
-        """Serve until the process is told to stop."""
-        super().run()
+    def shutdown(self) -> None:
+        """Answer nothing more."""
+        self._deciding.shutdown(wait=False)
         self._others.shutdown(wait=False)
 
-    def handle(self, conn: ClientConnection) -> bool:
-        """Answer a request, and decisions that are asked for right after it; runs in a thread.
-
-        Returns whether the connection is kept.
-        """
-        request = None
+    def _handle(self, conn: ClientConnection) -> bool:
+        """Answer a request, and decisions that are asked for right after it."""
         try:
             while True:
-                deciding, too_large, arrived = conn.deciding, conn.too_large, conn.next_arrival()
-                if too_large:
-                    refused = heads.too_large(self._settings.request_limit_bytes)
-                    conn.outgoing.sendall(fast_path.refusal(refused))
-                    kept: bool | None = False
-                elif not deciding or (kept := self._answer_call(conn, arrived)) is None:
-                    request = self._parse(conn, arrived)
-                    kept = bool(self.handle_request(request, _Answered(conn)))
+                deciding = conn.deciding
+                kept = self._answer(conn, deciding)
                 gone = conn.outgoing.flush()
                 if not kept or not gone or not deciding or not self._follows(conn):
-                    return bool(kept)
-        except (StopIteration, NoMoreData) as error:
-            logger.debug("connection ends client=%s error=%s", conn.client, error)
+                    return kept
         except OSError as error:
             logger.debug("answer not taken client=%s error=%s", conn.client, error)
-        except Exception as error:  # the last line of this thread, as gunicorn's own
-            self.handle_error(request, conn.sock, conn.client, error)
+        except Exception:  # the last line of this thread
+            logger.exception("request failed client=%s", conn.client)
         return False
 
-    def _answer_call(self, conn: ClientConnection, arrived: RequestBuffer) -> bool | None:
-        """Answer a call in the scheduler's own form; None for any other form."""
-        path, calls = self._reader.path_of(arrived.head), self.app.calls
-        if calls is None or path not in calls.paths:
-            return None
+    def _answer(self, conn: ClientConnection, deciding: bool) -> bool:
+        """Write an answer into ``outgoing``; returns whether the connection may be kept."""
+        too_large, arrived = conn.too_large, conn.next_arrival()
+        if too_large:
+            conn.outgoing.sendall(fast_path.refusal(heads.too_large(self._limit_bytes)))
+            return False
+        path = self._reader.path_of(arrived.head) if deciding else None
+        if path is None or path not in self._calls.paths:
+            return self._other(conn, arrived)
         disconnect.is_on(conn.sock)
-        reply = calls.answer(path, arrived.body)
-        kept = bool(self.alive)
+        reply = self._calls.answer(path, arrived.body)
+        kept = self.alive
         conn.outgoing.sendall(fast_path.response(reply.status, reply.body, kept=kept))
         return kept
-
-    def _parse(self, conn: ClientConnection, arrived: RequestBuffer) -> http.Request:
-        """Read a request with gunicorn's parser, for the application."""
-        conn.parser = http.get_parser(self.cfg, [arrived.head], conn.client)
-        request = next(conn.parser)
-        request.body = io.BytesIO(arrived.body)
-        if arrived.refused or any(name == "TRANSFER-ENCODING" for name, _ in request.headers):
-            request.force_close()  # where the next request would begin is not known
-        return request
 
     def _follows(self, conn: ClientConnection) -> bool:
         """Wait a moment for the next call; False where it, or its rest, is left to the loop.
@@ -128,7 +107,7 @@ class Worker(BufferingWorker):
             OSError: the client has closed the connection.
         """
         ahead = conn.arrival.complete
-        if ahead:  # as no scheduler does: those who wait have their turn before it
+        if ahead:  # as no scheduler does: other connections have their turn before it
             return False
         try:
             self._seats.pop()  # a list's own steps are safe from any thread, and a lock's dearer
@@ -138,7 +117,7 @@ class Worker(BufferingWorker):
             until = time.monotonic() + _LINGER_SECONDS
             while not conn.arrival.complete:
                 left = until - time.monotonic()
-                # Whoever waits for a word, and whatever is large, the loop knows how to treat.
+                # The loop knows how to treat a client that waits for a word, and a large request.
                 large = conn.arrival.kept_bytes > LARGE_BYTES
                 if left <= 0 or large or conn.arrival.continuable or not self.alive:
                     return False
