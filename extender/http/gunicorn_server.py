@@ -32,6 +32,7 @@ name                                  since what for
 `make outlook` tries them with the newest version there is.
 """
 
+import functools
 import io
 import logging
 import os
@@ -221,28 +222,20 @@ class _Worker(gunicorn.workers.base.Worker):  # type: ignore[misc]  # gunicorn h
 class _Arbiter(gunicorn.arbiter.Arbiter):  # type: ignore[misc]  # gunicorn has no types
     """Keeps one worker: at each of these signals gunicorn starts another one beside it.
 
-    Two that answer on one port, each with what it has assumed itself, would give cards twice.
+    Two that answer on one port, each with what it has assumed itself, would give cards twice. A new
+    worker would know nothing of the cluster, and a new process outlive this one.
     """
 
-    def handle_hup(self) -> None:
-        """Go on; the new worker would know nothing of the cluster, and read no new settings."""
-        self._ignore("SIGHUP")
-
-    def handle_ttin(self) -> None:
-        """Go on with one worker."""
-        self._ignore("SIGTTIN")
-
-    def handle_usr2(self) -> None:
-        """Go on; the new process would outlive this one."""
-        self._ignore("SIGUSR2")
-
-    @staticmethod
-    def _ignore(name: str) -> None:
+    def _ignore(self, name: str) -> None:
         logger.warning(
             "%s is ignored; certificates are read again by themselves, and for other settings "
             "restart gpustack-extender",
             name,
         )
+
+    handle_hup = functools.partialmethod(_ignore, "SIGHUP")
+    handle_ttin = functools.partialmethod(_ignore, "SIGTTIN")
+    handle_usr2 = functools.partialmethod(_ignore, "SIGUSR2")
 
 
 class _Log(gunicorn.glogging.Logger):  # type: ignore[misc]  # gunicorn has no types

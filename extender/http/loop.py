@@ -152,6 +152,9 @@ class ConnectionLoop:
 
     def _read(self, conn: ClientConnection) -> None:
         """Receive; a complete request goes to the threads."""
+        if self._kept.pop(conn, conn) is None:  # the next request of a kept connection begins
+            self._arriving[conn] = None
+            conn.wait(self._settings.request_seconds)
         if not conn.greeted:
             if conn.greet() == selectors.EVENT_WRITE:
                 self._events.add_writer(conn.sock, self._step, self._read, conn)
@@ -159,12 +162,6 @@ class ConnectionLoop:
                 self._events.remove_writer(conn.sock)
         if conn.greeted and self._receive(conn):
             self._answer(conn)
-
-    def _read_next(self, conn: ClientConnection) -> None:
-        """Begin with the next request of a kept connection."""
-        self._release(conn)
-        self._await(conn)
-        self._read(conn)
 
     def _receive(self, conn: ClientConnection) -> bool:
         """Take what has come; True when the request is complete."""
@@ -236,7 +233,7 @@ class ConnectionLoop:
             self._step(self._read, conn)
         else:
             seconds = _KEEP_ALIVE_SECONDS if self._threads.alive else _STOP_KEEP_ALIVE_SECONDS
-            self._wait(conn, self._kept, seconds, self._read_next)
+            self._wait(conn, self._kept, seconds, self._read)
 
     def _drain(self, conn: ClientConnection) -> None:
         if conn.drained():

@@ -55,6 +55,9 @@ def test_every_name_of_gunicorn_is_listed() -> None:
             used |= set(ast.unparse(node).split(".")[1:])
         if isinstance(node, ast.ClassDef) and "gunicorn." in ast.unparse(node):
             methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            methods |= {
+                ast.unparse(each.targets[0]) for each in node.body if isinstance(each, ast.Assign)
+            }
             used |= methods | {
                 each.attr
                 for each in ast.walk(node)

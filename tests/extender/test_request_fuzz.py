@@ -1,7 +1,7 @@
 """Bytes that are nearly requests: what the extender answers, h11 reads as the same requests.
 
-Whoever reads a length or a line end otherwise than a proxy before it answers requests that no
-client has sent (request smuggling). So each stream is read twice, by the server's own way from
+A server that reads a length or a line end otherwise than the proxy before it answers requests that
+no client has sent (request smuggling). So each stream is read twice, by the server's own way from
 bytes to a request (``RequestBuffer``, then the fast path or gunicorn's parser, then the checks of
 the head) and by h11: every request that is answered must be h11's request of the same place.
 
