@@ -38,9 +38,9 @@ class ClientConnection:
         sock: its socket; from the handshake on an ``ssl.SSLSocket``.
         client: its other end's address.
         server: our end's address.
-        greeted: the client is let in, with or without TLS.
+        established: the client is let in, with or without TLS.
         decided: a request of it asked for a decision, and may; closed last for want of places.
-        arrival: the request that arrives.
+        request: the request that arrives.
         outgoing: the answer, as far as the client has not taken it.
         since: when it began to wait for what it waits for, by the monotonic clock.
         until: when it has waited long enough.
@@ -59,14 +59,14 @@ class ClientConnection:
         self.server = sock.getsockname()
         self._settings = settings
         self._contexts = contexts
-        self.greeted = False
+        self.established = False
         self._may_decide = settings.tls is None
         self.decided = False
         self.since = self.until = 0.0
-        self.arrival = RequestBuffer(self._body_limit_bytes)
+        self.request = RequestBuffer(self._body_limit_bytes)
         self.outgoing = ResponseBuffer(sock)
 
-    def greet(self) -> int:
+    def handshake(self) -> int:
         """Shake hands, as far as it goes without waiting; returns what to wait for, 0 when done.
 
         Under TLS, this host may still ask without it: the application lets it read, not decide.
@@ -96,23 +96,23 @@ class ClientConnection:
             name = tls.common_name(self.sock)
             self._may_decide = settled is not None and name == settled.client_name
         self.outgoing = ResponseBuffer(self.sock)
-        self.greeted = True
+        self.established = True
         return 0
 
     @property
-    def greeting(self) -> bool:
+    def in_handshake(self) -> bool:
         """A handshake has begun, and isn't done."""
-        return isinstance(self.sock, ssl.SSLSocket) and not self.greeted
+        return isinstance(self.sock, ssl.SSLSocket) and not self.established
 
     @property
     def deciding(self) -> bool:
         """The request that arrives asks for a decision, and may."""
-        return self._may_decide and fast_path.asks_for_decision(self.arrival.head)
+        return self._may_decide and fast_path.asks_for_decision(self.request.head)
 
     @property
     def too_large(self) -> bool:
         """The request that arrives has a larger body than any that is waited for."""
-        return self._may_decide and self.arrival.length_bytes > self._settings.request_limit_bytes
+        return self._may_decide and self.request.length_bytes > self._settings.request_limit_bytes
 
     def wait(self, seconds: float) -> None:
         """Wait for something from now on, and no longer than this."""
@@ -127,19 +127,19 @@ class ClientConnection:
         """
         if not (data := self.sock.recv(_RECEIVED_BYTES)):
             raise OSError("closed by the client")
-        self.arrival.take(data)
+        self.request.take(data)
 
-    def next_arrival(self) -> RequestBuffer:
+    def next_request(self) -> RequestBuffer:
         """Return the request that has arrived, and begin with the next."""
-        arrived = self.arrival
-        self.arrival = RequestBuffer(self._body_limit_bytes, arrived.rest)
+        arrived = self.request
+        self.request = RequestBuffer(self._body_limit_bytes, arrived.rest)
         return arrived
 
     @property
     def more(self) -> bool:
         """Something of the next request has been taken off the socket already."""
         pending = self.sock.pending() if isinstance(self.sock, ssl.SSLSocket) else 0
-        return bool(self.arrival.begun or pending)
+        return bool(self.request.begun or pending)
 
     def drained(self) -> bool:
         """Throw away what has come; True when nothing more can come."""
@@ -150,9 +150,9 @@ class ClientConnection:
         except OSError:
             return True
 
-    def say(self, refused: RequestRefused) -> None:
+    def send_refusal(self, refused: RequestRefused) -> None:
         """Tell the client why its connection ends, as far as possible without waiting."""
-        if refused.status and not self.greeting:
+        if refused.status and not self.in_handshake:
             try:
                 self.sock.send(fast_path.refusal(HttpRefusal(refused.status, str(refused))))
             except OSError as error:

@@ -1,7 +1,7 @@
 """What the head of a request must say before anything is done for it.
 
 One place for both ways to an answer: the scheduler's own head, which is read without a framework
-(`direct`), and every other one, which Flask's application asks about.
+(`fast_path`), and every other one, which Flask's application asks about.
 
 kube-scheduler sends `Content-Type: application/json` and the host of its `urlPrefix`, and no
 `Origin` (pkg/scheduler/extender.go of 1.34, pkg/scheduler/core/extender.go of 1.18: `send`). A web

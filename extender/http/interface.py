@@ -27,7 +27,7 @@ class HttpSettings:
     Attributes:
         host: address to listen on; beyond loopback with TLS only.
         port: TCP port; 0 takes a free one (tests).
-        allowed_hosts: what else than loopback and ``host`` requests may call us.
+        allowed_hosts: the names that requests may use beside loopback and ``host``.
         tls: TLS with client certificates, and the one client whose requests decide; None for plain
             HTTP, where every request may.
         request_limit_bytes: largest request body.
@@ -82,16 +82,16 @@ class Application(Protocol):
         """Answers the calls whose head the fast path reads, without ``routes``."""
 
     def ready(self) -> None:
-        """Hear that requests are answered from now on."""
+        """Called once requests are answered."""
 
     def tick(self) -> None:
-        """Hear that the server is alive; called by one thread, once a second at least."""
+        """Called by one thread, once a second at least, as long as the server is alive."""
 
     def refused(self, cause: str) -> None:
-        """Hear of a connection that ended before it had a request; ``cause`` is of a fixed list."""
+        """Called for a connection that ended before its request; ``cause`` is of a fixed list."""
 
     def stop(self) -> None:
-        """Hear that the process ends."""
+        """Called when the process ends."""
 
 
 Compose = Callable[[], Application]

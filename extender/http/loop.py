@@ -38,7 +38,7 @@ STOP_SECONDS: Final = 10
 _KEEP_ALIVE_SECONDS: Final = 120.0
 _STOP_KEEP_ALIVE_SECONDS: Final = 2.0  # for the request that may be on its way
 # A close at once would tear the answer away from a client that still sends (RFC 9112, 9.6).
-_LEAVE_SECONDS: Final = 2.0
+_CLOSING_SECONDS: Final = 2.0
 _TICK_SECONDS: Final = 0.5
 # So often is received before others have their turn: TLS hands out one record of 16 KiB at a time.
 _RECEIPTS: Final = 64
@@ -70,7 +70,7 @@ class ConnectionLoop:
             contexts: TLS for the next connection; None for plain HTTP.
             threads: answer complete requests.
             on_tick: called twice a second, as long as the loop turns.
-            on_refused: hears the cause where a connection ends before it had a request.
+            on_refused: called with the cause where a connection ends before its request.
         """
         self._settings = settings
         self._contexts = contexts
@@ -80,7 +80,7 @@ class ConnectionLoop:
         self._events = asyncio.SelectorEventLoop()
         self._count = 0
         # requests that arrive, kept connections, answers that wait to be read, ends of connections
-        self._arriving, self._kept, self._sending, self._leaving = (_Queue() for _ in range(4))
+        self._arriving, self._kept, self._sending, self._closing = (_Queue() for _ in range(4))
         self._seldom = RateLimitedLog()
 
     def run(self, listener: socket.socket) -> None:
@@ -116,11 +116,11 @@ class ConnectionLoop:
             sock, client = self._listener.accept()
         except OSError as error:  # of one connection that is gone, or of too many files
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._make_room()
+                self._evict()
             return
         self._count += 1
         if self._count >= CONNECTIONS:
-            self._make_room()
+            self._evict()
         if self._count >= CONNECTIONS:  # all are being answered
             self._events.remove_reader(self._listener)
         self._await(ClientConnection(sock, client, self._settings, self._contexts))
@@ -155,56 +155,57 @@ class ConnectionLoop:
         if self._kept.pop(conn, conn) is None:  # the next request of a kept connection begins
             self._arriving[conn] = None
             conn.wait(self._settings.request_seconds)
-        if not conn.greeted:
-            if conn.greet() == selectors.EVENT_WRITE:
+        if not conn.established:
+            if conn.handshake() == selectors.EVENT_WRITE:
                 self._events.add_writer(conn.sock, self._step, self._read, conn)
             else:
                 self._events.remove_writer(conn.sock)
-        if conn.greeted and self._receive(conn):
+        if conn.established and self._receive(conn):
             self._answer(conn)
 
     def _receive(self, conn: ClientConnection) -> bool:
         """Take what has come; True when the request is complete."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             for count in range(_RECEIPTS):
-                self._look_at(conn)
-                if conn.arrival.complete:
+                self._check_head(conn)
+                if conn.request.complete:
                     return True
                 if count >= _OTHERS_RECEIPTS and not conn.deciding:
                     break
                 conn.receive()
-        self._spare_memory(conn)
-        return conn.arrival.complete
+        self._limit_memory(conn)
+        return conn.request.complete
 
-    def _look_at(self, conn: ClientConnection) -> None:
+    def _check_head(self, conn: ClientConnection) -> None:
         """Refuse a head without an end; tell a client that waits for it to go on."""
-        if conn.arrival.too_long:
+        if conn.request.too_long:
             raise RequestRefused("head_too_long", "the request's headers are too long", 431)
-        if conn.arrival.continuable and not conn.arrival.complete:
-            conn.arrival.continuable = False
+        if conn.request.continuable and not conn.request.complete:
+            conn.request.continuable = False
             conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _spare_memory(self, newest: ClientConnection) -> None:
+    def _limit_memory(self, newest: ClientConnection) -> None:
         """Keep what has arrived within twice the largest request, at the cost of the slowest."""
-        if newest.arrival.kept_bytes <= LARGE_BYTES:
+        if newest.request.kept_bytes <= LARGE_BYTES:
             return
-        large = [one for one in self._arriving if one.arrival.kept_bytes > LARGE_BYTES]
-        total = sum(one.arrival.kept_bytes for one in large)
+        large = [one for one in self._arriving if one.request.kept_bytes > LARGE_BYTES]
+        total = sum(one.request.kept_bytes for one in large)
         for one in large:
             if total <= 2 * self._settings.request_limit_bytes or one is newest:
                 return
-            total -= one.arrival.kept_bytes
+            total -= one.request.kept_bytes
             text = "too many large requests at the same time"
             self._refuse(one, RequestRefused("memory", text, 503))
 
     def _answer(self, conn: ClientConnection) -> None:
         self._release(conn)
-        answered = functools.partial(self._answered, conn)
         self._threads.submit(conn).add_done_callback(
-            lambda answer: self._events.call_soon_threadsafe(answered, answer)
+            lambda answer: self._events.call_soon_threadsafe(
+                self._step, functools.partial(self._answered, answer), conn
+            )
         )
 
-    def _answered(self, conn: ClientConnection, answer: Future[bool]) -> None:
+    def _answered(self, answer: Future[bool], conn: ClientConnection) -> None:
         """Send what the client has not taken of its answer, then keep or close the connection."""
         if not conn.outgoing.kept_bytes:
             self._proceed(conn, answer.result())
@@ -227,7 +228,7 @@ class ConnectionLoop:
         if not kept:  # what the client still sends is thrown away until it goes
             with contextlib.suppress(OSError):  # gone already, which the next step finds
                 conn.sock.shutdown(socket.SHUT_WR)
-            self._wait(conn, self._leaving, _LEAVE_SECONDS, self._drain)
+            self._wait(conn, self._closing, _CLOSING_SECONDS, self._drain)
         elif conn.more:
             self._await(conn)
             self._step(self._read, conn)
@@ -245,7 +246,7 @@ class ConnectionLoop:
         for conn in self._overdue(self._arriving):
             if conn.too_large:  # which the answer says
                 self._answer(conn)
-            elif not conn.arrival.begun and not conn.greeting:
+            elif not conn.request.begun and not conn.in_handshake:
                 self._drop(conn)  # opened in advance, as browsers do
             else:
                 text = f"the request did not arrive within {seconds:g} s"
@@ -253,7 +254,7 @@ class ConnectionLoop:
         for conn in self._overdue(self._sending):
             text = f"the answer was not read within {seconds:g} s"
             self._refuse(conn, RequestRefused("slow", text))
-        for conn in (*self._overdue(self._leaving), *self._overdue(self._kept)):
+        for conn in (*self._overdue(self._closing), *self._overdue(self._kept)):
             self._drop(conn)
 
     @staticmethod
@@ -261,9 +262,9 @@ class ConnectionLoop:
         now = time.monotonic()
         return list(itertools.takewhile(lambda conn: conn.until <= now, queue))
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         """Close the connection that has waited longest; one that has decided comes last."""
-        waiting = itertools.chain(self._leaving, self._sending, self._arriving, self._kept)
+        waiting = itertools.chain(self._closing, self._sending, self._arriving, self._kept)
         conn = min(waiting, key=lambda one: (one.decided, one.since), default=None)
         if conn in self._arriving:
             text = "too many connections at the same time"
@@ -277,7 +278,7 @@ class ConnectionLoop:
         if self._seldom.may_say(str(refused)):
             text = "connection refused client=%s cause=%s: %s"
             logger.warning(text, conn.client, refused.cause, refused)
-        conn.say(refused)
+        conn.send_refusal(refused)
         self._drop(conn)
 
     def _drop(self, conn: ClientConnection) -> None:
@@ -293,5 +294,5 @@ class ConnectionLoop:
     def _release(self, conn: ClientConnection) -> None:
         self._events.remove_reader(conn.sock)
         self._events.remove_writer(conn.sock)
-        for queue in (self._arriving, self._kept, self._sending, self._leaving):
+        for queue in (self._arriving, self._kept, self._sending, self._closing):
             queue.pop(conn, None)

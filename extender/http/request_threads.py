@@ -57,7 +57,7 @@ class RequestThreads:
         self._deciding = ThreadPoolExecutor(settings.threads)
         self._others = ThreadPoolExecutor(_OTHERS)
         # The other half of the threads is there for new requests.
-        self._seats = [None] * max(1, settings.threads // 2)
+        self._lingering_slots = [None] * max(1, settings.threads // 2)
 
     def submit(self, conn: ClientConnection) -> Future[bool]:
         """Have a request answered; the result says whether the connection is kept."""
@@ -87,7 +87,7 @@ class RequestThreads:
 
     def _answer(self, conn: ClientConnection, deciding: bool) -> bool:
         """Write an answer into ``outgoing``; returns whether the connection may be kept."""
-        too_large, arrived = conn.too_large, conn.next_arrival()
+        too_large, arrived = conn.too_large, conn.next_request()
         if too_large:
             conn.outgoing.sendall(fast_path.refusal(heads.too_large(self._limit_bytes)))
             return False
@@ -106,20 +106,20 @@ class RequestThreads:
         Raises:
             OSError: the client has closed the connection.
         """
-        ahead = conn.arrival.complete
+        ahead = conn.request.complete
         if ahead:  # as no scheduler does: other connections have their turn before it
             return False
         try:
-            self._seats.pop()  # a list's own steps are safe from any thread, and a lock's dearer
+            self._lingering_slots.pop()  # a list's own steps are safe in threads; a lock is dearer
         except IndexError:
             return False
         try:
             until = time.monotonic() + _LINGER_SECONDS
-            while not conn.arrival.complete:
+            while not conn.request.complete:
                 left = until - time.monotonic()
                 # The loop knows how to treat a client that waits for a word, and a large request.
-                large = conn.arrival.kept_bytes > LARGE_BYTES
-                if left <= 0 or large or conn.arrival.continuable or not self.alive:
+                large = conn.request.kept_bytes > LARGE_BYTES
+                if left <= 0 or large or conn.request.continuable or not self.alive:
                     return False
                 conn.sock.settimeout(left)
                 conn.receive()
@@ -127,4 +127,4 @@ class RequestThreads:
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
             return False
         finally:
-            self._seats.append(None)
+            self._lingering_slots.append(None)

@@ -23,7 +23,7 @@ from extender.http.interface import Promise
 from extender.http.loop import CONNECTIONS
 from tests.extender import client, process, waiting
 from tests.extender.client import WAIT_SECONDS, Answer, call, eventually
-from tests.extender.mini_cluster import PREDICATES, node
+from tests.extender.mini_cluster import PREDICATES, node, pod
 from tests.fakes.kube_api import FakeKubeApi
 from tests.testbed import certificates
 
@@ -31,8 +31,9 @@ pytestmark = pytest.mark.long
 
 THREADS = 2
 MANY = 24
-LIMIT_BYTES = 1 << 20
-SHORT_SECONDS = 1.0
+DEAF = 8
+LIMIT_BYTES = 8 << 20
+SHORT_SECONDS = 2.0
 LONG_SECONDS = 60.0
 """Longer than any test waits: what is answered before has not been waited for."""
 
@@ -53,6 +54,7 @@ class Site:
         self.authority = certificates.authority("authority")
         self.root = self.authority.pair.store(folder, "authority")
         self.renew()
+        self.api: FakeKubeApi
         self.running: process.Process
         self.inside = self.go = -1
 
@@ -85,6 +87,9 @@ class Site:
         """Ask for a decision with a body that is refused, politely, by its reader."""
         context = context or self.scheduler
         return call(self.running.port, "POST", PREDICATES, body, context=context)
+
+    def get(self, path: str) -> Answer:
+        return call(self.running.port, "GET", path, context=self.scheduler)
 
     @property
     def pid(self) -> int:
@@ -153,9 +158,10 @@ def a_client_that_never_shakes_hands_delays_no_other(site: Site) -> None:
 @keeps(Promise.SLOW_REQUEST, SHORT_SECONDS)
 def a_slow_request_holds_no_thread_and_ends(site: Site) -> None:
     with contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(site.connect()) for _ in range(MANY)]
-        for each in slow:
-            each.sendall(CALL[:-1])
+        slow = []
+        for _ in range(MANY):
+            slow.append(stack.enter_context(site.connect()))
+            slow[-1].sendall(CALL[:-1])
         assert site.decide().status == 400
         assert site.status("Threads") < MANY
         assert {read_one(each).status for each in slow} == {408}
@@ -163,13 +169,22 @@ def a_slow_request_holds_no_thread_and_ends(site: Site) -> None:
 
 @keeps(Promise.UNREAD_ANSWER)
 def an_answer_that_is_not_read_holds_no_thread(site: Site) -> None:
+    eventually(lambda: site.get("/readyz").status == 200)
+    names = [f"node-{index:0240}" for index in range(LIMIT_BYTES // 280)]
+    body = json.dumps({"Pod": site.api.create("pods", pod("cpu", 0)), "NodeNames": names}).encode()
+    asking = CALL.replace(b"Length: 2", b"Length: %d" % len(body))[:-2] + body
+    before = site.status("Threads")
     with contextlib.ExitStack() as stack:
-        for _ in range(MANY):
-            deaf = stack.enter_context(site.connect())
-            deaf.sendall(GET.replace(b"/healthz", b"/metrics") * 400)
+        for _ in range(DEAF):
+            deaf = stack.enter_context(socket.socket())
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", site.running.port))
+            deaf.settimeout(client.WAIT_SECONDS)
+            secured = site.scheduler.wrap_socket(deaf, server_hostname="127.0.0.1")
+            stack.enter_context(secured).sendall(asking)
         assert site.decide().status == 400
-        assert call(site.running.port, "GET", "/healthz", context=site.scheduler).status == 200
-        assert site.status("Threads") < MANY
+        assert site.get("/healthz").status == 200
+        assert site.status("Threads") < before + DEAF
 
 
 @keeps(Promise.HALF_BODY)
@@ -202,7 +217,7 @@ def requests_of_a_connection_are_answered_in_order(site: Site) -> None:
     with site.connect() as connection:
         connection.sendall(CLUSTER + GET + CLUSTER)
         assert select.select([site.inside], [], [], WAIT_SECONDS)[0]
-        assert call(site.running.port, "GET", "/healthz", context=site.scheduler).raw == b"ok\n"
+        assert site.get("/healthz").raw == b"ok\n"
         assert os.read(site.inside, 9) == b"x"
         os.write(site.go, b"xx")
         answers = [read_one(connection) for _ in range(3)]
@@ -267,10 +282,10 @@ FAILURES = (AssertionError, OSError, http.client.HTTPException)
 def served(folder: Path, module: str, request_seconds: float) -> Iterator[Site]:
     site = Site(folder)
     values: dict[str, Any] = {"threads": THREADS, "request_limit_bytes": LIMIT_BYTES}
-    with FakeKubeApi() as api, waiting.pipes(folder) as (site.inside, site.go):
-        api.create("nodes", node("gpu1"))
+    with FakeKubeApi() as site.api, waiting.pipes(folder) as (site.inside, site.go):
+        site.api.create("nodes", node("gpu1"))
         values |= {"tls": site.tls, "request_seconds": request_seconds}
-        with process.process(api, folder, module=module, **values) as site.running:
+        with process.process(site.api, folder, module=module, **values) as site.running:
             yield site
 
 

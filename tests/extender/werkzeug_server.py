@@ -62,11 +62,10 @@ class WerkzeugServer:
         self._application.ready()
         # the words by which tests know the process that answers
         logging.getLogger(__name__).info("Booting worker with pid: %d", os.getpid())
-        try:
-            server.serve_forever()
-        finally:
-            self._application.stop()
-            server.server_close()
+        # the port closes with the process, and the threads that answer end with it
+        server.server_close = lambda: None  # type: ignore[method-assign]
+        server.serve_forever()
+        self._application.stop()
 
 
 if __name__ == "__main__":
