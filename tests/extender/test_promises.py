@@ -21,6 +21,7 @@ import pytest
 
 from extender.http.interface import Promise
 from extender.http.loop import CONNECTIONS
+from extender.http.request_buffer import HEAD_BYTES
 from tests.extender import client, process, waiting
 from tests.extender.client import WAIT_SECONDS, Answer, call, eventually
 from tests.extender.mini_cluster import PREDICATES, node, pod
@@ -208,7 +209,7 @@ def a_body_over_the_limit_is_413_and_is_not_kept(site: Site) -> None:
 @keeps(Promise.HEAD_LIMIT)
 def a_head_without_an_end_is_431(site: Site) -> None:
     with site.connect() as connection:
-        connection.sendall(GET[:-2] + b"X: " + b"x" * 100_000)
+        connection.sendall(GET[:-2] + b"X: " + b"x" * HEAD_BYTES)
         assert connection.recv(12) == b"HTTP/1.1 431"
 
 
