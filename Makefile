@@ -111,6 +111,10 @@ nightly: native ## Properties with 20 000 random examples each
 soak: setup ## A million steps of the extender's stateful test
 	@$(STEP) soak -- pytest -q -n 2 --dist load -rP --profile nightly tests/extender/stateful/test_cluster.py
 
+.PHONY: outlook
+outlook: native ## The HTTP server's tests with the newest gunicorn, beyond the bound of pyproject.toml
+	@$(STEP) outlook -- tests/outlook.sh $(VENV) $(GPUSTACK_CACHE)/outlook
+
 .PHONY: check
 check: lint unit ## What one runs before a commit
 

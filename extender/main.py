@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Final
 
 import gpustack
 from extender import settings
+from extender.application import ExtenderApplication
 from extender.extender import Extender
 from extender.extender_base import ExtenderBase
-from extender.http import server
-from extender.http.tls import TlsContexts, TlsError
+from extender.http.gunicorn_server import GunicornServer
+from extender.http.tls import TlsError
 from extender.offline import OfflineExtender
 from extender.settings import ExtenderSettings
 from gpustack.adapters import kube
@@ -37,7 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--listen goes with --snapshot; otherwise set listen in the configuration")
     try:
         loaded, compose = _read(options)
-        contexts = TlsContexts(loaded.tls) if loaded.tls is not None else None
+        seconds, notifier = watchdog_seconds(), Notifier.from_environment()
+        server = GunicornServer(
+            loaded,
+            lambda: ExtenderApplication(
+                compose(loaded), loaded, notifier, watchdog_seconds=seconds
+            ),
+        )
     except (ConfigError, SourceError) as error:
         sys.stderr.write(f"{error}\n")
         return _EXIT_USE
@@ -54,12 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except kube.KubeConfigError as error:
             logger.error("%s", error)
             return _EXIT_FAILED
-    seconds, notifier = watchdog_seconds(), Notifier.from_environment()
-    # It is ours to say when we are ready; gunicorn would, before the worker has started.
-    os.environ.pop("NOTIFY_SOCKET", None)
-    server.Server(
-        loaded, notifier=notifier, watchdog_seconds=seconds, contexts=contexts, compose=compose
-    ).run()
+    server.run()
     return 0
 
 

@@ -1,14 +1,13 @@
 """The configuration file as values; its schema and defaults are ``wire/schemas/extender.json``."""
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from extender.http.interface import HttpSettings, is_loopback
 from extender.http.tls import TlsFiles
 from gpustack.wire import config, schemas
-from gpustack.wire.host_header import AllowedHosts
 from gpustack.wire.nodes import NodeLabels
 
 # Names that configurations of the original GPUManager have, and where they stand in ours.
@@ -37,51 +36,30 @@ class QuotaSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtenderSettings:
+class ExtenderSettings(HttpSettings):
     """What an operator decides.
 
     Attributes:
-        host: address to listen on; beyond loopback with TLS only.
-        port: TCP port; 0 takes a free one (tests).
-        allowed_hosts: what else than loopback and ``host`` requests may call us.
         kubeconfig: our identity at the API server.
         domain: domain of resources and annotations.
         policy: which of the nodes and cards that fit is chosen.
         labels: the nodes' labels for pool and model.
         quota: where the quota is.
-        tls: TLS with client certificates; None for plain HTTP.
         reservation_seconds: how long an unbound pod keeps its cards.
         decision_seconds: longest time for one decision, its write included.
-        request_limit_bytes: largest request body.
-        request_seconds: longest time for a request to arrive.
-        threads: requests answered at the same time.
         watch_idle_seconds: silence after which a watch is opened again.
         stale_seconds: silence after which what a watch has told is no ground for decisions.
-        log_level: name of the least severe level to log, upper case.
     """
 
-    host: str
-    port: int
-    allowed_hosts: tuple[str, ...]
     kubeconfig: Path
     domain: str
     policy: str
     labels: NodeLabels
     quota: QuotaSource
-    tls: TlsFiles | None
     reservation_seconds: float
     decision_seconds: float
-    request_limit_bytes: int
-    request_seconds: float
-    threads: int
     watch_idle_seconds: float
     stale_seconds: float
-    log_level: str
-
-    @property
-    def hosts(self) -> AllowedHosts:
-        """The hosts that requests may be meant for."""
-        return AllowedHosts((self.host, *self.allowed_hosts))
 
 
 def load(path: Path) -> ExtenderSettings:
@@ -196,14 +174,3 @@ def split_listen(listen: str, *, tls: bool) -> tuple[str, int, str]:
             "on 127.0.0.1",
         )
     return host, port, ""
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether an IP address is this host's own.
-
-    Raises:
-        ValueError: not an IP address.
-    """
-    address = ipaddress.ip_address(host)
-    mapped = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
-    return (mapped or address).is_loopback

@@ -16,6 +16,7 @@ import werkzeug.exceptions
 from extender.api.views import blueprint
 from extender.extender_base import ExtenderBase
 from extender.http import heads, tls
+from extender.http.interface import CONNECTION
 from extender.observability.rate_limited_log import RateLimitedLog
 from gpustack.wire.host_header import AllowedHosts
 
@@ -74,7 +75,7 @@ def _check_client(client_name: str, seldom: RateLimitedLog) -> flask.Response | 
     """Let only the scheduler decide; every client may read."""
     if not flask.request.path.startswith(heads.VERBS):
         return None
-    name = tls.common_name(flask.request.environ.get("gunicorn.socket"))
+    name = tls.common_name(flask.request.environ.get(CONNECTION))
     if name == client_name:
         return None
     text = (

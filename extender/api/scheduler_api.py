@@ -10,7 +10,6 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import flask
@@ -18,6 +17,7 @@ import flask
 from extender.errors import CannotDecide
 from extender.extender_base import ExtenderBase
 from extender.http import disconnect, heads
+from extender.http.interface import CONNECTION, Reply
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import Outcome
 from gpustack.model.errors import GpustackError
@@ -27,14 +27,6 @@ logger = logging.getLogger(__name__)
 
 _PREFIX: Final = heads.VERBS.rstrip("/")
 _Args = TypeVar("_Args", bodies.FilterArgs, bodies.BindingArgs, bodies.PreemptionArgs)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a call is answered with: a body of JSON, and the status of HTTP."""
-
-    body: bytes
-    status: int = 200
 
 
 _Call = Callable[[bytes, Callable[[], bool]], Reply]
@@ -125,10 +117,7 @@ def blueprint(calls: SchedulerApi) -> flask.Blueprint:
     routes = flask.Blueprint("scheduler", __name__)
 
     def answer() -> flask.Response:
-        environ = flask.request.environ
-        # the first is the product's server, the second the tests'
-        connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
-        gone = functools.partial(disconnect.is_closed, connection)
+        gone = functools.partial(disconnect.is_closed, flask.request.environ.get(CONNECTION))
         reply = calls.answer(flask.request.path, _body(), disconnected=gone)
         return flask.Response(reply.body, status=reply.status, mimetype="application/json")
 

@@ -1,1 +1,1 @@
-"""Requests on their way in and answers on their way out: gunicorn, TLS, limits of both."""
+"""The HTTP server: what it is given and promises (``interface``), and the one that ships."""

@@ -1,170 +1,144 @@
-"""Gathers requests: gunicorn's threaded worker, whose loop receives instead of its threads.
+"""Gathers requests, so that a thread gets a whole one and waits for no client.
 
-A thread of gunicorn's own worker waits for the bytes of its request, so as many slow clients as
-there are threads stop every decision. Here the loop gathers them: a client that is slow, that
-shakes hands and says nothing, or that sends a byte a second costs a socket for `request_seconds`
-and never a thread, and where sockets run out the one that has waited longest is closed. Answers
-that clients don't read wait here likewise. A request that took kube-scheduler longer than its
-`httpTimeout` to send would be answered to nobody.
-
-Everything else (signals, keep-alive, graceful stop) is gunicorn's.
+A client that is slow, that shakes hands and says nothing, or that sends a byte a second costs a
+socket for `request_seconds` and never a thread, and where sockets run out the one that has waited
+longest is closed. Answers that clients don't read wait here likewise. A request that took
+kube-scheduler longer than its `httpTimeout` to send would be answered to nobody.
 """
 
-import collections
+import asyncio
 import contextlib
 import errno
 import functools
+import itertools
 import logging
 import selectors
+import socket
 import ssl
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Final
 
-from gunicorn.workers import gthread
-
-from extender.http import fast_path
 from extender.http.connection import LARGE_BYTES, ClientConnection, RequestRefused
+from extender.http.handshake_budget import HandshakeBudget
+from extender.http.interface import HttpSettings
+from extender.http.request_threads import RequestThreads
+from extender.http.tls import TlsContexts
 from extender.observability.rate_limited_log import RateLimitedLog
-from gpustack.wire.host_header import HttpRefusal
 
 logger = logging.getLogger(__name__)
 
+CONNECTIONS: Final = 512
+"""Places; a scheduler opens a handful, and systemd allows a process 1024 files by default."""
+
+STOP_SECONDS: Final = 10
+"""What has begun when the process is told to stop is finished: more than any decision takes."""
+
+# Go's client keeps idle connections for 90 s; closing earlier costs it a failed call now and then.
+_KEEP_ALIVE_SECONDS: Final = 120.0
+_STOP_KEEP_ALIVE_SECONDS: Final = 2.0  # for the request that may be on its way
+# A close at once would tear the answer away from a client that still sends (RFC 9112, 9.6).
+_CLOSING_SECONDS: Final = 2.0
+_TICK_SECONDS: Final = 0.5
 # So often is received before others have their turn: TLS hands out one record of 16 KiB at a time.
 _RECEIPTS: Final = 64
 # Of a connection that asks for no decision; nothing but a head is expected of it.
 _OTHERS_RECEIPTS: Final = 4
-# Steps of handshakes in a turn, a millisecond or two each: those let in already are heard then.
-_HANDSHAKES: Final = 8
-_TICK_SECONDS: Final = 0.5  # the loop turns once a second at least, and twice for each request
 # Answers that wait for their clients, in all: of a large cluster one has 10 MB.
 _UNSENT_BYTES: Final = 1 << 25
-_PASSING: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
+
+_Step = Callable[[ClientConnection], None]
+_Queue = dict[ClientConnection, None]  # the one that has waited longest comes first
 
 
-class BufferingWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+class ConnectionLoop:
     """Has every connection but those whose requests threads are answering."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._settings = self.app.settings
-        self._leaving: collections.deque[ClientConnection] = collections.deque()
-        self._sending: collections.deque[ClientConnection] = collections.deque()
+    def __init__(
+        self,
+        settings: HttpSettings,
+        contexts: TlsContexts | None,
+        threads: RequestThreads,
+        *,
+        on_tick: Callable[[], None],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        """Prepare; ``run`` serves.
+
+        Args:
+            settings: what the operator decided.
+            contexts: TLS for the next connection; None for plain HTTP.
+            threads: answer complete requests.
+            on_tick: called twice a second, as long as the loop turns.
+            on_refused: called with the cause where a connection ends before its request.
+        """
+        self._settings = settings
+        self._contexts = contexts
+        self._threads = threads
+        self._on_tick = on_tick
+        self._on_refused = on_refused
+        self._events = asyncio.SelectorEventLoop()
+        self._count = 0
+        # requests that arrive, kept connections, answers that wait to be read, ends of connections
+        self._arriving, self._kept, self._sending, self._closing = (_Queue() for _ in range(4))
+        self._handshakes = HandshakeBudget(self._events)
         self._seldom = RateLimitedLog()
-        self._next_tick = 0.0
-        self._handshakes = 0  # that this turn has room for
 
-    def notify(self) -> None:
-        """Show the arbiter and systemd that the loop turns; called at each of its turns."""
-        self._handshakes = _HANDSHAKES
-        now = time.monotonic()
-        if now < self._next_tick:
-            return
-        self._next_tick = now + _TICK_SECONDS
-        super().notify()
-        self.app.tick()
+    def run(self, listener: socket.socket) -> None:
+        """Serve until ``stop``; what has begun by then is finished."""
+        self._listener = listener
+        listener.setblocking(False)
+        self._events.add_reader(listener, self._accept)
+        self._events.call_soon(self._tick)
+        self._events.run_forever()
+        self._threads.shutdown()
 
-    def accept(self, listener: Any) -> None:
+    def stop(self) -> None:
+        """Have ``run`` end; safe to call from a signal's handler."""
+        self._threads.alive = False
+        self._events.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        self._events.remove_reader(self._listener)
+        self._listener.close()  # a client that comes now is refused by the kernel, not forgotten
+        for conn in self._kept:
+            conn.until = min(conn.until, time.monotonic() + _STOP_KEEP_ALIVE_SECONDS)
+        self._events.call_later(STOP_SECONDS if self._count else 0, self._events.stop)
+
+    def _tick(self) -> None:
+        """Say that the loop turns, and end what has waited too long."""
+        self._events.call_later(_TICK_SECONDS, self._tick)
+        self._on_tick()
+        self._end_waits()
+
+    def _accept(self) -> None:
         """Take a new connection; where there are too many, the slowest makes room."""
         try:
-            sock, client = listener.accept()
-        except OSError as error:
+            sock, client = self._listener.accept()
+        except OSError as error:  # of one connection that is gone, or of too many files
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._make_room()
-            elif error.errno not in _PASSING:
-                raise
+                self._evict()
             return
-        self.nr_conns += 1
-        conn = ClientConnection(self.cfg, sock, client, listener.getsockname(), self._settings)
-        if self.nr_conns >= self.worker_connections:
-            self._make_room()
-        self._await(conn)
+        self._count += 1
+        if self._count >= CONNECTIONS:
+            self._evict()
+        if self._count >= CONNECTIONS:  # all are being answered
+            self._events.remove_reader(self._listener)
+        conn = ClientConnection(sock, client, self._settings, self._contexts)
+        self._wait(conn, self._arriving, self._settings.request_seconds, self._read)
 
-    def on_client_socket_readable(self, conn: ClientConnection, client: Any) -> None:
-        """Begin with the next request of a kept connection."""
-        if conn.closed:  # to make room, by what came before it in the same turn
-            return
-        self.poller.unregister(client)
-        self.keepalived_conns.remove(conn)
-        self._await(conn)
-        self._readable(conn, client)
+    def _wait(self, conn: ClientConnection, queue: _Queue, seconds: float, step: _Step) -> None:
+        """Take the next step of a connection when it is ready for it, within ``seconds``."""
+        conn.wait(seconds)
+        queue[conn] = None
+        events = self._events
+        watch = events.add_writer if queue is self._sending else events.add_reader
+        watch(conn.sock, self._step, step, conn)
 
-    def finish_request(self, conn: ClientConnection, fs: Future[bool]) -> None:
-        """Send what the client has not taken of its answer, then keep or close the connection."""
-        kept = not fs.cancelled() and fs.exception() is None and bool(fs.result())
-        if not conn.outgoing.kept_bytes:
-            self._proceed(conn, kept)
-            return
-        conn.wait(self._settings.request_seconds)
-        self._sending.append(conn)
-        writable = functools.partial(self._send, conn, kept)
-        self.poller.register(conn.sock, selectors.EVENT_WRITE, writable)
-        while self._unsent_bytes() > _UNSENT_BYTES and self._sending[0] is not conn:
-            self._refuse(
-                self._sending[0], RequestRefused("memory", "too many answers wait to be read")
-            )
-
-    def _unsent_bytes(self) -> int:
-        return sum(one.outgoing.kept_bytes for one in self._sending)
-
-    def _send(self, conn: ClientConnection, kept: bool, _client: Any) -> None:
-        if conn.closed:  # to make room, by what came before it in the same turn
-            return
+    def _step(self, step: _Step, conn: ClientConnection) -> None:
         try:
-            if conn.outgoing.flush():
-                self._release(conn)
-                self._proceed(conn, kept)
-        except OSError as error:
-            logger.debug("answer not taken client=%s error=%s", conn.client, error)
-            self._drop(conn)
-
-    def _proceed(self, conn: ClientConnection, kept: bool) -> None:
-        """Keep or close the connection; what came of the next request already is looked at."""
-        if not kept:
-            self._leave(conn)
-            return
-        conn.sock.setblocking(False)
-        if conn.more:
-            self._await(conn)
-            self._readable(conn, conn.sock)
-            return
-        # A stopping worker keeps it for the request that may be on its way, and no longer.
-        conn.wait(self.cfg.keepalive if self.alive else gthread.STOP_KEEPALIVE_LINGER)
-        self.keepalived_conns.append(conn)
-        asked = functools.partial(self.on_client_socket_readable, conn)
-        self.poller.register(conn.sock, selectors.EVENT_READ, asked)
-
-    def murder_pending(self) -> None:
-        """Close the connections whose request, or whose end, has not arrived in time."""
-        now = time.monotonic()
-        while self.pending_conns and self.pending_conns[0].timeout <= now:
-            conn = self.pending_conns[0]
-            if conn.too_large:
-                self._enqueue(conn)  # to be told so
-            elif not conn.arrival.begun and not conn.greeting:
-                self._drop(conn)  # opened in advance, as browsers do
-            else:
-                seconds = self._settings.request_seconds
-                text = f"the request did not arrive within {seconds:g} s"
-                self._refuse(conn, RequestRefused("slow", text, 408))
-        while self._sending and self._sending[0].timeout <= now:
-            text = f"the answer was not read within {self._settings.request_seconds:g} s"
-            self._refuse(self._sending[0], RequestRefused("slow", text))
-        while self._leaving and self._leaving[0].timeout <= now:
-            self._drop(self._leaving[0])
-
-    def _await(self, conn: ClientConnection) -> None:
-        conn.wait(self._settings.request_seconds)
-        self.pending_conns.append(conn)
-        readable = functools.partial(self._readable, conn)
-        self.poller.register(conn.sock, selectors.EVENT_READ, readable)
-
-    def _readable(self, conn: ClientConnection, _client: Any) -> None:
-        if conn.closed:  # to make room, by what came before it in the same turn
-            return
-        try:
-            if self._greet(conn) and self._receive(conn):
-                self._enqueue(conn)
+            step(conn)
         except RequestRefused as refused:
             self._refuse(conn, refused)
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -176,108 +150,151 @@ class BufferingWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn h
             logger.exception("connection failed client=%s", conn.client)
             self._drop(conn)
 
-    def _greet(self, conn: ClientConnection) -> bool:
-        """Shake hands, as far as it goes without waiting; True when done."""
-        if not conn.greeted:
-            secured = self.app.contexts is not None and conn.shakes_hands
-            if secured and not self._handshakes:
-                return False  # the poller names it again in the next turn
-            self._handshakes -= secured
-            wanted = conn.greet(self.app.contexts) or selectors.EVENT_READ
-            self.poller.modify(conn.sock, wanted, functools.partial(self._readable, conn))
-        return conn.greeted
+    def _read(self, conn: ClientConnection) -> None:
+        """Receive; a complete request goes to the threads."""
+        if self._kept.pop(conn, conn) is None:  # the next request of a kept connection begins
+            self._arriving[conn] = None
+            conn.wait(self._settings.request_seconds)
+        if conn.shakes_hands and not self._handshakes.take():
+            return  # the selector names it again in the next turn
+        if not conn.established:
+            if conn.handshake() == selectors.EVENT_WRITE:
+                self._events.add_writer(conn.sock, self._step, self._read, conn)
+            else:
+                self._events.remove_writer(conn.sock)
+        if conn.established and self._receive(conn):
+            self._answer(conn)
 
     def _receive(self, conn: ClientConnection) -> bool:
         """Take what has come; True when the request is complete."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             for count in range(_RECEIPTS):
-                self._look_at(conn)
-                if conn.arrival.complete:
+                self._check_head(conn)
+                if conn.request.complete:
                     return True
                 if count >= _OTHERS_RECEIPTS and not conn.deciding:
                     break
                 conn.receive()
-        self._spare_memory(conn)
-        return conn.arrival.complete
+        self._limit_memory(conn)
+        return conn.request.complete
 
-    def _look_at(self, conn: ClientConnection) -> None:
-        """Refuse a head without an end; tell who waits for it to go on."""
-        if conn.arrival.too_long:
+    def _check_head(self, conn: ClientConnection) -> None:
+        """Refuse a head without an end; tell a client that waits for it to go on."""
+        if conn.request.too_long:
             raise RequestRefused("head_too_long", "the request's headers are too long", 431)
-        if conn.arrival.continuable and not conn.arrival.complete:
-            conn.arrival.continuable = False
+        if conn.request.continuable and not conn.request.complete:
+            conn.request.continuable = False
             conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _spare_memory(self, newest: ClientConnection) -> None:
+    def _limit_memory(self, newest: ClientConnection) -> None:
         """Keep what has arrived within twice the largest request, at the cost of the slowest."""
-        if newest.arrival.kept_bytes <= LARGE_BYTES:
+        if newest.request.kept_bytes <= LARGE_BYTES:
             return
-        large = [one for one in self.pending_conns if one.arrival.kept_bytes > LARGE_BYTES]
-        total = sum(one.arrival.kept_bytes for one in large)
+        large = [one for one in self._arriving if one.request.kept_bytes > LARGE_BYTES]
+        total = sum(one.request.kept_bytes for one in large)
         for one in large:
             if total <= 2 * self._settings.request_limit_bytes or one is newest:
                 return
-            total -= one.arrival.kept_bytes
-            self._refuse(
-                one, RequestRefused("memory", "too many large requests at the same time", 503)
-            )
+            total -= one.request.kept_bytes
+            text = "too many large requests at the same time"
+            self._refuse(one, RequestRefused("memory", text, 503))
 
-    def _enqueue(self, conn: ClientConnection) -> None:
+    def _answer(self, conn: ClientConnection) -> None:
         self._release(conn)
-        self.enqueue_req(conn)
-
-    def _make_room(self) -> None:
-        """Close the connection that has waited longest; one that has decided comes last."""
-        waiting = [*self._leaving, *self._sending, *self.pending_conns, *self.keepalived_conns]
-        conn = min(waiting, key=lambda one: (one.decided, one.since), default=None)
-        if conn is None:
-            return
-        if conn in self.pending_conns:
-            self._refuse(
-                conn, RequestRefused("connections", "too many connections at the same time", 503)
+        self._threads.submit(conn).add_done_callback(
+            lambda answer: self._events.call_soon_threadsafe(
+                self._step, functools.partial(self._answered, answer), conn
             )
+        )
+
+    def _answered(self, answer: Future[bool], conn: ClientConnection) -> None:
+        """Send what the client has not taken of its answer, then keep or close the connection."""
+        if not conn.outgoing.kept_bytes:
+            self._proceed(conn, answer.result())
+            return
+        step = functools.partial(self._send, answer.result())
+        self._wait(conn, self._sending, self._settings.request_seconds, step)
+        while sum(one.outgoing.kept_bytes for one in self._sending) > _UNSENT_BYTES:
+            if (oldest := next(iter(self._sending))) is conn:
+                break
+            self._refuse(oldest, RequestRefused("memory", "too many answers wait to be read"))
+
+    def _send(self, kept: bool, conn: ClientConnection) -> None:
+        if conn.outgoing.flush():
+            self._release(conn)
+            self._proceed(conn, kept)
+
+    def _proceed(self, conn: ClientConnection, kept: bool) -> None:
+        """Keep or close the connection; what came of the next request already is looked at."""
+        conn.sock.setblocking(False)
+        if not kept:  # what the client still sends is thrown away until it goes
+            with contextlib.suppress(OSError):  # gone already, which the next step finds
+                conn.sock.shutdown(socket.SHUT_WR)
+            self._wait(conn, self._closing, _CLOSING_SECONDS, self._drain)
+        elif conn.more:
+            self._wait(conn, self._arriving, self._settings.request_seconds, self._read)
+            self._step(self._read, conn)
         else:
+            seconds = _KEEP_ALIVE_SECONDS if self._threads.alive else _STOP_KEEP_ALIVE_SECONDS
+            self._wait(conn, self._kept, seconds, self._read)
+
+    def _drain(self, conn: ClientConnection) -> None:
+        if conn.drained():
+            self._drop(conn)
+
+    def _end_waits(self) -> None:
+        """Close the connections whose request, next request, or end has not come in time."""
+        seconds = self._settings.request_seconds
+        for conn in self._overdue(self._arriving):
+            if conn.too_large:  # which the answer says
+                self._answer(conn)
+            elif not conn.request.begun and not conn.in_handshake:
+                self._drop(conn)  # opened in advance, as browsers do
+            else:
+                text = f"the request did not arrive within {seconds:g} s"
+                self._refuse(conn, RequestRefused("slow", text, 408))
+        for conn in self._overdue(self._sending):
+            text = f"the answer was not read within {seconds:g} s"
+            self._refuse(conn, RequestRefused("slow", text))
+        for conn in (*self._overdue(self._closing), *self._overdue(self._kept)):
+            self._drop(conn)
+
+    @staticmethod
+    def _overdue(queue: _Queue) -> list[ClientConnection]:
+        now = time.monotonic()
+        return list(itertools.takewhile(lambda conn: conn.until <= now, queue))
+
+    def _evict(self) -> None:
+        """Close the connection that has waited longest; one that has decided comes last."""
+        waiting = itertools.chain(self._closing, self._sending, self._arriving, self._kept)
+        conn = min(waiting, key=lambda one: (one.decided, one.since), default=None)
+        if conn in self._arriving:
+            text = "too many connections at the same time"
+            self._refuse(conn, RequestRefused("connections", text, 503))
+        elif conn is not None:
             self._drop(conn)
 
     def _refuse(self, conn: ClientConnection, refused: RequestRefused) -> None:
         """Say why, to the log and, as far as possible without waiting, to the client."""
-        self.app.refused(refused.cause)
+        self._on_refused(refused.cause)
         if self._seldom.may_say(str(refused)):
-            logger.warning(
-                "connection refused client=%s cause=%s: %s", conn.client, refused.cause, refused
-            )
-        if refused.status and not conn.greeting:
-            try:
-                conn.sock.send(fast_path.refusal(HttpRefusal(refused.status, str(refused))))
-            except OSError as error:
-                logger.debug("refusal not taken client=%s error=%s", conn.client, error)
+            text = "connection refused client=%s cause=%s: %s"
+            logger.warning(text, conn.client, refused.cause, refused)
+        conn.send_refusal(refused)
         self._drop(conn)
-
-    def _leave(self, conn: ClientConnection) -> None:
-        """Close a connection after its answer, which gunicorn's own loop would wait for."""
-        try:
-            conn.leave()
-        except OSError:
-            self._close(conn)
-            return
-        self._leaving.append(conn)
-        self.poller.register(conn.sock, selectors.EVENT_READ, functools.partial(self._drain, conn))
-
-    def _drain(self, conn: ClientConnection, _client: Any) -> None:
-        if not conn.closed and conn.drained():
-            self._drop(conn)
 
     def _drop(self, conn: ClientConnection) -> None:
         self._release(conn)
-        self._close(conn)
+        conn.close()
+        self._count -= 1
+        if not self._threads.alive:
+            if not self._count:
+                self._events.stop()
+        elif self._count == CONNECTIONS - 1:
+            self._events.add_reader(self._listener, self._accept)
 
     def _release(self, conn: ClientConnection) -> None:
-        self.poller.unregister(conn.sock)
-        for waiting in (self.pending_conns, self.keepalived_conns, self._sending, self._leaving):
-            with contextlib.suppress(ValueError):
-                waiting.remove(conn)
-                return
-
-    def _close(self, conn: ClientConnection) -> None:
-        self.nr_conns -= 1
-        conn.close()
+        self._events.remove_reader(conn.sock)
+        self._events.remove_writer(conn.sock)
+        for queue in (self._arriving, self._kept, self._sending, self._closing):
+            queue.pop(conn, None)

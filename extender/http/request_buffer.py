@@ -1,7 +1,7 @@
 """One HTTP request while it arrives: when it is complete, and how much of it is kept.
 
-Bytes only, no socket: the worker's loop feeds what it received, and a thread gets head and body
-when both are there. What head and body mean is gunicorn's parser's business (RFC 9112).
+Bytes only, no socket: the loop feeds what it received, and a thread gets head and body when both
+are there. A parser reads what the head means (RFC 9112).
 """
 
 import re
@@ -28,11 +28,12 @@ class RequestBuffer:
         length_bytes: the length of the body as the head has it, or `_BOUNDLESS` for more than that.
     """
 
-    def __init__(self, body_limit_bytes: Callable[[bytes], int], begun: bytes = b"") -> None:
+    def __init__(self, body_limit_bytes: Callable[[bytes], int | None], begun: bytes = b"") -> None:
         """Begin with nothing, or with what followed the request before on its connection.
 
         Args:
-            body_limit_bytes: of a complete head, the largest body that is kept.
+            body_limit_bytes: of a complete head, the largest body that is kept; None where no body
+                is waited for, because the head alone is refused.
             begun: the first bytes.
         """
         self._limit = body_limit_bytes
@@ -64,7 +65,7 @@ class RequestBuffer:
 
     @property
     def refused(self) -> bool:
-        """The body is over its limit, and dropped as it comes."""
+        """The body is dropped as it comes, or not waited for: what follows is no request."""
         return not self._kept
 
     @property
@@ -122,8 +123,9 @@ class RequestBuffer:
         found = _LENGTH.search(self._head)
         digits = found[1].lstrip(b"0") if found else b""
         self.length_bytes = int(digits or b"0") if len(digits) <= _DIGITS else _BOUNDLESS
-        self._kept = not self.length_bytes or self.length_bytes <= self._limit(bytes(self._head))
-        dropped = not self._kept and self.length_bytes > _DROPPED_BYTES
-        self._missing = 0 if dropped else self.length_bytes
+        limit = self._limit(bytes(self._head))
+        self._kept = self.length_bytes <= (limit or 0)
+        waits = self._kept or (limit is not None and self.length_bytes <= _DROPPED_BYTES)
+        self._missing = self.length_bytes if waits else 0
         self._expects = bool(_EXPECT.search(self._head))
         self.continuable = self._expects and self._kept

@@ -128,7 +128,7 @@ class TlsContexts:
 def common_name(connection: object) -> str | None:
     """Return the verified client's common name; None on a connection without TLS.
 
-    A subject with several common names, or none, is nobody: "".
+    A subject with several common names, or none, has the name "".
     """
     shown = getattr(connection, "getpeercert", None)
     if shown is None:

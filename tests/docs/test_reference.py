@@ -105,9 +105,7 @@ def test_the_labels_of_a_node_are_named() -> None:
 
 @pytest.mark.parametrize("token", ["PIX", "PXB", "PHB", "NODE", "SYS"])
 def test_the_cost_of_a_pair_is_the_models(token: str) -> None:
-    assert re.search(
-        rf"^\| `{token}` \|.*\| {parse_link(token).cost} \|$", page("nodes"), re.M
-    )
+    assert re.search(rf"^\| `{token}` \|.*\| {parse_link(token).cost} \|$", page("nodes"), re.M)
 
 
 def test_every_path_of_the_agent_is_named() -> None:

@@ -6,48 +6,48 @@
 import logging
 import ssl
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 from extender import settings
+from extender.application import ExtenderApplication
+from extender.extender import Extender
 from extender.http.connection import ClientConnection
-from extender.http.server import Server
-from extender.http.tls import TlsContexts, TlsFiles
-from extender.http.worker import Worker
+from extender.http.gunicorn_server import GunicornServer
+from extender.http.request_threads import RequestThreads
+from extender.http.tls import TlsContexts
 from gpustack.adapters.systemd import Notifier
 
 
-class _Counting(TlsContexts):
-    """Counts the connections that begin to shake hands."""
+def count() -> None:
+    """Have the server's classes count the connections that begin to shake hands."""
+    begun: list[TlsContexts] = []
+    current, submit = TlsContexts.current, RequestThreads.submit
 
-    begun = 0
+    def counted(contexts: TlsContexts) -> ssl.SSLContext:
+        begun.append(contexts)
+        return current(contexts)
 
-    def __init__(self, files: TlsFiles) -> None:
-        super().__init__(files)
-        enqueue = Worker.enqueue_req
+    def told(threads: RequestThreads, conn: ClientConnection) -> Future[bool]:
+        if conn.deciding:
+            logging.info("to be decided after %d handshakes", len(begun))
+        return submit(threads, conn)
 
-        def told(worker: Worker, conn: ClientConnection) -> None:
-            if conn.deciding:
-                logging.info("to be decided after %d handshakes", self.begun)
-            enqueue(worker, conn)
-
-        Worker.enqueue_req = told  # type: ignore[assignment, method-assign]
-
-    def current(self) -> ssl.SSLContext:
-        self.begun += 1
-        return super().current()
+    TlsContexts.current = counted  # type: ignore[assignment, method-assign]
+    RequestThreads.submit = told  # type: ignore[assignment, method-assign]
 
 
 def main(config: Path) -> None:
     """Serve as the command does."""
     logging.basicConfig(level="INFO", format="%(message)s")
     loaded = settings.load(config)
-    assert loaded.tls is not None
-    Server(
-        loaded,
-        notifier=Notifier.from_environment(),
-        watchdog_seconds=0,
-        contexts=_Counting(loaded.tls),
-    ).run()
+
+    def compose() -> ExtenderApplication:
+        made = Extender(loaded)
+        return ExtenderApplication(made, loaded, Notifier.from_environment(), watchdog_seconds=0)
+
+    count()
+    GunicornServer(loaded, compose).run()
 
 
 if __name__ == "__main__":

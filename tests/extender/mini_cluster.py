@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import flask
-import werkzeug.serving
 
 from extender.api.app import create_app
 from extender.extender import Extender
@@ -19,6 +18,7 @@ from gpustack.model.node import Node
 from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import NodeLabels
 from tests.control_plane import fleet
+from tests.extender import werkzeug_server
 from tests.extender.client import Answer, call, eventually
 from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card, grouped
@@ -191,7 +191,7 @@ def serving(
 @contextlib.contextmanager
 def listening(app: flask.Flask) -> Iterator[int]:
     """Serve an application on a free port of loopback."""
-    server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True)
+    server = werkzeug_server.listening("127.0.0.1", 0, app)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import gpustack
 from extender import main, settings
+from extender.http.interface import is_loopback
 from gpustack.wire.nodes import NodeLabels
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import PREDICATES, node, pod
@@ -99,7 +100,7 @@ def test_plain_http_is_for_this_host_only_whatever_the_address(
 ) -> None:
     host = f"[{address}]" if address.version == 6 else str(address)
     _, _, problem = settings.split_listen(f"{host}:3456", tls=False)
-    assert (problem == "") == settings.is_loopback(str(address))
+    assert (problem == "") == is_loopback(str(address))
     assert settings.split_listen(f"{host}:3456", tls=True) == (str(address), 3456, "")
 
 
@@ -116,7 +117,7 @@ def test_plain_http_is_for_this_host_only_whatever_the_address(
     ],
 )
 def test_loopback_is_known_in_both_families(host: str, ours: bool) -> None:
-    assert settings.is_loopback(host) is ours
+    assert is_loopback(host) is ours
 
 
 @pytest.mark.parametrize("option", ["--config", "--snapshot", "--listen"])

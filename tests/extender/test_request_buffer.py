@@ -97,6 +97,21 @@ def test_a_body_that_the_head_makes_no_room_for_is_not_kept() -> None:
     assert (arrival.body, arrival.rest, arrival.length_bytes) == (b"", b"next", 3)
 
 
+def test_a_body_of_a_refused_head_is_not_waited_for() -> None:
+    arrival = RequestBuffer(lambda _head: None)
+    arrival.take(head(9, "Expect: 100-continue") + b"abc")
+    assert arrival.complete
+    assert arrival.refused
+    assert not arrival.continuable
+    assert arrival.body == b""
+
+
+def test_a_refused_head_without_a_body_ends_nothing() -> None:
+    arrival = RequestBuffer(lambda _head: None)
+    arrival.take(head(0) + b"GET")
+    assert (arrival.complete, arrival.refused, arrival.rest) == (True, False, b"GET")
+
+
 def test_a_head_without_an_end_is_too_long_in_the_end() -> None:
     arrival = new()
     arrival.take(b"GET / HTTP/1.1\r\nX: ")

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from extender.application import ExtenderApplication
 from extender.cache.cache import ClusterCache
-from extender.http.server import Server
+from extender.extender import Extender
+from extender.extender_base import ExtenderBase
 from extender.offline import OfflineExtender
 from extender.settings import load_with
 from gpustack.adapters.systemd import Notifier
@@ -46,21 +47,19 @@ def systemd(tmp_path: Path) -> Iterator[Systemd]:
     made.channel.close()
 
 
-Load = Callable[..., Server]
+Load = Callable[[ExtenderBase, float], ExtenderApplication]
 
 
 @pytest.fixture
 def load(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Load]:
-    """Makes servers with these options, and stops what they serve."""
+    """Makes applications of these extenders, and stops them."""
     with contextlib.ExitStack() as stack:
 
-        def made(**options: Any) -> Server:
-            notifier = Notifier(systemd.address)
-            server = Server(settings(api, tmp_path), notifier=notifier, contexts=None, **options)
-            server.load()
-            assert server.service is not None
-            stack.callback(server.service.stop)
-            return server
+        def made(service: ExtenderBase, seconds: float) -> ExtenderApplication:
+            notifier, chosen = Notifier(systemd.address), settings(api, tmp_path)
+            application = ExtenderApplication(service, chosen, notifier, watchdog_seconds=seconds)
+            stack.callback(service.stop)
+            return application
 
         yield made
 
@@ -89,9 +88,9 @@ def others_get(view: ClusterCache) -> bool:
 def test_ticks_say_that_we_live_as_often_as_systemd_asks(
     load: Load, quiet: OfflineExtender, systemd: Systemd, seconds: float, pings: int
 ) -> None:
-    server = load(watchdog_seconds=seconds, compose=lambda _: quiet)
+    application = load(quiet, seconds)
     for _ in range(3):
-        server.tick()
+        application.tick()
     assert systemd.heard() == [b"STATUS=ready", *[b"WATCHDOG=1"] * pings]
     assert others_get(quiet.cache)
 
@@ -99,7 +98,7 @@ def test_ticks_say_that_we_live_as_often_as_systemd_asks(
 def test_nothing_is_said_while_no_decision_can_be_made(
     load: Load, quiet: OfflineExtender, systemd: Systemd
 ) -> None:
-    server = load(watchdog_seconds=0.000_001, compose=lambda _: quiet)
+    application = load(quiet, 0.000_001)
     taken, end = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -110,23 +109,23 @@ def test_nothing_is_said_while_no_decision_can_be_made(
     thread = threading.Thread(target=hang)
     thread.start()
     assert taken.wait(WAIT_SECONDS)
-    server.tick()
+    application.tick()
     assert systemd.heard() == [b"STATUS=ready"]
     end.set()
     thread.join()
-    server.tick()
+    application.tick()
     assert systemd.heard() == [b"WATCHDOG=1"]
 
 
 def test_the_status_says_what_is_missing_and_then_that_we_are_ready(
-    load: Load, api: FakeKubeApi, systemd: Systemd
+    load: Load, api: FakeKubeApi, systemd: Systemd, tmp_path: Path
 ) -> None:
     held = api.faults.hold("GET", "/pods$")
-    server = load(watchdog_seconds=0.0)
+    application = load(Extender(settings(api, tmp_path)), 0.0)
     said: list[bytes] = []
 
     def says(wanted: bytes) -> bool:
-        server.tick()
+        application.tick()
         said.extend(systemd.heard())
         return bool(said) and said[-1] == wanted
 

@@ -8,16 +8,17 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from extender import settings
+from extender.application import ExtenderApplication
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, Snapshotter
 from extender.extender import Extender
-from extender.http.server import Server
-from extender.http.tls import TlsContexts
-from extender.settings import ExtenderSettings
+from extender.http.gunicorn_server import GunicornServer
+from extender.http.interface import Compose, HttpSettings
 from gpustack.adapters.systemd import Notifier
 
 PIPES = ("inside", "go")
@@ -49,23 +50,17 @@ class _Waiting:
         return self._snapshotter.take(pod)
 
 
-def main(config: Path) -> None:
-    """Serve as the command does."""
+def main(config: Path, server: Callable[[HttpSettings, Compose], Any] = GunicornServer) -> None:
+    """Serve as the command does, or with another server."""
     logging.basicConfig(level="INFO", format="%(message)s")
     loaded = settings.load(config)
 
-    def compose(chosen: ExtenderSettings) -> Extender:
-        made = Extender(chosen)
+    def compose() -> ExtenderApplication:
+        made = Extender(loaded)
         made.snapshotter = _Waiting(made.snapshotter, config.parent)  # type: ignore[assignment]
-        return made
+        return ExtenderApplication(made, loaded, Notifier.from_environment(), watchdog_seconds=0)
 
-    Server(
-        loaded,
-        notifier=Notifier.from_environment(),
-        watchdog_seconds=0,
-        contexts=TlsContexts(loaded.tls) if loaded.tls else None,
-        compose=compose,
-    ).run()
+    server(loaded, compose).run()
 
 
 if __name__ == "__main__":
