@@ -19,25 +19,25 @@ static CUresult begin(struct driver *driver, CUdevice device, uint32_t *number) 
     if (!current_context_of_device(driver, device, &current)) {
         return CUDA_SUCCESS;
     }
-    CUresult result = account_charge_context(&current, number);
+    CUresult result = context_charge_new(&current, number);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
-        result = account_charge_context(&current, number);
+        result = context_charge_new(&current, number);
     }
     return result;
 }
 
 static CUresult settle(uint32_t number, CUresult result, const CUcontext *context, bool primary) {
     if (result == CUDA_SUCCESS) {
-        account_context_keep(number, *context, primary);
+        context_keep(number, *context, primary);
     } else {
-        account_context_drop(number);
+        context_drop(number);
     }
     return result;
 }
 
 CUresult gate_cuDevicePrimaryCtxRetain(struct driver *driver, CUcontext *context, CUdevice device) {
     struct current_context current;
-    if (current_context_of_device(driver, device, &current) && account_context(&current) != 0 &&
+    if (current_context_of_device(driver, device, &current) && context_number(&current) != 0 &&
         is_primary_active(driver, device)) {
         return REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
     }
@@ -101,14 +101,14 @@ static void end_primary(struct driver *driver, CUdevice device, uint32_t number)
         launch_forget(driver, NULL, device);
     }
     if (number != 0 && !is_primary_active(driver, device)) {
-        account_context_drop(number);
+        context_drop(number);
         mempool_driver_query_all(driver);
     }
 }
 
 static uint32_t primary_number(struct driver *driver, CUdevice device) {
     struct current_context current;
-    return current_context_of_device(driver, device, &current) ? account_context(&current) : 0;
+    return current_context_of_device(driver, device, &current) ? context_number(&current) : 0;
 }
 
 static CUresult release_primary(struct driver *driver, cuDevicePrimaryCtxRelease_fn *release,
@@ -150,7 +150,7 @@ CUresult gate_cuDevicePrimaryCtxReset_v2(struct driver *driver, CUdevice device)
 
 static uint32_t number_of(struct driver *driver, CUcontext context) {
     struct current_context current = {.driver = driver, .handle = context};
-    return context == NULL ? 0 : account_context(&current);
+    return context == NULL ? 0 : context_number(&current);
 }
 
 static CUresult destroy(struct driver *driver, cuCtxDestroy_fn *destroy_context,
@@ -161,7 +161,7 @@ static CUresult destroy(struct driver *driver, cuCtxDestroy_fn *destroy_context,
         launch_forget(driver, context, 0);
     }
     if (result == CUDA_SUCCESS && number != 0) {
-        account_context_drop(number);
+        context_drop(number);
         mempool_driver_query_all(driver);
     }
     return result;
@@ -204,10 +204,10 @@ CUresult gate_cuGreenCtxCreate(struct driver *driver, CUgreenCtx *green,
 CUresult gate_cuGreenCtxDestroy(struct driver *driver, CUgreenCtx green) {
     CUdevice device = 0;
     uint32_t number = green == NULL ? 0 : number_of(driver, context_of_green(driver, green));
-    uint32_t primary = account_context_device(number, &device) ? primary_number(driver, device) : 0;
+    uint32_t primary = context_device(number, &device) ? primary_number(driver, device) : 0;
     CUresult result = REAL(driver, cuGreenCtxDestroy)(green);
     if (result == CUDA_SUCCESS && number != 0) {
-        account_context_drop(number);
+        context_drop(number);
         end_primary(driver, device, primary);
     }
     return result;

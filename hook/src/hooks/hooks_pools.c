@@ -109,7 +109,7 @@ static CUresult begin(struct driver *driver, CUmemoryPool pool, size_t bytes, CU
     if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
-    result = account_context_seen(&current);
+    result = context_charge_if_new(&current);
     if (result != CUDA_SUCCESS || (pool == NULL && get(&pool, current.device) != CUDA_SUCCESS) ||
         !context_of_pool(driver, pool, &current)) {
         return result;

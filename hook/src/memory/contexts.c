@@ -70,7 +70,7 @@ void context_remove(struct process *process, struct context *context) {
     context->number = 0;
 }
 
-CUresult account_charge_context(const struct current_context *current, uint32_t *number) {
+CUresult context_charge_new(const struct current_context *current, uint32_t *number) {
     ERRNO_KEPT;
     *number = 0;
     struct card_limits limits;
@@ -97,7 +97,7 @@ CUresult account_charge_context(const struct current_context *current, uint32_t 
     return result;
 }
 
-void account_context_keep(uint32_t number, CUcontext handle, bool primary) {
+void context_keep(uint32_t number, CUcontext handle, bool primary) {
     ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
@@ -116,7 +116,7 @@ void account_context_keep(uint32_t number, CUcontext handle, bool primary) {
     process_leave(process);
 }
 
-uint32_t account_context(const struct current_context *current) {
+uint32_t context_number(const struct current_context *current) {
     ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
@@ -128,7 +128,7 @@ uint32_t account_context(const struct current_context *current) {
     return number;
 }
 
-void account_context_drop(uint32_t number) {
+void context_drop(uint32_t number) {
     ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
@@ -141,7 +141,7 @@ void account_context_drop(uint32_t number) {
     process_leave(process);
 }
 
-CUresult account_context_seen(const struct current_context *current) {
+CUresult context_charge_if_new(const struct current_context *current) {
     ERRNO_KEPT;
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
@@ -156,7 +156,7 @@ CUresult account_context_seen(const struct current_context *current) {
     return result;
 }
 
-bool account_context_device(uint32_t number, CUdevice *device) {
+bool context_device(uint32_t number, CUdevice *device) {
     ERRNO_KEPT;
     struct process *process = number == 0 ? NULL : process_enter();
     if (process == NULL) {

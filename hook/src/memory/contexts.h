@@ -5,20 +5,20 @@
 #include "memory/card_limits.h"
 
 /* A context that is about to be made, by its number in this process. After SUCCESS one of
- * account_context_keep, with the driver's handle, and account_context_drop. Number 0, where
+ * context_keep, with the driver's handle, and context_drop. Number 0, where
  * on_error is open, stands for an uncounted one. */
-CUresult account_charge_context(const struct current_context *current, uint32_t *number);
+CUresult context_charge_new(const struct current_context *current, uint32_t *number);
 /* A context that is known already, by another thread's use of it, isn't charged twice. */
-void account_context_keep(uint32_t number, CUcontext handle, bool primary);
+void context_keep(uint32_t number, CUcontext handle, bool primary);
 /* The number of a known context, else 0; the primary one where its handle is NULL. */
-uint32_t account_context(const struct current_context *current);
+uint32_t context_number(const struct current_context *current);
 /* A context that is used, and may have been made by an unknown call: charged if it is new. SUCCESS
  * or NOT_PERMITTED. */
-CUresult account_context_seen(const struct current_context *current);
+CUresult context_charge_if_new(const struct current_context *current);
 /* The device of a known context; false for another number. */
-bool account_context_device(uint32_t number, CUdevice *device);
+bool context_device(uint32_t number, CUdevice *device);
 /* Its charge and all that was allocated in it go back. */
-void account_context_drop(uint32_t number);
+void context_drop(uint32_t number);
 
 /* Inside the accounting: callers hold the process's lock. */
 struct context *context_by_number(struct process *process, uint32_t number);
