@@ -15,6 +15,7 @@ from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import Pod, PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition
+from gpustack.agent.containers.allocate_response import is_protected
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.allocator import Allocator
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
@@ -80,9 +81,7 @@ class Agent:
         self.tasks = Tasks()
         self.nvml = nvml
         self.inventory = CardInventory(
-            nvml=nvml,
-            node_name=settings.node_name,
-            poll_seconds=settings.health_poll_seconds,
+            nvml=nvml, node_name=settings.node_name, poll_seconds=settings.health_poll_seconds
         )
         self.client = KubeClient.from_kubeconfig(settings.kubeconfig)
         self.cri = CriClient(settings.cri_endpoint)
@@ -99,7 +98,7 @@ class Agent:
         self.pods = PodView(
             client=self.client,
             node_name=settings.node_name,
-            decode=functools.partial(decode_host_pod, keys),
+            decode=functools.partial(decode_host_pod, keys, is_protected),
             on_pod=self._pod_changed,
         )
         self.writes = PodWrites(client=self.client)

@@ -75,6 +75,10 @@ def test_a_pod_says_the_same(rolled: random.Random) -> None:
     assert said(api_objects.decode_pod(raw)) == said(whole)
 
 
+def host_pod(raw: bytes) -> Any:
+    return api_objects.decode_host_pod(KEYS, lambda path: path == "/etc/vcuda", raw)
+
+
 def asked(value: Any) -> PodRequest | str | None:
     try:
         return parse_request(KEYS, value)
@@ -127,16 +131,19 @@ def test_what_nobody_reads_is_not_decoded() -> None:
 def test_a_pod_of_a_host_says_the_same(rolled: random.Random) -> None:
     whole = written(rolled)
     raw = json.dumps(noisy(rolled, whole)).encode()
-    assert asked(api_objects.decode_host_pod(KEYS, raw)) == asked(whole)
+    assert asked(host_pod(raw)) == (None if finished(whole) else asked(whole))
+    assert finished(host_pod(raw)) == finished(whole)
 
 
-def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
-    mounts = [{"mountPath": "/data", "name": "data"}]
-    share = {**container("50", "32"), "volumeMounts": mounts}
+def test_a_host_keeps_a_mount_that_hides_ours_in_a_gpu_container() -> None:
+    mounts = [{"mountPath": path, "name": "data"} for path in ("/data", "/etc/vcuda", "/etc/vcuda")]
+    devices = [{"devicePath": "/etc/vcuda", "name": "disk"}]
+    share = {**container("50", "32"), "volumeMounts": mounts, "volumeDevices": devices}
     plain = {"name": "plain", "volumeMounts": mounts, "resources": {"limits": {"cpu": "1"}}}
     raw = json.dumps({"metadata": {}, "spec": {"containers": [share, plain]}}).encode()
-    first, second = api_objects.decode_host_pod(KEYS, raw)["spec"]["containers"]
-    assert first["volumeMounts"] == [{"mountPath": "/data"}]
+    first, second = host_pod(raw)["spec"]["containers"]
+    assert first["volumeMounts"] == [{"mountPath": "/etc/vcuda"}]
+    assert first["volumeDevices"] == [{"devicePath": "/etc/vcuda"}]
     assert second == {"name": "plain", "resources": {}}
 
 
@@ -152,6 +159,22 @@ def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
                 "containers": [{"volumeMounts": [{"mountPath": f"/{at}"} for at in range(30_000)]}]
             }
         },
+        {
+            "spec": {
+                "containers": [
+                    {
+                        "resources": {"limits": {KEYS.vcuda_core: cores}},
+                        "volumeMounts": [{"mountPath": f"/{at}"} for at in range(30_000)],
+                        "volumeDevices": [{"devicePath": f"/{at}"} for at in range(30_000)],
+                    }
+                    for cores in ("0", "100")
+                ]
+            }
+        },
+        {
+            "spec": {"containers": [container("50", "32", name=f"c{at}") for at in range(5_000)]},
+            "status": {"phase": "Failed"},
+        },
         {"metadata": {"annotations": {f"{KEYS.idx_prefix}{at}": "" for at in range(6_000)}}},
         {"spec": {"containers": [{"name": f"c{at}"} for at in range(9_000)]}},
         {"status": {"containerStatuses": [{"name": f"c{at}", "state": {}} for at in range(9_000)]}},
@@ -162,6 +185,8 @@ def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
         "environment",
         "tolerations",
         "mounts",
+        "mounts of cards",
+        "ended",
         "decisions",
         "containers",
         "statuses",
@@ -169,10 +194,10 @@ def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
 )
 def test_a_large_pod_costs_a_host_little(value: dict[str, Any]) -> None:
     raw = json.dumps({"metadata": {"name": "p"}, **value}).encode()
-    api_objects.decode_host_pod(KEYS, b'{"metadata": {}}')
+    host_pod(b'{"metadata": {}}')
     tracemalloc.start()
     try:
-        pod = api_objects.decode_host_pod(KEYS, raw)
+        pod = host_pod(raw)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

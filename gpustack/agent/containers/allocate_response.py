@@ -31,6 +31,7 @@ PROTECTED_PATHS: Final = (
     "/run/vcuda",
     "/var/run/vcuda",
 )
+_PROTECTED_NAMES: Final = frozenset(posixpath.basename(each) for each in PROTECTED_PATHS)
 
 
 def build(
@@ -76,12 +77,15 @@ def hidden_path(pod: Mapping[str, Any], container: str) -> str | None:
         paths = [mount.get("mountPath", "") for mount in each.get("volumeMounts") or ()]
         paths += [device.get("devicePath", "") for device in each.get("volumeDevices") or ()]
         for path in paths:
-            if _is_protected(path):
+            if is_protected(path):
                 return str(path)
     return None
 
 
-def _is_protected(path: str) -> bool:
+def is_protected(path: str) -> bool:
+    """Say whether what a pod mounts at this path would hide what we mount."""
+    if not any(name in path for name in _PROTECTED_NAMES):
+        return False  # whatever the way there, its name stands in it
     # Two leading slashes are kept by normpath and mean one to the kernel.
     normal = posixpath.normpath("/" + path.lstrip("/"))
     return any(normal == each or normal.startswith(each + "/") for each in PROTECTED_PATHS)

@@ -6,13 +6,14 @@ out is never built: of a node's 13 kB (image names, managed fields) some hundred
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from gpustack.model.errors import GpustackError
 from gpustack.wire.keys import Keys
+from gpustack.wire.pods import finished
 from gpustack.wire.user_keys import names_of
 
 
@@ -145,6 +146,7 @@ class _HostPod(TypedDict, total=False):
     status: _HostPodStatus | None
 
 
+_MOUNTED: Final = (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath"))
 _POD: Final = msgspec.json.Decoder(_Pod)
 _HOST_POD: Final = msgspec.json.Decoder(_HostPod)
 _NODE: Final = msgspec.json.Decoder(_Node)
@@ -159,16 +161,27 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
     return _decode(_POD, raw)
 
 
-def decode_host_pod(keys: Keys, raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
-    """Return what the agent reads of a pod on its node; errors as in ``decode_pod``.
+def decode_host_pod(
+    keys: Keys, hides: Callable[[str], bool], raw: bytes | msgspec.Raw
+) -> Mapping[str, Any]:
+    """Return what the agent reads of a pod on its node.
 
     Any tenant may bring a pod of a megabyte to a node, and a hundred of them: as Python's objects
-    each would take seven times as much.
+    each would take seven times as much. Those that have ended stay in the API server's list.
+
+    Args:
+        keys: the domain's names.
+        hides: whether what is mounted at a path hides what the agent mounts.
+        raw: the API's JSON.
+
+    Raises:
+        BadObject: as ``decode_pod``.
     """
     pod = _decode(_HOST_POD, raw)
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    if not any([_keep_what_is_asked(keys, container) for container in containers]):
+    asks = any([_keep_what_is_asked(keys, hides, container) for container in containers])
+    if not asks or finished(pod):
         return _stranger(pod)
     if found := metadata.get("annotations"):
         metadata["annotations"] = {
@@ -177,20 +190,25 @@ def decode_host_pod(keys: Keys, raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
     return pod
 
 
-def _keep_what_is_asked(keys: Keys, container: dict[str, Any]) -> bool:
+def _keep_what_is_asked(
+    keys: Keys, hides: Callable[[str], bool], container: dict[str, Any]
+) -> bool:
     """Drop what isn't read of a container; returns whether it asks for anything of ours."""
     limits = (container.get("resources") or {}).pop("limits", None) or {}
     names = keys.vcuda_core, keys.vcuda_memory
-    if asked := {name: limits[name] for name in names if name in limits}:
+    asked = {name: limits[name] for name in names if name in limits}
+    if asked:
         container["resources"]["limits"] = asked
-    else:  # nothing of ours is mounted there
-        container.pop("volumeMounts", None)
-        container.pop("volumeDevices", None)
+    for field, path in _MOUNTED:
+        mounted = container.pop(field, None) or ()
+        hiding = next((each for each in mounted if asked and hides(each.get(path, ""))), None)
+        if hiding is not None:  # one is enough to refuse it; a pod may have 80 000 others
+            container[field] = [hiding]
     return bool(asked)
 
 
 def _stranger(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a pod that asks for no GPU: who it is, where, and whether it has ended."""
+    """Return a pod that takes none of our devices: who it is, where, and whether it has ended."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     kept: dict[str, Any] = {
         "metadata": {key: each for key, each in metadata.items() if key != "annotations"}
