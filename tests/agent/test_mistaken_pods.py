@@ -6,6 +6,7 @@ that is found out.
 
 import pytest
 
+from gpustack.wire.pods import finished
 from tests.agent.host import CORE, KEYS, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -56,7 +57,7 @@ def test_a_pod_for_which_another_was_taken_is_admitted_all_the_same(
 
 
 def test_devices_that_the_kubelet_gave_twice_stay_with_the_pod_that_runs(host: Host) -> None:
-    host.start_agent()
+    agent = host.start_agent()
     pod, other = host.share("pod", 0), host.share("other", 1)
     for each in (pod, other):
         host.kubelet.admit(each)
@@ -66,8 +67,9 @@ def test_devices_that_the_kubelet_gave_twice_stay_with_the_pod_that_runs(host: H
     host.kubelet.write_checkpoint(other)
     with pytest.raises(AdmissionError, match="PairingMismatch"):
         host.kubelet.start_container(other, "c0", CORE)
-    host.wait_until(lambda: host.is_failed(other))
-    host.kubelet.known.pop(other["metadata"]["uid"])
+    uid = other["metadata"]["uid"]
+    host.wait_until(lambda: finished(agent.pods.get(uid) or {}))
+    host.kubelet.known.pop(uid)
     host.kubelet.start_container(pod, "c0", CORE)
 
 
