@@ -23,7 +23,9 @@ from gpustack.wire.keys import Keys
 from gpustack.wire.kube.quantities import parse_whole
 from gpustack.wire.user_keys import LONGEST_BYTES, names_of, parse_user_keys
 
-_MIRROR: Final = "kubernetes.io/config.mirror"  # the API's image of a static pod
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of the API's image of a static pod, which its kubelet knows by another UID."""
+
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 _NONE: Final = (0, "0")
@@ -148,10 +150,10 @@ def stays_on_drain(pod: Mapping[str, Any]) -> bool:
 
     As `kubectl drain` takes them: https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
     """
-    metadata = pod.get("metadata") or {}
-    owners = metadata.get("ownerReferences") or ()
-    mirrored = _MIRROR in (metadata.get("annotations") or {})
-    return mirrored or any(owner.get("kind") == "DaemonSet" for owner in owners)
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return MIRROR in annotations_of(pod) or any(
+        owner.get("kind") == "DaemonSet" for owner in owners
+    )
 
 
 def finished(pod: Mapping[str, Any]) -> bool:

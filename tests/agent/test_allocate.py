@@ -90,6 +90,16 @@ def test_a_pod_that_nobody_decided_is_refused_by_default(
     assert host.agent.records.all() == ()
 
 
+def test_a_static_pod_that_nobody_decided_takes_no_card_from_others(host: Host) -> None:
+    """It is never started with one, and its node may not tell the extender of it."""
+    host.start_agent()
+    mirrored = {"kubernetes.io/config.mirror": "0123"}
+    static = host.create(make_pod("p", container("c0", 100), annotations=mirrored))
+    with pytest.raises(AdmissionError, match=r"Undecided: pod default/p: a static pod"):
+        host.kubelet.admit(static)
+    assert host.agent.records.all() == ()
+
+
 def test_a_pod_that_the_original_decided_needs_no_extender(host: Host) -> None:
     """The original's extender writes no UUIDs, its manager neither node nor time."""
     host.place_undecided = False

@@ -29,9 +29,14 @@ from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify
-from gpustack.wire.annotations import BadAnnotation, decode_decision, encode_decision
+from gpustack.wire.annotations import (
+    BadAnnotation,
+    annotations_of,
+    decode_decision,
+    encode_decision,
+)
 from gpustack.wire.keys import Keys
-from gpustack.wire.pods import usage
+from gpustack.wire.pods import MIRROR, usage
 from gpustack.wire.user_keys import parse_user_keys
 
 logger = logging.getLogger(__name__)
@@ -51,6 +56,10 @@ _UNDECIDED = (
     " apply; leave spec.nodeName out, and have it scheduled by the kube-scheduler that asks the"
     " extender. If no quota and no pool applies to it, set place_undecided: true in agent.yml"
     " (Ansible: gpustack_agent_place_undecided)"
+)
+_STATIC = (
+    "a static pod gets no cards, because the kubelet knows it by another UID than the API server;"
+    " have it made by a DaemonSet"
 )
 # How long cards may still be held by a pod that has just ended: one that was deleted by force is
 # gone from the API server at once, and its containers a second or two later, which no watch tells.
@@ -111,8 +120,10 @@ class PodDecisions:
         return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
 
     def _decide(self, pod: Pod, limits: PodRequest) -> PodRecord:
-        if not self._place_undecided:
-            raise PluginRefusal("Undecided", f"pod {'/'.join(name_of(pod))}: {_UNDECIDED}")
+        static = MIRROR in annotations_of(pod)
+        if static or not self._place_undecided:
+            why = _STATIC if static else _UNDECIDED
+            raise PluginRefusal("Undecided", f"pod {'/'.join(name_of(pod))}: {why}")
         chosen = parse_user_keys(self._keys, pod)
         if chosen.problems:
             problem = chosen.problems[0]

@@ -13,7 +13,7 @@ import msgspec
 
 from gpustack.model.errors import GpustackError
 from gpustack.wire.keys import Keys
-from gpustack.wire.pods import finished
+from gpustack.wire.pods import MIRROR, finished
 from gpustack.wire.user_keys import names_of
 
 
@@ -227,7 +227,7 @@ def _is_read(keys: Keys, key: str) -> bool:
 @functools.lru_cache(maxsize=8)
 def _annotations_read(keys: Keys) -> frozenset[str]:
     decision = keys.predicate_time, keys.predicate_node, keys.gpu_assigned
-    return frozenset((*decision, *names_of(keys)))
+    return frozenset((*decision, *names_of(keys), MIRROR))
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
