@@ -135,7 +135,7 @@ def test_a_pod_of_a_host_says_the_same(rolled: random.Random) -> None:
     assert finished(host_pod(raw)) == finished(whole)
 
 
-def test_a_host_keeps_a_mount_that_hides_ours_in_a_gpu_container() -> None:
+def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
     mounts = [{"mountPath": path, "name": "data"} for path in ("/data", "/etc/vcuda", "/etc/vcuda")]
     devices = [{"devicePath": "/etc/vcuda", "name": "disk"}]
     share = {**container("50", "32"), "volumeMounts": mounts, "volumeDevices": devices}
