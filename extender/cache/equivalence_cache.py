@@ -1,10 +1,8 @@
 """What every node says to a pod, from memory.
 
-An answer is remembered by what is asked (``PodState.shape``) and by the node's version, so a
-question asked before costs the nodes that changed since. Nodes of the same hardware and the same
-uses answer alike and are asked once for all. What can't be remembered, because it depends on the
-pod itself or changes by itself, is applied after: the pod's own cards count as free, pods that the
-scheduler makes room for go first, and the quota of the namespace.
+An answer is remembered by what is asked (``PodState.shape``) and by the node's version. Nodes of
+the same hardware and uses answer alike and are asked once for all. What depends on the pod itself
+is applied after: its own cards count as free, nominated pods go first, and the namespace's quota.
 """
 
 import itertools
@@ -46,10 +44,9 @@ class _Asked:
 class EquivalenceCache:
     """Asks nodes under one policy.
 
-    A search may take long, so none is made while the view's lock is held, and who holds it may call
-    nothing here but ``holds`` and ``placement``. What nodes say is true of a moment after the
-    question was asked, not of the same moment for all of them. A question needs no more: whoever
-    decides on an answer takes the lock, and asks whether it ``holds``.
+    No search is made under the cache's lock: its holder calls ``holds`` and ``placement`` only. What
+    a node says is true of a moment after the question was asked, another one for each node; a
+    decision takes the lock, and asks whether the answer ``holds``.
     """
 
     def __init__(self, view: ClusterCache, policy: Policy = EXACT) -> None:

@@ -285,10 +285,7 @@ def _equal_cards(keys: Keys, node_json: Mapping[str, Any], model: str) -> tuple[
 
 
 def _allocatable(node_json: Mapping[str, Any], resource: str) -> tuple[str, int]:
-    """Return where a node says what it offers of a resource, and how much.
-
-    0 where it says nothing that can be read.
-    """
+    """Return where a node says what it offers of a resource, and how much; 0 where unreadable."""
     status = node_json.get("status") or {}
     for name in ("allocatable", "capacity"):
         amounts = status.get(name) or {}

@@ -4,7 +4,6 @@ Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures are lef
 `build/dashboard`.
 """
 
-import contextlib
 import datetime
 import json
 import re
@@ -20,41 +19,18 @@ from selenium.common.exceptions import JavascriptException
 from selenium.webdriver.common.keys import Keys as Press
 from selenium.webdriver.support.select import Select
 
-from extender.api.app import create_app
-from extender.offline import OfflineExtender
-from extender.settings import load_with
 from gpustack.model.node import Card, Node
 from tests.cli import snapshots
 from tests.extender.browser import Browser, chromium
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
-from tests.extender.mini_cluster import MiniCluster, listening, pod, serving
+from tests.extender.mini_cluster import MiniCluster, pod, serving
+from tests.extender.pages import CONTRAST, at, faint, machine, of_file, shown
 from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long
 
 HOSTILE = "<script>window.taken=1<img src=x onerror='window.taken=1'>"
-CONTRAST = """
-const seen = (element, name) => {
-  for (let at = element; at; at = at.parentElement) {
-    const color = getComputedStyle(at)[name];
-    if (name === "color" || !/, 0\\)$|transparent/.test(color)) return color;
-  }
-  return "rgb(255, 255, 255)";
-};
-const light = (color) => {
-  const parts = color.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255);
-  const linear = parts.map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-};
-const texts = "h1, h2, p, a, dt, dd, td, th, li > span, summary span, button, label";
-return [...document.querySelectorAll(texts)]
-  .filter((element) => element.checkVisibility() && element.textContent.trim())
-  .map((element) => {
-    const [a, b] = [light(seen(element, "color")), light(seen(element, "backgroundColor"))];
-    return [element.textContent.slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
-  });
-"""
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +53,6 @@ def page(browser: Browser, mini: MiniCluster) -> Browser:
     browser.open(f"http://127.0.0.1:{mini.port}/")
     browser.waits(lambda: browser.count(".machines > li") == 2)
     return browser
-
-
-@contextlib.contextmanager
-def at(app: flask.Flask) -> Iterator[str]:
-    with listening(app) as port:
-        yield f"http://127.0.0.1:{port}/"
-
-
-def of_file(path: str) -> flask.Flask:
-    service = OfflineExtender(load_with(None, None), path)
-    return create_app(service, request_limit_bytes=1 << 20)
-
-
-def machine(name: str, **card: Any) -> Node:
-    values = {"minor": 0, "uuid": f"GPU-{name}", "model": "NVIDIA T4", "memory_bytes": 16 << 30}
-    return Node(name=name, cards=(Card(**{**values, **card}),))
 
 
 def test_cards_holders_waiting_pods_and_decisions_are_shown(page: Browser) -> None:
@@ -162,15 +122,6 @@ def test_it_can_be_paused(page: Browser, mini: MiniCluster) -> None:
     page.waits(lambda: page.text("#waiting .count") == "2")
 
 
-def faint(browser: Browser) -> list[bool]:
-    """Say of the figures and of every section whether they are drawn faintly."""
-    looks = browser.script(
-        "return [...document.querySelectorAll('#totals, section')].map(each => "
-        "[getComputedStyle(each).opacity, getComputedStyle(each).filter])"
-    )
-    return [float(opacity) < 1 and filter_ == "grayscale(1)" for opacity, filter_ in looks]
-
-
 def test_an_extender_that_is_gone_is_told_and_its_figures_are_faint(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -223,15 +174,6 @@ def kept_away(tmp_path: Path) -> flask.Flask:
     }
     nodes = ({**snapshots.node(machine(name)), **fields} for name, fields in away.items())
     return of_file(snapshots.write(tmp_path, *nodes))
-
-
-def shown(browser: Browser) -> dict[str, str]:
-    """Return the nodes that are shown, each with the words of its state."""
-    script = """
-    return [...document.querySelectorAll(".machines > li")].map((each) =>
-      [".name", ".states"].map((part) => each.querySelector(part).innerText));
-    """
-    return dict(browser.script(script))
 
 
 def test_what_keeps_pods_from_a_node_stands_on_it(browser: Browser, kept_away: flask.Flask) -> None:

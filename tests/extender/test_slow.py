@@ -1,10 +1,7 @@
 """Clients that are slow, large, many or gone cost a socket, never an answer to others."""
 
 import contextlib
-import json
-import os
 import select
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -14,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from tests.extender.client import WAIT_SECONDS, eventually
-from tests.extender.mini_cluster import PREDICATES, node, pod
+from tests.extender.mini_cluster import PREDICATES, node
 from tests.extender.process import Process, process
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -270,50 +267,6 @@ def test_who_waits_for_100_continue_is_told_to_go_on(served: Process) -> None:
         assert connection.recv(65536).startswith(b"HTTP/1.1 100 Continue")
         connection.sendall(b"x" * 1000)
         assert read_all(connection).startswith(b"HTTP/1.1 400")
-
-
-def test_a_worker_that_dies_is_replaced(served: Process) -> None:
-    begun = served.said.count("Booting worker")
-    os.kill(served.worker, signal.SIGKILL)
-    eventually(lambda: served.said.count("Booting worker") > begun, lambda: served.said)
-    assert alive(served)
-
-
-def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        FakeKubeApi() as api,
-        contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as channel,
-    ):
-        channel.bind(str(tmp_path / "notify"))
-        channel.settimeout(0.1)
-        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        monkeypatch.setenv("WATCHDOG_USEC", "600000")
-        heard: list[bytes] = []
-
-        def hears(wanted: bytes) -> bool:
-            with contextlib.suppress(TimeoutError):
-                heard.append(channel.recv(4096))
-            return any(wanted in message for message in heard)
-
-        api.create("nodes", node("gpu1"))
-        with process(api, tmp_path) as running:
-            eventually(lambda: hears(b"STATUS=ready"), lambda: str(heard))
-            held = api.faults.hold("PATCH", "/pods/p/status$")
-            body = {"Pod": api.create("pods", pod("p", 50, 32)), "NodeNames": ["gpu1"]}
-            with running.connect() as connection:
-                connection.sendall(post(json.dumps(body).encode()))
-                assert held.reached.wait(WAIT_SECONDS)
-                eventually(lambda: hears(b"WATCHDOG=1"), lambda: str(heard))
-                running.signal(signal.SIGTERM)
-                running.says("Handling signal: term")
-                held.release()
-                assert b'"NodeNames":["gpu1"]' in read_all(connection)
-            assert running.ended() == 0
-        eventually(lambda: hears(b"STOPPING=1"), lambda: str(heard))
-    # Not gunicorn's own word, which comes before there is a worker.
-    assert heard[0].startswith(b"READY=1\nSTATUS=answering")
 
 
 @pytest.mark.parametrize(
