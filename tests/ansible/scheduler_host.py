@@ -184,6 +184,14 @@ class Host:
             assert time.monotonic() < deadline, "the fake scheduler doesn't answer"
             time.sleep(0.05)
 
+    def wait_for_another(self, before: str) -> None:
+        """Wait until another process than `before` is the scheduler, and answers."""
+        deadline = time.monotonic() + 30
+        while self.pid == before:
+            assert time.monotonic() < deadline, "the fake kubelet starts no other scheduler"
+            time.sleep(0.05)
+        self.wait()
+
     @property
     def health_url(self) -> str:
         """Return the URL that answers while the scheduler runs."""
