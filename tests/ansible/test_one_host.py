@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 FACTS = """\
 from ansible.module_utils.basic import AnsibleModule
 systemd = {{"version": 252}}
-facts = {{"service_mgr": "systemd", "systemd": systemd, "system": "Linux", "pkg_mgr": "apt"}}
+facts = {{"service_mgr": "systemd", "systemd": systemd, "system": "Linux", "pkg_mgr": "{packages}"}}
 module = AnsibleModule(argument_spec={{}}, supports_check_mode=True)
 module.exit_json(ansible_facts={{"architecture": "{architecture}", **facts}})
 """
@@ -100,11 +100,11 @@ def variables(host: Host, kubeconfig: pathlib.Path) -> dict[str, Any]:
     }
 
 
-def preflight(host: Host) -> subprocess.CompletedProcess[str]:
-    """Run preflight.yml on the host `one`."""
+def preflight(host: Host, packages: str = "apt") -> subprocess.CompletedProcess[str]:
+    """Run preflight.yml on the host `one`, which has this package manager."""
     modules = host.folder / "modules"
     modules.mkdir()
-    facts = FACTS.format(architecture=platform.machine())
+    facts = FACTS.format(architecture=platform.machine(), packages=packages)
     (modules / "facts_of_one_host.py").write_text(facts)
     with api_server.serving(host.folder, {"nodes": [node("one", {})]}) as kubeconfig:
         one: dict[str, Any] = {"hosts": {"one": {}}}
@@ -121,6 +121,12 @@ def preflight(host: Host) -> subprocess.CompletedProcess[str]:
 def test_a_host_of_both_groups_passes(host: Host) -> None:
     done = preflight(host)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_host_that_cannot_install_the_drivers_packages_is_named(host: Host) -> None:
+    done = preflight(host, "dnf")
+    assert done.returncode != 0
+    assert "This role installs Debian packages, and this host has dnf" in done.stdout
 
 
 def test_preflight_knows_the_facts_that_roles_hand_on() -> None:
