@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
 from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.policy import PolicyKeeper
 from extender.cache.snapshot import Snapshotter
 from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
 from extender.observability.metrics import Metrics
 from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.policy import PolicyKeeper
 from extender.quota.quotas import Quotas
 from extender.settings import ExtenderSettings
 from extender.verbs.deadline import Deadline

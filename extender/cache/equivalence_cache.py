@@ -8,6 +8,7 @@ is applied after: its own cards count as free, nominated pods go first, and the 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from extender.cache.cache import ClusterCache
@@ -44,8 +45,8 @@ class _Asked:
 class EquivalenceCache:
     """Asks nodes under one policy.
 
-    No search is made under the cache's lock: its holder calls ``holds`` and ``placement`` only. What
-    a node says is true of a moment after the question was asked, another one for each node; a
+    No search is made under the cache's lock: its holder calls ``holds`` and ``placement`` only.
+    What a node says is true of a moment after the question was asked, another one for each node; a
     decision takes the lock, and asks whether the answer ``holds``.
     """
 
@@ -126,7 +127,7 @@ class EquivalenceCache:
             # Room is made for them: what pods hold that are about to end is theirs as well.
             free = self._view.node_without(name, (*self._leaving(name), pod.uid))
         for asked in (other.request for other in first):
-            plan = None if free is None or asked is None else self._place(free, asked)
+            plan = None if free is None or asked is None else place(free, asked, self._policy)
             if free is not None and isinstance(plan, Placement):
                 free, node = apply(free, plan), apply(node, plan)
         return node
@@ -235,7 +236,7 @@ class EquivalenceCache:
     def _ask(
         self, table: ResultTable, node: Node, shape: PodRequest, placer: Placer | None = None
     ) -> NodeResult:
-        found = (placer or self._place)(node, shape)
+        found = (placer or partial(place, policy=self._policy))(node, shape)
         if isinstance(found, Refusal):
             return REFUSED[found.reason]
         strategy = self._policy.read(shape).node_strategy
@@ -277,16 +278,10 @@ class EquivalenceCache:
         return mended[alike]
 
     def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:
-        """Return what asks a node for the pod, and keeps to the quota of its namespace.
-
-        ``usage`` is what the namespace holds; left out, what it holds now.
-        """
+        """Return a placer that keeps to the namespace's quota; ``usage`` is what it holds."""
         used = self._view.usage_of(pod.namespace) if usage is None else usage
         quota = self._view.quota
         return within(quota, used, pod.namespace, self._policy, without=(pod.uid,))
-
-    def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return place(node, request, self._policy)
 
 
 def _shape(pod: PodState) -> PodRequest:

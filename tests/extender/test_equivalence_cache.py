@@ -7,7 +7,7 @@ import pytest
 
 from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.pods import PodState
-from extender.cache.policy import PolicyKeeper
+from extender.policy import PolicyKeeper
 from gpustack.model import policies
 from gpustack.model.node import Node
 from gpustack.model.place import place
