@@ -17,7 +17,10 @@ _END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)[ \t]*\r\n", re.IGNORECASE)
 _DIGITS: Final = 18  # of any length that a machine of today could send
 _BOUNDLESS: Final = 10**_DIGITS
-_EXPECT: Final = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
+# Not the first line after an empty one: without it, the next would be the request's.
+_EXPECT: Final = re.compile(
+    rb"(?<=[^\r\n])\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE
+)
 
 
 class RequestBuffer:

@@ -130,3 +130,8 @@ def test_who_waits_for_100_continue_gets_it_once() -> None:
 
 def test_who_would_send_too_much_is_not_told_to_go_on() -> None:
     assert not feed(head(LIMIT + 1, "Expect: 100-continue"), []).continuable
+
+
+def test_an_expectation_in_the_place_of_the_request_line_stays() -> None:
+    first = b"\r\nExpect: 100-continue\r\nGET / HTTP/1.1\r\n\r\n"
+    assert feed(first, []).head == first

@@ -18,7 +18,7 @@ import h11
 import pytest
 from gunicorn.config import Config
 from gunicorn.http.errors import ParseException
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extender.http.fast_path import FastPath
@@ -269,6 +269,7 @@ def test_each_difference_from_h11_exists(each: Stricter) -> None:
 
 
 @given(st.integers(0, 2**64))
+@example(27427958)  # an Expect in the place of the request line
 def test_what_is_answered_is_what_h11_reads(seed: int) -> None:
     for data, cuts in streams(seed):
         check(data, cuts)
