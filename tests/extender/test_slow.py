@@ -1,7 +1,9 @@
 """Clients that are slow, large, many or gone cost a socket, never an answer to others."""
 
 import contextlib
+import os
 import select
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -281,3 +283,10 @@ def test_a_callers_headers_do_not_change_what_it_asks_for(served: Process, heade
         answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(served.call("GET", "/version").raw)
+
+
+def test_a_worker_that_dies_is_replaced(served: Process) -> None:
+    begun = served.said.count("Booting worker")
+    os.kill(served.worker, signal.SIGKILL)
+    eventually(lambda: served.said.count("Booting worker") > begun, lambda: served.said)
+    assert alive(served)
