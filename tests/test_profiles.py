@@ -45,7 +45,7 @@ def test_a_profile_that_does_not_exist_is_refused_with_those_that_do() -> None:
     assert "nightly" in refused.stderr
 
 
-def test_the_profile_of_the_build_tries_the_same_every_time_and_nightly_does_not() -> None:
+def test_the_build_profile_repeats_its_examples_and_nightly_does_not() -> None:
     ci, nightly = (profiles.of(name) for name in ("ci", "nightly"))
     assert (ci.derandomize, ci.database, ci.max_examples) == (True, None, 200)
     assert (nightly.derandomize, nightly.max_examples) == (False, 20_000)

@@ -43,7 +43,7 @@ def samples(text: bytes, content_type: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("accept", [PROMETHEUS_2, PROMETHEUS_3, OPENMETRICS])
-def test_who_asks_for_openmetrics_gets_openmetrics(accept: str) -> None:
+def test_an_accept_of_openmetrics_gets_openmetrics(accept: str) -> None:
     text, content_type = exposition.render(registry(), accept)
     assert content_type.startswith(f"{OPENMETRICS}; version=1.0.0; charset=utf-8")
     assert text.endswith(END)
@@ -54,7 +54,7 @@ def test_who_asks_for_openmetrics_gets_openmetrics(accept: str) -> None:
     "accept",
     ["", "*/*", "text/plain", "text/plain;version=0.0.4", "text/html", f"{OPENMETRICS};q=0"],
 )
-def test_everybody_else_gets_plain_text(accept: str) -> None:
+def test_any_other_accept_gets_plain_text(accept: str) -> None:
     text, content_type = exposition.render(registry(), accept)
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     assert END not in text
@@ -62,7 +62,7 @@ def test_everybody_else_gets_plain_text(accept: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0.0", "99999", "x", "1.x", "1.0.0\r\nSet-Cookie: a=b"])
-def test_a_version_nobody_writes_is_passed_over(version: str) -> None:
+def test_a_version_that_is_not_supported_is_passed_over(version: str) -> None:
     accept = f"{OPENMETRICS};version={version}"
     assert "version=0.0.4" in exposition.render(registry(), accept)[1]
     accept += f",{OPENMETRICS};version=1.0.0"

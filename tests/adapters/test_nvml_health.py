@@ -36,7 +36,7 @@ def test_a_card_that_answers_to_a_new_handle_only_is_well_and_known_by_it(
     assert nvml.processes("GPU-0") == ()
 
 
-def test_a_new_handle_that_does_not_answer_either_leaves_the_card_as_it_was(
+def test_a_new_handle_that_fails_too_leaves_the_card_unchanged(
     driver: FakeDriver, nvml: Nvml
 ) -> None:
     driver.cards.append(FakeCard(minor=0, uuid="GPU-0", bus="00000000:41:00.0"))
@@ -46,7 +46,7 @@ def test_a_new_handle_that_does_not_answer_either_leaves_the_card_as_it_was(
     assert nvml.faults() == ()
 
 
-def test_a_lost_card_leaves_the_others_their_events_and_has_its_own_when_it_is_back(
+def test_a_lost_card_gets_its_events_again_and_the_others_keep_theirs(
     driver: FakeDriver, nvml: Nvml
 ) -> None:
     driver.refused["nvmlDeviceGetMemoryInfo", 0] = LOST

@@ -78,7 +78,7 @@ ERRORS = st.sampled_from(
     st.lists(st.sampled_from(["GPU-0", "GPU-1", ""]), min_size=4, max_size=4),
     st.lists(st.sampled_from([0, 1, 2]), min_size=4, max_size=4),
 )
-def test_whatever_is_refused_the_cards_that_are_left_can_be_published(
+def test_the_cards_that_are_left_after_any_refusal_can_be_published(
     refused: dict[tuple[str, int | None], int],
     far_ends: dict[int, list[str]],
     uuids: list[str],
@@ -112,7 +112,7 @@ def test_whatever_is_refused_the_cards_that_are_left_can_be_published(
     assert (read.cards, read.links) == (node.cards, node.links)
 
 
-def test_of_cards_with_the_same_number_or_uuid_the_first_is_kept(
+def test_the_first_of_cards_with_the_same_number_or_uuid_is_kept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = cards(4)
@@ -177,7 +177,7 @@ def test_multiprocessors_are_told_from_cores(
     assert [card.sms for card in nvml.inventory().cards] == [sms]
 
 
-def test_nvlinks_to_switches_that_nobody_sees_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvlinks_to_hidden_switches_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     # A virtual machine with cards passed through, and the switches kept by the host.
     driver = FakeDriver(cards=cards(2), far_ends={0: ["", ""], 1: ["", ""]}, nvlink_peers=True)
     assert links_of(driver, monkeypatch) == (("X", "NV2"), ("NV2", "X"))

@@ -47,7 +47,7 @@ def test_ids_that_are_listed_one_by_one_are_put_together(
     assert found.ids("c", "example.com/y") == frozenset()
 
 
-def test_a_pod_that_the_kubelet_does_not_know_is_none(resources: PodResourcesClient) -> None:
+def test_a_pod_unknown_to_the_kubelet_has_no_resources(resources: PodResourcesClient) -> None:
     assert resources.get("default", "nobody") is None
 
 

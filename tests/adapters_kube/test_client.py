@@ -31,7 +31,7 @@ def test_get_answers_the_object(api: FakeKubeApi, client: kube.KubeClient) -> No
     assert api.asked("GET", POD)[0].headers["user-agent"].startswith("gpustack/")
 
 
-def test_get_names_what_does_not_exist(client: kube.KubeClient) -> None:
+def test_get_names_the_object_that_does_not_exist(client: kube.KubeClient) -> None:
     with pytest.raises(kube.KubeError, match='pods "one" not found') as caught:
         client.get(POD)
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")
@@ -104,7 +104,7 @@ def test_a_watch_is_asked_for_again_when_its_connection_was_closed(
         assert stack.enter_context(stream).status == 200
 
 
-def test_a_no_to_a_change_that_was_sent_twice_is_not_the_last_word(
+def test_a_refusal_of_a_change_that_was_sent_twice_is_unavailable(
     api: FakeKubeApi, client: kube.KubeClient
 ) -> None:
     """The first try was carried out, its answer was lost, and then the right was taken away."""
@@ -177,7 +177,7 @@ def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "server", ["", "ftp://host", "http://", "https://a b:6443", "https://host:99999999"]
 )
-def test_a_kubeconfig_without_a_servers_url_is_named_before_anything_is_asked(
+def test_a_kubeconfig_without_a_server_url_is_named_before_any_request(
     tmp_path: Path, server: object
 ) -> None:
     with FakeKubeApi() as api:

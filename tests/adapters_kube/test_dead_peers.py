@@ -23,7 +23,7 @@ def _sockets(api: FakeKubeApi, *, ours: bool) -> list[list[str]]:
     return [line for line in lines if line[2 if ours else 1].endswith(port)]
 
 
-def test_tcp_looks_after_every_connection(api: FakeKubeApi, client: kube.KubeClient) -> None:
+def test_every_connection_has_tcp_keepalive(api: FakeKubeApi, client: kube.KubeClient) -> None:
     with client.stream(_PODS, {"watch": "1", "resourceVersion": "0"}, idle_seconds=5.0):
         client.get(_PODS)
         timers = [line[5].split(":") for line in _sockets(api, ours=True)]

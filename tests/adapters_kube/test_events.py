@@ -21,9 +21,7 @@ def event(number: int, *, warning: bool) -> ObjectEvent:
     )
 
 
-def test_of_a_wave_of_pods_that_fit_some_are_told_and_all_that_do_not(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_some_events_of_pods_that_fit_are_written_and_all_warnings(tmp_path: pathlib.Path) -> None:
     dropped: list[None] = []
     seconds = [100.0]
     with FakeKubeApi() as api:

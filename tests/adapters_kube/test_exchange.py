@@ -155,7 +155,7 @@ def test_more_than_was_asked_for_ends_the_connection() -> None:
 @pytest.mark.parametrize(
     "broken", [b"", b"HTTP/1.1 2", OK[:-1], b"no\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a" * 70_000]
 )
-def test_an_answer_that_breaks_off_is_none(broken: bytes) -> None:
+def test_an_answer_that_breaks_off_is_a_protocol_error(broken: bytes) -> None:
     aborted = pytest.raises(urllib3.exceptions.ProtocolError)
     with serving([broken], closes=True) as (_, pool), aborted:
         ask(pool)
@@ -179,7 +179,7 @@ def test_a_request_is_one_piece_with_its_length() -> None:
 @pytest.mark.parametrize(
     ("target", "value"), [("/a b", "x"), ("/a\r\n", "x"), ("/é", "x"), ("/a", "x\r\ny: z")]
 )
-def test_nothing_smuggles_a_line_into_a_request(target: str, value: str) -> None:
+def test_a_blank_or_line_end_in_a_target_or_header_is_refused(target: str, value: str) -> None:
     with pytest.raises(ValueError, match="not ASCII, or with blanks or line ends"):
         request("GET", target, {"authorization": value})
 
@@ -216,7 +216,7 @@ def test_a_server_behind_a_proxy_is_asked_through_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "form", ["Content-Length: {}\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n{}\r\nok"]
 )
-def test_a_length_that_none_can_have_is_a_broken_connection(form: str, digits: int) -> None:
+def test_an_impossible_length_is_a_broken_connection(form: str, digits: int) -> None:
     answer = ("HTTP/1.1 200 OK\r\n" + form.format("9" * digits)).encode()
     with serving([answer], closes=True) as (_, pool), pytest.raises(urllib3.exceptions.HTTPError):
         ask(pool)

@@ -49,7 +49,7 @@ def test_a_binding_sets_the_node_and_adds_its_annotations(
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, {}, "is being deleted"),
     ],
 )
-def test_a_binding_that_may_not_be_is_a_conflict_and_changes_nothing(
+def test_a_refused_binding_is_a_conflict_and_changes_nothing(
     api: FakeKubeApi,
     client: KubeClient,
     before: dict[str, Any],
@@ -81,13 +81,13 @@ def test_a_binding_that_makes_no_sense_is_refused(
     assert caught.value.status == status
 
 
-def test_a_pod_that_is_not_there_can_not_be_bound(client: KubeClient) -> None:
+def test_a_binding_of_a_missing_pod_is_not_found(client: KubeClient) -> None:
     with pytest.raises(KubeError) as caught:
         client.post(PATH, binding())
     assert caught.value.not_found
 
 
-def test_of_fifty_bindings_at_once_one_wins(api: FakeKubeApi, client: KubeClient) -> None:
+def test_one_of_fifty_bindings_at_once_wins(api: FakeKubeApi, client: KubeClient) -> None:
     made = api.create("pods", POD)["metadata"]
     barrier = threading.Barrier(50)
     won: list[int] = []

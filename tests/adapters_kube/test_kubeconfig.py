@@ -114,7 +114,7 @@ def changed(kind: str, **fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_cannot_be_used_is_named_by_file_line_and_field(
+def test_a_value_that_cannot_be_used_is_named_by_file_line_and_field(
     tmp_path: Path, value: dict[str, Any], told: str
 ) -> None:
     path = write(tmp_path / "config", value)

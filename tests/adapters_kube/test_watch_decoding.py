@@ -28,7 +28,7 @@ def test_a_list_is_decoded_page_by_page(api: FakeKubeApi, watch: Watch, follower
     assert decoded == [2] * 1000 + [3] * 1500
 
 
-def test_an_object_that_can_not_be_decoded_is_no_end(
+def test_a_watcher_goes_on_after_an_object_that_can_not_be_decoded(
     api: FakeKubeApi, watch: Watch, follower: Follower
 ) -> None:
     api.create("pods", pod("good"))

@@ -55,15 +55,13 @@ def test_the_extender_binds_with_its_own_annotations_only(site: Site) -> None:
 
 
 @pytest.mark.parametrize("count", [600, 1100])
-def test_the_extender_writes_on_a_pod_of_many_annotations_what_is_its_own(
-    site: Site, count: int
-) -> None:
+def test_the_extender_writes_its_keys_on_a_pod_of_many_annotations(site: Site, count: int) -> None:
     path = site.create(pod(PLAIN, annotations={f"example.org/{at}": "" for at in range(count)}))
     foreign = notes(**{"example.org/0": "changed"})
     assert "metadata.annotations" in site.patched(f"{path}/status", foreign, site.extender)
 
 
-def test_others_still_write_no_decision(site: Site) -> None:
+def test_other_accounts_write_no_decision(site: Site) -> None:
     path = site.pod()
     for part in ("", "/status"):
         said = site.patched(path + part, notes(**{KEYS.idx_prefix + "99": "0"}))

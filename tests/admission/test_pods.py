@@ -10,7 +10,7 @@ from tests.scheduling.cluster import container
 pytestmark = pytest.mark.testbed
 
 
-def test_a_pod_of_endless_annotations_goes_on_with_its_life(
+def test_a_pod_of_endless_annotations_takes_other_changes(
     site: Site, before: tuple[plane.ControlPlane, Json]
 ) -> None:
     old = before[1]["many"]
@@ -32,7 +32,7 @@ def test_a_gpu_pod_has_at_most_512_annotations(site: Site) -> None:
     assert site.denied(pod(annotations=written)) == ""
 
 
-def test_a_decided_pod_is_not_buried_under_annotations(site: Site) -> None:
+def test_a_decided_pod_takes_at_most_512_annotations(site: Site) -> None:
     path = site.pod()
     assert site.patched(f"{path}/status", notes(**{KEYS.gpu_retry: "1"}), site.extender) == ""
     buried = notes(**{f"example.org/{at}": "" for at in range(600)})

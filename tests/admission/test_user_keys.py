@@ -76,7 +76,7 @@ def test_a_bad_user_key_is_refused_on_every_way_to_write_it(
     assert f"annotations[{key}]" in bind(site.admin, path, annotations={key: ","})
 
 
-def test_an_old_pod_with_bad_user_keys_goes_on_with_its_life(
+def test_an_old_pod_with_bad_user_keys_takes_other_changes(
     site: Site, before: tuple[plane.ControlPlane, Json]
 ) -> None:
     old = before[1]["bad"]

@@ -15,7 +15,7 @@ MIB = 1 << 20
 OWNERS = ("a", "b", "c", "d")
 
 
-def test_a_page_says_what_the_driver_sees_and_no_ledger_explains(stage: Stage) -> None:
+def test_a_page_holds_the_memory_that_no_ledger_explains(stage: Stage) -> None:
     stage.process(stage.share("one"), memory_bytes=100 * MIB)
     stage.write_ledger("one", used_bytes=64 * MIB)
     stage.process(stage.share("two"), memory_bytes=50 * MIB)
@@ -28,7 +28,7 @@ def test_a_page_says_what_the_driver_sees_and_no_ledger_explains(stage: Stage) -
     assert stage.sampler.unaccounted_bytes == 36 * MIB
 
 
-def test_one_odd_sample_says_nothing(stage: Stage) -> None:
+def test_one_odd_sample_is_not_reported(stage: Stage) -> None:
     stage.process(stage.share("one"), memory_bytes=100 * MIB)
     stage.sampler.look()
     stage.sampler.look()
@@ -126,7 +126,7 @@ def test_a_restarted_agent_goes_on_from_the_pages(stage: Stage) -> None:
     assert stage.card("one").unaccounted_bytes == before.unaccounted_bytes
 
 
-def test_a_card_that_says_nothing_leaves_what_was_known(stage: Stage) -> None:
+def test_a_card_that_does_not_answer_keeps_its_last_figures(stage: Stage) -> None:
     stage.process(stage.share("one"), memory_bytes=10 * MIB)
     for _ in range(3):
         stage.sampler.look()
@@ -173,9 +173,7 @@ def test_unaccounted_is_the_lowest_of_the_last_three(seen: list[int], charged: l
 
 
 @given(st.dictionaries(st.sampled_from(OWNERS), st.none() | st.integers(0, 3_000_000_000)))
-def test_nobody_bursts_beside_a_container_that_wants_its_share(
-    wants: dict[str, int | None],
-) -> None:
+def test_no_container_bursts_beside_one_that_wants_its_share(wants: dict[str, int | None]) -> None:
     """A want is the age of the last launch; None is a ledger that can't be read."""
     now_ns = 10_000_000_000
     shares = [share(name) for name in wants]

@@ -67,7 +67,7 @@ def test_profilers_get_uvm_tools_where_the_host_has_them(host: Host) -> None:
     assert devices[-1].host_path == "/dev/nvidia-uvm-tools"
 
 
-def test_a_pod_that_nobody_decided_is_placed_and_told(host: Host) -> None:
+def test_an_undecided_pod_is_placed_and_annotated(host: Host) -> None:
     host.start_agent()
     pod = host.create(make_pod("p", container("c0", 50, 32)))
     response = host.kubelet.admit(pod)["c0"]
@@ -79,9 +79,7 @@ def test_a_pod_that_nobody_decided_is_placed_and_told(host: Host) -> None:
 
 
 @pytest.mark.parametrize("spared", [{}, {KEYS.gpu_assigned: "false"}, {KEYS.gpu_retry: "1"}])
-def test_a_pod_that_nobody_decided_is_refused_by_default(
-    host: Host, spared: dict[str, str]
-) -> None:
+def test_an_undecided_pod_is_refused_by_default(host: Host, spared: dict[str, str]) -> None:
     host.place_undecided = False
     host.start_agent()
     pod = host.create(make_pod("p", container("c0", 50, 32), annotations=spared))
@@ -90,7 +88,7 @@ def test_a_pod_that_nobody_decided_is_refused_by_default(
     assert host.agent.records.all() == ()
 
 
-def test_a_static_pod_that_nobody_decided_takes_no_card_from_others(host: Host) -> None:
+def test_an_undecided_static_pod_takes_no_card_from_others(host: Host) -> None:
     """It is never started with one, and its node may not tell the extender of it."""
     host.start_agent()
     mirrored = {"kubernetes.io/config.mirror": "0123"}
@@ -113,7 +111,7 @@ def test_a_pod_that_the_original_decided_needs_no_extender(host: Host) -> None:
 
 
 @pytest.mark.parametrize("key", ["gpu-topology", "gpu-model"])
-def test_a_bad_user_key_refuses_a_pod_that_nobody_decided(host: Host, key: str) -> None:
+def test_a_bad_user_key_refuses_an_undecided_pod(host: Host, key: str) -> None:
     host.start_agent()
     written = {f"{KEYS.domain}/{key}": "," * 250_000}
     pod = host.create(make_pod("p", container("c0", 50, 32), annotations=written))
@@ -122,7 +120,7 @@ def test_a_bad_user_key_refuses_a_pod_that_nobody_decided(host: Host, key: str) 
     assert len(str(caught.value)) < 400
 
 
-def test_a_pod_that_nobody_decided_leaves_reserved_cards_alone(host: Host) -> None:
+def test_an_undecided_pod_leaves_reserved_cards_alone(host: Host) -> None:
     host.start_agent()
     host.create(
         make_pod("later", container("c0", 100), annotations=decision((0,), cores=100, memory=0))
@@ -164,7 +162,7 @@ def test_a_decision_that_a_user_wrote_by_halves_is_refused_by_name(host: Host) -
     ("cores", "memory", "text"),
     [(150, 32, "neither a share"), (50, 0, "needs memory"), (0, 32, "without compute")],
 )
-def test_a_request_that_does_not_exist_is_refused_with_its_field(
+def test_an_impossible_request_is_refused_with_its_field(
     host: Host, cores: int, memory: int, text: str
 ) -> None:
     host.start_agent()
@@ -253,7 +251,7 @@ def test_the_burst_ceiling_reaches_a_running_container(host: Host) -> None:
     assert limits.stat().st_ino == inode, "a mounted file does not follow a rename"
 
 
-def test_device_ids_count_cores_and_whole_memory_units_with_their_numa_nodes(host: Host) -> None:
+def test_device_ids_count_cores_and_memory_units_with_numa_nodes(host: Host) -> None:
     host.start_agent()
     cores = host.kubelet.plugins[CORE].lists[-1]
     memory = host.kubelet.plugins[MEMORY].lists[-1]

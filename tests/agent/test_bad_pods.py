@@ -43,9 +43,7 @@ def test_a_decided_pod_with_a_bad_user_key_starts(host: Host, key: str) -> None:
 
 @pytest.mark.parametrize("answers", [True, False])
 @pytest.mark.parametrize("memory_first", [True, False])
-def test_limits_that_do_not_exist_fail_no_other_pod(
-    host: Host, memory_first: bool, answers: bool
-) -> None:
+def test_impossible_limits_fail_no_other_pod(host: Host, memory_first: bool, answers: bool) -> None:
     host.start_agent()
     host.kubelet.answers = answers
     bad = host.create(make_pod("bad", container("c0", 150, 32), container("c1", 50)))
@@ -55,7 +53,7 @@ def test_limits_that_do_not_exist_fail_no_other_pod(
     assert card_of(answer["c0"]) == "/dev/nvidia1"
 
 
-def test_limits_that_do_not_exist_fail_no_pod_that_the_watch_shows_late(host: Host) -> None:
+def test_impossible_limits_fail_no_pod_that_the_watch_shows_late(host: Host) -> None:
     host.start_agent()
     bad = host.create(make_pod("bad", container("c0", 50)))
     host.kubelet.know(bad)
@@ -65,7 +63,7 @@ def test_limits_that_do_not_exist_fail_no_pod_that_the_watch_shows_late(host: Ho
     assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
 
 
-def test_limits_that_do_not_exist_fail_their_own_pod_at_once(host: Host) -> None:
+def test_impossible_limits_fail_their_own_pod_at_once(host: Host) -> None:
     host.start_agent()
     host.kubelet.admit(host.share("other", 1))
     bad = host.create(make_pod("bad", container("c0", 50, 32), container("c1", 50)))
@@ -73,7 +71,7 @@ def test_limits_that_do_not_exist_fail_their_own_pod_at_once(host: Host) -> None
         host.kubelet.admit(bad)
 
 
-def test_limits_that_do_not_exist_take_no_card_of_a_pod_that_goes(host: Host) -> None:
+def test_impossible_limits_take_no_card_of_a_pod_that_goes(host: Host) -> None:
     host.start_agent()
     going = host.share("going", 1)
     host.kubelet.know(going)

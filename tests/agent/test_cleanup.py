@@ -63,7 +63,7 @@ def test_a_folder_that_stays_is_tried_again_until_it_goes(host: Host) -> None:
     assert host.agent.recovery.stuck == 0
 
 
-def test_a_pod_of_which_nobody_can_ask_delays_no_other(host: Host) -> None:
+def test_a_pod_whose_lookup_fails_delays_no_other(host: Host) -> None:
     host.start_agent()
     one, other = host.share("one", 0), host.share("other", 1)
     host.kubelet.admit(one)
@@ -99,7 +99,7 @@ def test_a_pod_that_the_watch_shows_again_keeps_its_cards(
     assert host.agent.records.get(_uid(pod)) is not None
 
 
-def test_a_container_that_starts_while_its_pod_is_asked_about_keeps_its_card(
+def test_a_container_that_starts_during_the_lookup_keeps_its_card(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.start_agent()
@@ -122,7 +122,7 @@ def test_a_container_that_starts_while_its_pod_is_asked_about_keeps_its_card(
     assert host.agent.records.get(_uid(pod)) is None
 
 
-def test_what_is_stuck_is_counted_while_two_threads_look(
+def test_stuck_folders_are_counted_while_two_threads_look(
     host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)  # thousands of warnings take long

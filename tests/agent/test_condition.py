@@ -29,7 +29,7 @@ def _ask(host: Host, path: str) -> tuple[int, str]:
         asker.close()
 
 
-def test_an_agent_that_may_not_list_its_pods_is_not_ready(
+def test_an_agent_needs_the_right_to_list_its_pods_to_be_ready(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "_SYNC_SECONDS", 0.1)
@@ -47,7 +47,7 @@ def test_an_agent_that_may_not_list_its_pods_is_not_ready(
     assert "\ngpustack_pods_watched 1.0\n" in _ask(host, "/metrics")[1]
 
 
-def test_systemd_hears_ready_without_an_api_server_and_why_that_is_bad(
+def test_systemd_gets_ready_without_an_api_server_and_the_reason(
     host: Host, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "_SYNC_SECONDS", 0.1)
@@ -71,7 +71,7 @@ def test_systemd_hears_ready_without_an_api_server_and_why_that_is_bad(
         assert join() == 0
 
 
-def test_an_agent_that_may_not_publish_its_cards_is_not_ready(host: Host) -> None:
+def test_an_agent_needs_the_right_to_publish_its_cards_to_be_ready(host: Host) -> None:
     host.api.faults.fail("PATCH", "/nodes/", status=403, reason="Forbidden", times=1)
     host.start_agent()
     host.wait_until(lambda: _ask(host, "/readyz")[0] == 503)
@@ -81,7 +81,7 @@ def test_an_agent_that_may_not_publish_its_cards_is_not_ready(host: Host) -> Non
     host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
 
 
-def test_an_agent_without_its_container_runtime_is_not_ready(host: Host) -> None:
+def test_an_agent_needs_its_container_runtime_to_be_ready(host: Host) -> None:
     host.start_agent()
     host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
     host.cri.stop()

@@ -108,7 +108,7 @@ def test_a_volume_that_is_there_is_never_touched_again(tmp_path: pathlib.Path) -
     assert (again / "lib64" / f"libcuda.so.{VERSION}").stat().st_ino == inode
 
 
-def test_what_a_killed_builder_left_is_cleared_away(tmp_path: pathlib.Path) -> None:
+def test_files_of_a_killed_builder_are_removed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "lib").mkdir()
     left = tmp_path / "driver" / f".{VERSION}.abc"
     left.mkdir(parents=True)
@@ -139,7 +139,7 @@ def test_a_volume_that_a_power_cut_emptied_is_built_again(
 
 
 @pytest.mark.parametrize("lost", ["bin", "lib64", f"lib64/libcuda.so.{VERSION}", ""])
-def test_a_volume_of_which_something_is_lost_is_built_again(
+def test_a_volume_that_lost_a_file_or_folder_is_built_again(
     tmp_path: pathlib.Path, lost: str
 ) -> None:
     (tmp_path / "lib").mkdir()
@@ -156,7 +156,7 @@ def test_a_volume_of_which_something_is_lost_is_built_again(
         shutil.rmtree(tmp_path / "lost", ignore_errors=True)
 
 
-def test_what_can_not_be_cleared_away_keeps_no_volume_from_being_built(
+def test_a_volume_is_built_beside_files_that_can_not_be_removed(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "lib").mkdir()

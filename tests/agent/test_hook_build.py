@@ -41,7 +41,7 @@ def test_going_back_gives_new_shares_the_older_build(host: Host) -> None:
     assert hook_of(host, "two") == str(older) != newer
 
 
-def test_a_half_copied_build_is_given_to_nobody(host: Host) -> None:
+def test_a_half_copied_build_is_given_to_no_pod(host: Host) -> None:
     host.start_agent()
     (host.hook / "libvcuda.so").write_text("the first bytes")
     with pytest.raises(AdmissionError, match=r"HostIncomplete: the files in .* are not"):
@@ -73,7 +73,7 @@ def test_a_build_without_its_library_is_refused(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("name", "mode"), [(".", 0o700), ("libvcuda.so", 0o600), ("ld.so.preload", 0o640)]
 )
-def test_a_build_that_tenants_can_not_read_is_given_to_nobody(
+def test_a_build_that_tenants_can_not_read_is_refused(
     tmp_path: pathlib.Path, name: str, mode: int
 ) -> None:
     hook = HookBuild(build(tmp_path))
@@ -83,7 +83,7 @@ def test_a_build_that_tenants_can_not_read_is_given_to_nobody(
         hook.folder()
 
 
-def test_something_else_in_a_build_keeps_nobody_waiting(tmp_path: pathlib.Path) -> None:
+def test_a_fifo_in_a_build_is_refused_at_once(tmp_path: pathlib.Path) -> None:
     folder = build(tmp_path)
     os.mkfifo(folder / "pipe")
     with pytest.raises(HookError, match="pipe is no regular file"):
@@ -107,7 +107,7 @@ def test_a_build_that_is_removed_during_a_look_does_not_end_the_agent(
     assert not older.exists()
 
 
-def test_the_sum_is_what_sha256sum_says(tmp_path: pathlib.Path) -> None:
+def test_the_sum_is_that_of_sha256sum(tmp_path: pathlib.Path) -> None:
     folder = build(tmp_path)
     command = "LC_ALL=C; cd $1 && sha256sum * | sha256sum | cut -c1-8"
     done = subprocess.run(

@@ -108,7 +108,7 @@ def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "maps", [("hook", "~limits", "ledger"), ("hook", "limits", "~ledger"), ("hook",)]
 )
-def test_a_process_that_maps_files_of_its_own_for_ours_is_reported_at_the_second_look(
+def test_a_process_that_maps_its_own_files_is_reported_at_the_second_look(
     stage: Stage, maps: tuple[str, ...]
 ) -> None:
     pid = stage.process(stage.share("one"), memory_bytes=MIB, maps=maps)
@@ -128,7 +128,7 @@ def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage) -> None:
     assert [each.reason for each in stage.events] == ["UnhookedProcess"]
 
 
-def test_what_a_container_left_goes_with_it(stage: Stage) -> None:
+def test_the_unaccounted_memory_of_a_container_goes_with_it(stage: Stage) -> None:
     stage.process(stage.share("one"), memory_bytes=10 * MIB)
     for _ in range(3):
         stage.sampler.look()

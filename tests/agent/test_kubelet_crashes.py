@@ -172,9 +172,7 @@ class _Node:
 
 @hypothesis.settings(max_examples=40, deadline=None)
 @hypothesis.given(story=_stories())
-def test_no_container_starts_with_the_cards_of_another_and_none_waits_for_ever(
-    story: _Story,
-) -> None:
+def test_a_container_starts_with_its_own_cards_or_its_pod_is_failed(story: _Story) -> None:
     with tempfile.TemporaryDirectory() as root, Host(pathlib.Path(root)) as host:
         host.start_agent()
         node = _Node(host, story)

@@ -34,7 +34,7 @@ def _restart_with(host: Host, *rejected: Pod) -> None:
         pytest.param(False, False, marks=pytest.mark.long),
     ],
 )
-def test_a_pod_that_the_next_kubelet_rejected_is_not_taken_for_the_one_that_it_admits(
+def test_a_pod_that_the_next_kubelet_rejected_is_not_taken_for_another(
     host: Host, has_get: bool, lists_active: bool
 ) -> None:
     host.kubelet.has_get, host.kubelet.lists_active = has_get, lists_active
@@ -45,9 +45,7 @@ def test_a_pod_that_the_next_kubelet_rejected_is_not_taken_for_the_one_that_it_a
     assert card_of(host.kubelet.admit(admitted)["c0"]) == "/dev/nvidia1"
 
 
-def test_a_pod_that_this_kubelet_rejects_without_asking_is_not_taken_for_the_next_one(
-    host: Host,
-) -> None:
+def test_a_pod_rejected_before_allocate_is_not_taken_for_the_next_one(host: Host) -> None:
     host.start_agent()
     host.kubelet.reject(host.share("rejected", 0, now_ns=2, second=2))
     admitted = host.share("admitted", 1, now_ns=1, second=1)
@@ -56,9 +54,7 @@ def test_a_pod_that_this_kubelet_rejects_without_asking_is_not_taken_for_the_nex
 
 
 @pytest.mark.long
-def test_an_older_kubelet_that_rejects_without_asking_means_the_pod_that_it_came_to_last(
-    host: Host,
-) -> None:
+def test_an_older_kubelet_that_rejects_before_allocate_means_its_last_pod(host: Host) -> None:
     host.kubelet.lists_active = False
     host.start_agent()
     host.kubelet.reject(host.share("rejected", 0, now_ns=1, second=1))
@@ -70,9 +66,7 @@ def test_an_older_kubelet_that_rejects_without_asking_means_the_pod_that_it_came
     assert card_of(host.kubelet.admit(older)["c0"]) == "/dev/nvidia1"
 
 
-def test_a_pod_that_another_plugin_refused_halfway_is_not_taken_for_the_next_one(
-    host: Host,
-) -> None:
+def test_a_pod_that_another_plugin_refused_is_not_taken_for_the_next(host: Host) -> None:
     host.kubelet.lists_active = False
     host.start_agent()
     halfway = host.share("halfway", 0, second=2)
@@ -84,7 +78,7 @@ def test_a_pod_that_another_plugin_refused_halfway_is_not_taken_for_the_next_one
 
 @pytest.mark.long
 @pytest.mark.parametrize("lists_active", [True, False])
-def test_a_bad_request_that_the_next_kubelet_rejected_does_not_refuse_another_pod(
+def test_a_bad_request_rejected_by_the_next_kubelet_refuses_no_other_pod(
     host: Host, lists_active: bool
 ) -> None:
     host.kubelet.lists_active = lists_active
@@ -96,9 +90,7 @@ def test_a_bad_request_that_the_next_kubelet_rejected_does_not_refuse_another_po
 
 
 @pytest.mark.long
-def test_a_container_after_an_init_container_is_told_from_it_by_what_the_kubelet_wrote_down(
-    host: Host,
-) -> None:
+def test_the_kubelets_checkpoint_tells_a_container_from_an_init_container(host: Host) -> None:
     host.start_agent()
     made = make_pod(
         "p",
@@ -123,9 +115,7 @@ def test_a_container_after_an_init_container_is_told_from_it_by_what_the_kubelet
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"Data": {"PodDeviceEntries": [{}]}}'])
-def test_a_checkpoint_of_the_kubelet_that_nobody_can_read_stops_no_pod(
-    host: Host, content: str
-) -> None:
+def test_an_unreadable_kubelet_checkpoint_stops_no_pod(host: Host, content: str) -> None:
     host.start_agent()
     made = make_pod("p", container("c0", 50, 32), init=(container("prepare", 50, 32),))
     pod = host.create(made)
@@ -137,7 +127,7 @@ def test_a_checkpoint_of_the_kubelet_that_nobody_can_read_stops_no_pod(
 
 
 @pytest.mark.long
-def test_a_call_that_outlives_its_kubelet_changes_nothing_for_the_next_one(host: Host) -> None:
+def test_a_call_that_outlives_its_kubelet_changes_nothing_for_the_next(host: Host) -> None:
     host.start_agent()
     big = host.whole_card()
     blocking = host.share("blocking", 1)
@@ -154,9 +144,7 @@ def test_a_call_that_outlives_its_kubelet_changes_nothing_for_the_next_one(host:
 
 
 @pytest.mark.long
-def test_a_refusal_that_a_dead_kubelet_was_told_is_not_remembered_against_the_pod(
-    host: Host,
-) -> None:
+def test_a_refusal_to_a_dead_kubelet_does_not_count_against_the_pod(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     dead = host.agent.finder.epoch
@@ -165,7 +153,7 @@ def test_a_refusal_that_a_dead_kubelet_was_told_is_not_remembered_against_the_po
     assert card_of(host.kubelet.admit(pod)["c0"]) == "/dev/nvidia1"
 
 
-def test_a_call_that_waits_behind_another_while_its_kubelet_dies_is_refused(host: Host) -> None:
+def test_a_waiting_call_is_refused_when_its_kubelet_dies(host: Host) -> None:
     host.start_agent()
     host.kubelet.admit(host.share("blocking", 1))
     big = host.whole_card()

@@ -75,7 +75,7 @@ def _shared(host: Host) -> list[pathlib.Path]:
     return [path for folder in folders for path in folder.iterdir() if not path.is_symlink()]
 
 
-def test_nobody_gets_a_lease_on_what_all_tenants_have_mounted(host: Host) -> None:
+def test_no_lease_is_granted_on_files_that_all_tenants_have_mounted(host: Host) -> None:
     older = host.install_hook("0.0.9")
     host.start_agent()
     for path in (*_shared(host), older / "ld.so.preload"):
@@ -83,7 +83,7 @@ def test_nobody_gets_a_lease_on_what_all_tenants_have_mounted(host: Host) -> Non
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 
 
-def test_leases_on_what_all_tenants_have_mounted_stop_no_agent(host: Host) -> None:
+def test_leases_on_files_that_all_tenants_have_mounted_stop_no_agent(host: Host) -> None:
     host.start_agent()
     shared = _shared(host)
     host.stop_agent()

@@ -50,7 +50,7 @@ def test_devices_that_the_kubelet_gave_another_pod_stop_the_start(host: Host) ->
     assert host.agent.pairing.mismatches == 1
 
 
-def test_a_start_with_devices_that_nobody_was_given_is_refused(host: Host) -> None:
+def test_a_start_with_devices_that_no_record_has_is_refused(host: Host) -> None:
     host.start_agent()
     pod = host.share()
     host.kubelet.admit(pod)
@@ -116,9 +116,7 @@ def test_a_deleted_pod_frees_its_cards_for_the_next(host: Host) -> None:
     assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia1"
 
 
-def test_a_pod_deleted_by_force_keeps_its_cards_until_its_container_has_stopped(
-    host: Host,
-) -> None:
+def test_a_pod_deleted_by_force_keeps_its_cards_until_its_container_stops(host: Host) -> None:
     host.start_agent()
     pod = host.share("one", 1)
     host.kubelet.admit(pod)
@@ -178,7 +176,7 @@ _STRANGE = json.dumps(
     ],
     ids=["gone", "empty", "torn", "nested", "edited", "of a later version", "of another layout"],
 )
-def test_a_lost_or_broken_checkpoint_is_rebuilt_from_what_runs(
+def test_a_lost_or_broken_checkpoint_is_rebuilt_from_running_containers(
     host: Host, content: str | None
 ) -> None:
     host.start_agent()
@@ -200,7 +198,7 @@ def test_a_lost_or_broken_checkpoint_is_rebuilt_from_what_runs(
     assert set(record.containers[0].core_ids) == set(before.containers[0].core_ids)
 
 
-def test_a_bad_user_key_keeps_no_pod_from_being_taken_up(host: Host) -> None:
+def test_a_running_pod_with_a_bad_user_key_is_restored(host: Host) -> None:
     host.start_agent()
     pod = host.share()
     response = host.kubelet.admit(pod)["c0"]
@@ -216,9 +214,7 @@ def test_a_bad_user_key_keeps_no_pod_from_being_taken_up(host: Host) -> None:
     assert record.placement == before.placement
 
 
-def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speaks(
-    host: Host,
-) -> None:
+def test_a_crashed_container_starts_again_once_the_kubelet_answers(host: Host) -> None:
     host.start_agent()
     running, crashed = host.share("running", 0), host.share("crashed", 1)
     response = host.kubelet.admit(running)["c0"]
@@ -237,7 +233,7 @@ def test_a_pod_taken_up_while_the_kubelet_was_mute_can_start_again_once_it_speak
         host.kubelet.start_container(pod, "c0", CORE)
 
 
-def test_what_the_kubelet_wrote_down_is_taken_up_although_it_is_mute(host: Host) -> None:
+def test_the_kubelets_checkpoint_is_restored_while_its_socket_is_silent(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -249,7 +245,7 @@ def test_what_the_kubelet_wrote_down_is_taken_up_although_it_is_mute(host: Host)
     assert card_of(host.kubelet.start_container(pod, "c0", CORE)) == "/dev/nvidia1"
 
 
-def test_an_agent_that_died_before_it_told_the_pod_tells_it_after_its_restart(host: Host) -> None:
+def test_a_restarted_agent_writes_the_missing_assigned_annotation(host: Host) -> None:
     host.start_agent()
     pod = host.share()
     host.kubelet.admit(pod)
@@ -269,7 +265,7 @@ def test_plugins_register_again_after_a_kubelet_restart(host: Host) -> None:
     host.wait_until(lambda: host.agent.registrar.ready)
 
 
-def test_plugins_register_again_when_the_kubelet_hangs_up(host: Host) -> None:
+def test_plugins_register_again_when_the_kubelet_closes_the_connection(host: Host) -> None:
     host.start_agent()
     old = dict(host.kubelet.plugins)
     for plugin in old.values():

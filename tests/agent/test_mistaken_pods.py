@@ -22,9 +22,7 @@ def _mistaken(host: Host) -> tuple[Pod, Pod]:
     return first, second
 
 
-def test_a_pod_that_holds_what_was_made_for_another_is_failed_and_the_other_is_not(
-    host: Host,
-) -> None:
+def test_only_the_pod_that_holds_an_answer_for_another_is_failed(host: Host) -> None:
     host.start_agent()
     first, second = _mistaken(host)
     with pytest.raises(AdmissionError, match=r"PairingMismatch: .*default/first: the pod is fail"):
@@ -110,9 +108,7 @@ def test_an_init_container_with_the_answer_of_another_pod_does_not_start(
     host.wait_until(lambda: host.is_failed(first))
 
 
-def test_a_pod_whose_devices_nobody_was_given_is_failed_once_no_record_can_come(
-    host: Host,
-) -> None:
+def test_a_pod_with_devices_that_no_record_has_is_failed_after_recovery(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -124,7 +120,7 @@ def test_a_pod_whose_devices_nobody_was_given_is_failed_once_no_record_can_come(
 
 
 @pytest.mark.long
-def test_an_agent_that_has_not_taken_up_a_pod_yet_does_not_fail_it(host: Host) -> None:
+def test_an_agent_fails_no_pod_before_it_has_restored_the_running_ones(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -146,9 +142,7 @@ def _is_taken_up(host: Host) -> bool:
     return host.agent.recovery.is_whole
 
 
-def test_an_agent_that_starts_between_does_not_take_up_what_was_made_for_another(
-    host: Host,
-) -> None:
+def test_an_agent_that_starts_does_not_restore_an_answer_for_another_pod(host: Host) -> None:
     host.start_agent()
     first, second = _mistaken(host)
     host.agent.records.remove(first["metadata"]["uid"])
@@ -174,7 +168,7 @@ def test_whole_cards_of_another_pods_answer_do_not_start(host: Host) -> None:
     host.wait_until(lambda: host.is_failed(first))
 
 
-def test_what_is_written_of_a_pod_that_ended_keeps_no_other_from_its_devices(host: Host) -> None:
+def test_the_record_of_an_ended_pod_leaves_its_devices_to_the_next(host: Host) -> None:
     host.start_agent()
     ended = host.share("ended", 1)
     host.kubelet.admit(ended)

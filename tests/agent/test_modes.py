@@ -38,7 +38,7 @@ def test_the_mode_of_a_lock_that_all_may_read_is_repaired(tmp_path: pathlib.Path
     assert _mode(lock) == 0o600
 
 
-def test_a_lock_that_somebody_holds_is_named(tmp_path: pathlib.Path) -> None:
+def test_a_lock_that_another_process_holds_is_named(tmp_path: pathlib.Path) -> None:
     lock = tmp_path / "agent.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
@@ -48,7 +48,7 @@ def test_a_lock_that_somebody_holds_is_named(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "dangling", "folder", "fifo"])
-def test_what_is_no_file_in_place_of_the_lock_is_named(tmp_path: pathlib.Path, what: str) -> None:
+def test_a_lock_that_is_no_regular_file_is_named(tmp_path: pathlib.Path, what: str) -> None:
     lock, other = tmp_path / "agent.lock", tmp_path / "other"
     if what == "folder":
         lock.mkdir()
@@ -63,7 +63,7 @@ def test_what_is_no_file_in_place_of_the_lock_is_named(tmp_path: pathlib.Path, w
     assert not other.exists() or _mode(other) == 0o644
 
 
-def test_other_users_reach_no_containers_files_and_no_plugin_socket(host: Host) -> None:
+def test_other_users_cannot_reach_containers_files_or_plugin_sockets(host: Host) -> None:
     (host.state / "containers").mkdir(mode=0o755)
     host.start_agent()
     host.kubelet.admit(host.share())

@@ -116,7 +116,7 @@ def _given_the_old_ones_answer(host: Host) -> tuple[Pod, Pod]:
     return old, new
 
 
-def test_a_container_whose_pod_has_no_record_does_not_start(host: Host) -> None:
+def test_a_container_starts_only_with_a_record_of_its_pod(host: Host) -> None:
     _, new = _given_the_old_ones_answer(host)
     away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
     with pytest.raises(AdmissionError, match=r"PairingMismatch: .*of default/web-0 for another"):
@@ -130,7 +130,7 @@ def test_a_container_whose_pod_has_no_record_does_not_start(host: Host) -> None:
 
 
 @pytest.mark.parametrize("written", [None, "", "{", '{"Data": {}}', " " * (17 << 20)])
-def test_without_the_kubelets_word_the_api_server_says_whose_name_it_is(
+def test_the_api_server_tells_pods_apart_without_the_kubelets_checkpoint(
     host: Host, written: str | None
 ) -> None:
     _, new = _given_the_old_ones_answer(host)
@@ -142,9 +142,7 @@ def test_without_the_kubelets_word_the_api_server_says_whose_name_it_is(
         host.kubelet.start_container(new, "c0", CORE)
 
 
-def test_what_never_ends_in_the_place_of_the_kubelets_file_keeps_no_start_waiting(
-    host: Host,
-) -> None:
+def test_a_fifo_in_place_of_the_kubelets_checkpoint_delays_no_start(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -153,7 +151,7 @@ def test_what_never_ends_in_the_place_of_the_kubelets_file_keeps_no_start_waitin
     host.kubelet.start_container(pod, "c0", CORE)
 
 
-def test_where_nobody_says_whose_name_it_is_nothing_starts(host: Host) -> None:
+def test_a_start_needs_the_kubelets_checkpoint_or_the_api_server(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -166,7 +164,7 @@ def test_where_nobody_says_whose_name_it_is_nothing_starts(host: Host) -> None:
     assert not host.is_failed(pod)
 
 
-def test_an_api_server_that_knows_no_node_yet_fails_no_pod(host: Host) -> None:
+def test_an_api_server_that_has_just_started_fails_no_pod(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -180,7 +178,7 @@ def test_an_api_server_that_knows_no_node_yet_fails_no_pod(host: Host) -> None:
     assert not host.is_failed(pod)
 
 
-def test_a_start_is_proven_without_a_word_from_any_socket(host: Host) -> None:
+def test_a_start_is_proven_without_any_socket(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -191,7 +189,7 @@ def test_a_start_is_proven_without_a_word_from_any_socket(host: Host) -> None:
     assert host.kubelet.calls == asked
 
 
-def test_what_other_plugins_wrote_down_is_nothing_to_us(host: Host) -> None:
+def test_checkpoint_entries_of_other_plugins_are_ignored(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
@@ -205,7 +203,7 @@ def test_what_other_plugins_wrote_down_is_nothing_to_us(host: Host) -> None:
     host.kubelet.start_container(pod, "c0", CORE)
 
 
-def test_what_the_kubelet_holds_for_the_pod_before_is_not_the_next_ones(host: Host) -> None:
+def test_devices_of_a_replaced_pod_are_not_those_of_the_next_of_its_name(host: Host) -> None:
     host.start_agent()
     old = host.share("web-0", 1)
     _run(host, old)

@@ -144,7 +144,7 @@ def test_an_unregistered_agent_is_well_and_not_ready(host: Host) -> None:
         _get(host, "/readyz")
 
 
-def test_systemd_hears_ready_only_when_both_plugins_are_watched(
+def test_systemd_gets_ready_only_when_both_plugins_are_watched(
     host: Host, tmp_path: pathlib.Path
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:

@@ -40,7 +40,7 @@ def _two_pods(host: Host) -> tuple[Pod, Pod]:
     return host.create(early), host.create(late)
 
 
-def test_the_pod_that_the_kubelet_admits_is_meant_not_the_one_decided_first(host: Host) -> None:
+def test_a_call_means_the_admitted_pod_and_not_the_one_decided_first(host: Host) -> None:
     host.start_agent()
     early, late = _two_pods(host)
     assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
@@ -56,7 +56,7 @@ def test_a_kubelet_without_get_is_asked_for_its_list(host: Host) -> None:
     assert host.agent.finder.guesses == 0
 
 
-def test_a_mute_kubelet_leaves_the_oldest_decision_and_is_counted(host: Host) -> None:
+def test_without_the_kubelet_the_oldest_decision_is_guessed_and_counted(host: Host) -> None:
     host.kubelet.answers = False
     host.start_agent()
     early, _ = _two_pods(host)
@@ -91,7 +91,7 @@ def test_an_api_server_that_is_away_is_named_after_a_bounded_wait(host: Host) ->
         host.kubelet.admit(pod)
 
 
-def test_a_kubelet_that_was_mute_for_a_moment_is_asked_by_get_again(host: Host) -> None:
+def test_a_kubelet_that_answers_again_is_asked_by_get(host: Host) -> None:
     host.start_agent()
     host.kubelet.answers = False
     host.kubelet.admit(host.create(make_pod("p", container("c0", 50, 32))))
@@ -102,7 +102,7 @@ def test_a_kubelet_that_was_mute_for_a_moment_is_asked_by_get_again(host: Host) 
     assert host.kubelet.lists == 0
 
 
-def test_a_call_that_nobody_waits_for_fails_with_a_reason(host: Host) -> None:
+def test_a_call_that_no_pod_waits_for_fails_with_a_reason(host: Host) -> None:
     host.start_agent()
     pod = host.create(make_pod("p", container("c0", 50, 32)))
     pod["spec"]["containers"][0]["resources"]["limits"][CORE] = "49"
@@ -110,7 +110,7 @@ def test_a_call_that_nobody_waits_for_fails_with_a_reason(host: Host) -> None:
         host.kubelet.allocate_resource(pod, "c0", CORE)
 
 
-def test_a_kubelet_that_died_during_admission_asks_again_and_gets_the_same(host: Host) -> None:
+def test_a_kubelet_restarted_during_admission_gets_the_same_answer(host: Host) -> None:
     host.start_agent()
     pod = host.create(make_pod("p", container("c0", 50, 32)))
     first = host.kubelet.admit(pod)["c0"]
@@ -121,9 +121,7 @@ def test_a_kubelet_that_died_during_admission_asks_again_and_gets_the_same(host:
     assert len(host.agent.records.all()) == 1
 
 
-def test_a_pod_that_runs_is_no_candidate_although_the_kubelet_forgot_its_devices(
-    host: Host,
-) -> None:
+def test_a_running_pod_that_the_kubelet_forgot_is_no_candidate(host: Host) -> None:
     host.start_agent()
     early, late = _two_pods(host)
     host.kubelet.admit(early)
@@ -155,7 +153,7 @@ def test_a_refused_pod_is_not_taken_for_the_next_one(host: Host) -> None:
     assert host.kubelet.admit(pod)["c0"].devices[0].host_path == "/dev/nvidia1"
 
 
-def test_a_pod_that_was_deleted_before_it_ran_is_not_taken_for_the_next_one(host: Host) -> None:
+def test_a_pod_deleted_before_it_ran_is_not_taken_for_the_next_one(host: Host) -> None:
     host.start_agent()
     early, late = _two_pods(host)
     host.kubelet.admit(early)
@@ -168,9 +166,7 @@ def test_a_pod_that_was_deleted_before_it_ran_is_not_taken_for_the_next_one(host
     assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
 
 
-def test_a_deletion_that_the_kubelet_knows_and_our_watch_does_not_is_waited_for(
-    host: Host,
-) -> None:
+def test_a_deletion_that_only_the_kubelet_knows_is_waited_for(host: Host) -> None:
     host.start_agent()
     early, late = _two_pods(host)
     host.wait_until(lambda: host.agent.pods.get(late["metadata"]["uid"]) is not None)

@@ -95,7 +95,7 @@ def test_damaged_limits_of_a_container_that_runs_are_named(host: Host) -> None:
     host.kubelet.start_container(pod, "c0", CORE)
 
 
-def test_what_stands_in_the_folders_place_is_named(host: Host) -> None:
+def test_a_file_in_place_of_the_folder_is_named(host: Host) -> None:
     host.start_agent()
     pod = host.share()
     host.kubelet.admit(pod)
@@ -106,7 +106,7 @@ def test_what_stands_in_the_folders_place_is_named(host: Host) -> None:
         host.kubelet.start_container(pod, "c0", CORE)
 
 
-def test_limits_are_not_made_anew_while_nobody_knows_what_runs(host: Host) -> None:
+def test_limits_are_made_anew_only_while_the_runtime_answers(host: Host) -> None:
     host.start_agent()
     pod = host.share()
     host.kubelet.admit(pod)
@@ -140,7 +140,7 @@ def test_the_folder_of_all_containers_is_made_again(host: Host) -> None:
 
 
 @pytest.mark.parametrize("damage", [_zero, _cut, _empty, _foreign, _folder, _fifo])
-def test_a_damaged_checkpoint_keeps_no_agent_from_starting(
+def test_an_agent_starts_with_a_damaged_checkpoint(
     host: Host, damage: Callable[[pathlib.Path], None]
 ) -> None:
     for _ in range(2):  # the second one meets what was kept of the first
@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_keeps_no_agent_from_starting(
 
 @pytest.mark.parametrize("kept", ["nothing", "file", "folder"])
 @pytest.mark.parametrize("broken", ["file", "folder"])
-def test_a_checkpoint_is_set_aside_whatever_was_kept_before(
+def test_a_broken_checkpoint_is_set_aside_in_place_of_any_earlier_one(
     tmp_path: pathlib.Path, kept: str, broken: str
 ) -> None:
     file = CheckpointFile(tmp_path / "c.json", version=1)

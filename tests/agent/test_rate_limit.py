@@ -77,7 +77,7 @@ def test_an_agent_that_starts_among_waiting_pods_costs_few_questions(host: Host)
     assert host.kubelet.calls - asked < _PODS / 4
 
 
-def test_a_kubelet_that_refuses_for_ever_keeps_no_agent_from_starting(
+def test_an_agent_starts_although_the_kubelet_refuses_for_ever(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restore, "_KUBELET_SECONDS", 0.1)

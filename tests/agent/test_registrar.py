@@ -21,7 +21,7 @@ class _RestartedMeanwhile(FakeKubelet):
         return super()._register(*arguments)
 
 
-def test_a_kubelet_that_restarted_after_the_look_and_took_the_call_is_noticed(
+def test_a_kubelet_restarted_just_before_the_registration_is_noticed(
     tmp_path: pathlib.Path,
 ) -> None:
     told: list[str] = []

@@ -78,7 +78,7 @@ def test_a_refusal_says_that_the_api_server_could_not_be_asked(host: Host, silen
     host.api.faults.release()
 
 
-def test_what_the_watch_shows_late_changes_nothing_back(host: Host) -> None:
+def test_a_late_event_of_the_watch_does_not_undo_the_list(host: Host) -> None:
     pod, big, running = _full_card_in_silence(host)
     host.cri.exit(running)
     host.end(pod)
@@ -107,7 +107,7 @@ def test_a_server_that_was_restored_from_a_copy_is_followed(host: Host) -> None:
     host.wait_until(lambda: _is_annotated(_seen(host, pod)))
 
 
-def test_of_a_pod_no_more_is_kept_than_is_read(host: Host) -> None:
+def test_only_the_parts_of_a_pod_that_are_read_are_kept(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)
     host.api.edit("pods", "p", {"metadata": {"labels": {"any": "label"}, "annotations": {"a": ""}}})

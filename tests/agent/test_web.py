@@ -101,7 +101,7 @@ def test_openmetrics_is_written_as_its_type_says(host: Host, path: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", "*/*", "text/plain; version=0.0.4", "version=x, a/b;;"])
-def test_prometheus_text_is_what_all_others_get(host: Host, accept: str) -> None:
+def test_all_other_clients_get_prometheus_text(host: Host, accept: str) -> None:
     host.start_agent()
     status, kind, text = _ask(host, "/metrics", Accept=accept)
     assert status == 200

@@ -75,7 +75,7 @@ def test_a_client_has_so_long_for_its_head_in_total() -> None:
         assert time.monotonic() - began < 5
 
 
-def test_a_client_that_does_not_read_is_hung_up_on() -> None:
+def test_a_client_that_does_not_read_is_disconnected() -> None:
     body = b"x" * (64 << 20)  # more than the kernel's buffers on both sides
     with _serving({"/version": _text(body)}, bounds=Bounds(send_seconds=0.3)) as server:
         client = _connect(server, _HEAD)
@@ -92,7 +92,7 @@ def test_the_slowest_client_makes_room_for_a_new_one() -> None:
         assert b"0.1" in _read(younger)
 
 
-def test_whoever_comes_while_all_are_busy_waits_for_the_next_place() -> None:
+def test_a_client_beyond_the_bound_waits_for_the_next_free_place() -> None:
     gate = threading.Event()
     pages = {
         "/slow": lambda _: Response(body=str(gate.wait(_SECONDS)).encode()),
@@ -110,7 +110,7 @@ def test_whoever_comes_while_all_are_busy_waits_for_the_next_place() -> None:
         assert server.dropped == 0
 
 
-def test_who_waits_for_a_page_that_hangs_makes_room() -> None:
+def test_a_client_of_a_page_that_hangs_makes_room_for_a_new_one() -> None:
     gate = threading.Event()
     pages = {
         "/slow": lambda _: Response(body=str(gate.wait(_SECONDS)).encode()),
@@ -124,7 +124,7 @@ def test_who_waits_for_a_page_that_hangs_makes_room() -> None:
         assert b"True" in _read(asked[1])
 
 
-def test_a_page_is_made_once_whatever_its_clients_accept() -> None:
+def test_a_page_is_made_once_for_all_types_that_clients_accept() -> None:
     gate = threading.Event()
     made = collections.Counter[str]()
 
@@ -196,7 +196,7 @@ def test_a_page_that_fails_is_an_answer_and_a_line_of_the_log(
         (b"\r\n\r\n", 400),
     ],
 )
-def test_requests_are_answered_by_what_they_ask(request_: bytes, status: int) -> None:
+def test_each_request_gets_its_status(request_: bytes, status: int) -> None:
     with _serving({"/version": _text(b"0.1")}, hosts=("gpu1.example.com",)) as server:
         assert _status(server, request_) == status
 

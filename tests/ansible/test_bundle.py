@@ -72,7 +72,7 @@ def package_files() -> set[str]:
     }
 
 
-def test_a_hook_that_was_not_built_is_named_with_the_command_that_builds_it(
+def test_a_hook_that_was_not_built_is_named_with_its_build_command(
     bundle: types.ModuleType, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(bundle.BundleError, match=r"hook/out/mips/libvcuda\.so.*make -C hook"):

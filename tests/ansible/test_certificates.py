@@ -85,7 +85,7 @@ def test_everything_is_made_once_with_the_right_modes(folder: pathlib.Path) -> N
     ]  # fmt: skip
 
 
-def test_the_two_accept_each_other(folder: pathlib.Path) -> None:
+def test_scheduler_and_extender_accept_each_other(folder: pathlib.Path) -> None:
     make(folder)
     for name in ("127.0.0.1", "localhost", "::1"):
         assert met(folder, name) == "system:kube-scheduler"
@@ -163,7 +163,7 @@ def shaken(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> str:
         ({"client_name": "system:other"}, ["scheduler/client.crt", "scheduler/ca.crt"]),
     ],
 )
-def test_what_nears_its_end_or_names_somebody_else_is_made_again(
+def test_a_certificate_near_its_end_or_of_another_name_is_made_again(
     folder: pathlib.Path, changes: dict[str, Any], made: list[str]
 ) -> None:
     make(folder)
@@ -181,7 +181,7 @@ def test_what_nears_its_end_or_names_somebody_else_is_made_again(
         ("scheduler/ca.crt", ["scheduler/ca.crt"]),
     ],
 )
-def test_what_is_lost_is_made_again(folder: pathlib.Path, lost: str, made: list[str]) -> None:
+def test_a_lost_file_is_made_again(folder: pathlib.Path, lost: str, made: list[str]) -> None:
     make(folder)
     (folder / lost).unlink()
     assert make(folder) == made

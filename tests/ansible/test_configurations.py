@@ -26,7 +26,7 @@ def test_the_daemon_accepts_its_rendered_configuration(rendered: pathlib.Path, d
 
 
 @pytest.mark.parametrize("daemon", ["agent", "extender"])
-def test_the_rendered_configuration_sets_every_value_to_the_schemas_default(
+def test_a_rendered_configuration_sets_every_value_to_its_default(
     rendered: pathlib.Path, daemon: str
 ) -> None:
     written = yaml.safe_load((rendered / f"{daemon}.yml").read_text("utf-8"))

@@ -40,9 +40,7 @@ def value_of(site: dict[str, Any], expression: str) -> Any:
         ({"kube_scheduler_http_timeout_seconds": 3}, 1),
     ],
 )
-def test_by_itself_it_is_below_what_the_scheduler_waits(
-    site: dict[str, Any], seconds: float
-) -> None:
+def test_the_default_is_below_the_schedulers_timeout(site: dict[str, Any], seconds: float) -> None:
     decides = float(value_of(site, NAME))
     assert decides == seconds
     waits = site.get("kube_scheduler_http_timeout_seconds", 10)
@@ -62,7 +60,7 @@ def test_by_itself_it_is_below_what_the_scheduler_waits(
         ({NAME: 20, "kube_scheduler_http_timeout_seconds": 30}, True),
     ],
 )
-def test_preflight_refuses_what_the_scheduler_would_not_wait_for(
+def test_preflight_refuses_more_seconds_than_the_scheduler_waits(
     site: dict[str, Any], allowed: bool
 ) -> None:
     tasks = layout.load(ROLE / "tasks" / "preflight.yml")

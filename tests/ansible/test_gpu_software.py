@@ -160,7 +160,7 @@ def test_a_plugin_is_known_by_its_socket(path: str, our_agent: bool, found: list
     assert all(path in each["text"] for each in findings)
 
 
-def test_what_a_site_accepts_is_left_out() -> None:
+def test_a_finding_that_the_site_accepts_is_left_out() -> None:
     findings = filters.socket_findings(["/x/nvidia-gpu.sock"], our_agent=True)
     assert filters.unaccepted(findings, ["gpu-manager"])
     assert filters.unaccepted(findings, ["nvidia-device-plugin"]) == []

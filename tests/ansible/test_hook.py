@@ -103,7 +103,7 @@ def test_a_rebuilt_bundle_of_one_version_leaves_the_build_before_alone(stage: St
         assert HookBuild(stage.hooks / build).folder()
 
 
-def test_what_an_interrupted_run_left_is_never_a_build(stage: Stage) -> None:
+def test_files_of_an_interrupted_run_are_never_a_build(stage: Stage) -> None:
     build = stage.make_bundle("0.1.0")
     left = stage.hooks / ".partial" / build
     left.mkdir(parents=True)

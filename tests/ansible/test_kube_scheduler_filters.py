@@ -28,7 +28,7 @@ def filters() -> types.ModuleType:
     return plugins.load("roles/kube_scheduler/filter_plugins/kube_scheduler.py")
 
 
-def test_a_configuration_made_from_nothing_elects_a_leader_and_looks_at_every_node(
+def test_a_new_configuration_elects_a_leader_and_looks_at_every_node(
     filters: types.ModuleType,
 ) -> None:
     made = filters.with_extender(None, [ENTRY], **NEW)
@@ -88,7 +88,7 @@ def test_a_stale_entry_of_ours_is_replaced_wherever_it_calls(
     assert made["extenders"] == [ENTRY]
 
 
-def test_both_entries_are_installed_and_the_second_one_goes_when_it_is_not_wanted(
+def test_both_entries_are_installed_and_an_unwanted_second_one_goes(
     filters: types.ModuleType,
 ) -> None:
     both = filters.with_extender(None, [ENTRY, STEERING], **NEW)
@@ -149,7 +149,7 @@ def test_taking_our_part_out_gives_the_configuration_as_it_was(
     assert filters.without_extender(merged, found, [ENTRY, STEERING]) == found
 
 
-def test_what_others_changed_since_stays_when_our_part_goes(filters: types.ModuleType) -> None:
+def test_later_changes_of_others_stay_when_our_part_goes(filters: types.ModuleType) -> None:
     found = {"apiVersion": "x/v1", "percentageOfNodesToScore": 30}
     merged = filters.with_extender(found, [ENTRY], **NEW)
     merged |= {"apiVersion": "x/v2", "profiles": [{"schedulerName": "new"}]}

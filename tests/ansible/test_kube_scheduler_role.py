@@ -117,7 +117,7 @@ def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unit", "static_pod"])
-def test_what_a_broken_off_run_left_is_taken_back(make: Make, kind: str) -> None:
+def test_the_configuration_of_a_broken_off_run_is_taken_back(make: Make, kind: str) -> None:
     host = make(kind)
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
     good = host.config.read_text()
@@ -133,7 +133,7 @@ def test_what_a_broken_off_run_left_is_taken_back(make: Make, kind: str) -> None
     assert "and it answers again" in " ".join(done.stdout.split()), done.stdout
 
 
-def test_what_a_stopped_scheduler_is_given_is_not_kept(make: Make) -> None:
+def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: Make) -> None:
     host = make("unit")
     # without a URL to ask, whatever runs counts as well
     said = {"kube_scheduler_extender_url": GOOD, "kube_scheduler_health_url": ""}
@@ -233,7 +233,7 @@ def test_preflight_accepts_a_unit_that_reads_our_file(tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.parametrize("kind", ["unit", "static_pod"])
-def test_preflight_wants_to_hear_from_one_that_has_long_been_running(make: Make, kind: str) -> None:
+def test_preflight_wants_an_answer_of_a_scheduler_that_runs_for_long(make: Make, kind: str) -> None:
     host = make(kind)
     elsewhere = {"kube_scheduler_health_url": "http://127.0.0.1:1/healthz"}
     young = host.play("preflight", **elsewhere, __kube_scheduler_settled_seconds=1_000_000)

@@ -39,7 +39,7 @@ def manifest(*words: str, mounted: str = "/etc/kubernetes/scheduler.conf") -> di
     }
 
 
-def test_it_gets_flag_mount_and_the_files_checksum(filters: types.ModuleType) -> None:
+def test_the_manifest_gets_flag_mount_and_the_files_checksum(filters: types.ModuleType) -> None:
     made = filters.with_flags(manifest(), [FLAG], PATH, "content")
     (container,) = made["spec"]["containers"]
     assert container["command"] == ["kube-scheduler", "--leader-elect=true", FLAG]
@@ -50,7 +50,7 @@ def test_it_gets_flag_mount_and_the_files_checksum(filters: types.ModuleType) ->
     assert made["metadata"]["labels"] == {"tier": "control-plane"}
 
 
-def test_it_mounts_the_certificates_while_there_are_some(filters: types.ModuleType) -> None:
+def test_the_manifest_mounts_certificates_while_there_are_some(filters: types.ModuleType) -> None:
     once = filters.with_flags(manifest(), [FLAG], PATH, "content", CERTIFICATES)
     assert filters.with_flags(once, [FLAG], PATH, "content", CERTIFICATES) == once
     volume = {"path": CERTIFICATES, "type": "Directory"}
@@ -59,15 +59,13 @@ def test_it_mounts_the_certificates_while_there_are_some(filters: types.ModuleTy
     assert filters.CERTIFICATES_VOLUME not in str(without)
 
 
-def test_it_changes_when_the_files_content_does_and_not_otherwise(
-    filters: types.ModuleType,
-) -> None:
+def test_the_manifest_changes_only_with_the_files_content(filters: types.ModuleType) -> None:
     once = filters.with_flags(manifest(), [FLAG], PATH, "content")
     assert filters.with_flags(once, [FLAG], PATH, "content") == once
     assert filters.with_flags(once, [FLAG], PATH, "other") != once
 
 
-def test_it_tells_whether_it_was_started_with_the_file(filters: types.ModuleType) -> None:
+def test_the_manifest_tells_whether_it_was_started_with_the_file(filters: types.ModuleType) -> None:
     made = filters.with_flags(manifest(), [FLAG], PATH, "content")
     assert filters.was_started_with(made, "content")
     assert not filters.was_started_with(made, "other")
@@ -128,7 +126,7 @@ def test_taking_our_part_out_gives_the_manifest_as_it_was(
     assert filters.without_flags(made, found, FLAGS) == found
 
 
-def test_what_an_upgrade_changed_since_stays_when_our_part_goes(filters: types.ModuleType) -> None:
+def test_later_changes_of_an_upgrade_stay_when_our_part_goes(filters: types.ModuleType) -> None:
     found = manifest(FLAG)
     made = filters.with_flags(found, [FLAG], PATH, "content", CERTIFICATES)
     made["spec"]["containers"][0]["image"] = "kube-scheduler:v1.35"

@@ -248,7 +248,7 @@ def test_a_domain_that_all_roles_were_told_is_accepted(tmp_path: pathlib.Path) -
 
 
 @pytest.mark.parametrize(("version", "served"), [("v1.29.9", 0), ("v1.30.0-rc.1+k3s1", 5)])
-def test_the_extender_gets_the_current_contexts_server_and_old_api_servers_no_policy(
+def test_the_current_context_gives_the_server_and_the_served_policies(
     tmp_path: pathlib.Path, version: str, served: int
 ) -> None:
     clusters = [

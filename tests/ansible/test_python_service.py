@@ -111,7 +111,7 @@ def test_another_python_gets_an_environment_of_its_own(stage: Stage) -> None:
     assert f"the unit names {second}" in done.stdout
 
 
-def test_a_second_run_changes_nothing_and_leaves_no_wheels(stage: Stage) -> None:
+def test_a_second_run_changes_nothing_and_wheels_are_removed(stage: Stage) -> None:
     assert stage.run().returncode == 0
     venv = stage.opt / "venv"
     assert (venv / "bin" / "gpustack").read_text() == "installed"

@@ -45,7 +45,7 @@ def test_the_notes_begin_with_what_an_upgrade_needs(release: types.ModuleType) -
 
 
 @pytest.mark.parametrize("version", ["1.3.0", "1.2", "Unreleased"])
-def test_a_version_without_a_dated_section_is_not_released(
+def test_only_a_version_with_a_dated_section_is_released(
     release: types.ModuleType, version: str
 ) -> None:
     with pytest.raises(release.bundle.BundleError, match=r"CHANGELOG.md has no section `## \["):

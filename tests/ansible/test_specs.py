@@ -54,7 +54,7 @@ def test_every_entry_point_has_a_spec_and_every_spec_has_an_entry_point(role: st
 
 
 @pytest.mark.parametrize("role", layout.ROLES)
-def test_no_role_reads_a_variable_of_its_own_that_nobody_defines(role: str) -> None:
+def test_every_own_variable_that_a_role_reads_is_defined(role: str) -> None:
     known = set(layout.options(role))
     folder = layout.ROOT / "roles" / role
     texts = [
@@ -79,6 +79,6 @@ def test_a_role_claims_the_platforms_that_tests_run_on(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", layout.ROLES)
-def test_readme_is_what_the_specs_say(role: str) -> None:
+def test_each_readme_follows_the_specs(role: str) -> None:
     path = layout.ROOT / "roles" / role / "README.md"
     assert path.read_text("utf-8") == readmes.render(role), "run `python -m tests.ansible.readmes`"

@@ -109,7 +109,7 @@ def test_only_hardening_may_be_missing() -> None:
     assert all(re.match("Protect|Private|Restrict|ProcSubset", name) for name in optional())
 
 
-def test_no_directive_is_named_that_no_unit_uses(rendered: pathlib.Path) -> None:
+def test_every_named_directive_is_used_by_a_unit(rendered: pathlib.Path) -> None:
     used = {
         directive
         for name in UNITS

@@ -41,7 +41,7 @@ def analyze(*arguments: str, units: pathlib.Path) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)
-def test_systemd_accepts_the_unit_without_a_word(units: pathlib.Path, name: str) -> None:
+def test_systemd_accepts_the_unit_without_a_warning(units: pathlib.Path, name: str) -> None:
     done = analyze("verify", "--man=no", str(units / name), units=units)
     # Other units of this machine may have faults of their own.
     about_us = [line for line in done.stderr.splitlines() if "gpustack" in line]
@@ -57,7 +57,7 @@ def test_the_unit_exposes_no_more_than_it_did(units: pathlib.Path, name: str, te
     assert done.returncode == 0, done.stdout.splitlines()[-1] + done.stderr
 
 
-def test_the_agent_waits_for_the_device_nodes_and_comes_back_after_any_failure(
+def test_the_agent_waits_for_device_nodes_and_restarts_after_any_failure(
     rendered: pathlib.Path,
 ) -> None:
     lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()

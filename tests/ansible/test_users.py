@@ -108,7 +108,7 @@ def test_a_pod_that_only_the_kubelet_knows_is_named_by_its_logs(host: GpuHost) -
     assert users(host) == (["research/job-1"], [BUILD])
 
 
-def test_a_pod_of_another_device_plugin_is_none_of_ours(host: GpuHost) -> None:
+def test_a_pod_of_another_device_plugin_is_left_out(host: GpuHost) -> None:
     host.give(UID, BUILD, resource="nvidia.com/gpu")
     host.keep(UID, "research", "job-1")
     assert users(host) == ([], [])
@@ -149,7 +149,7 @@ def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
     assert users(host) == (["process 42 (python3)"], [BUILD])
 
 
-def test_containers_of_others_are_none_of_ours(host: GpuHost) -> None:
+def test_containers_of_other_programs_are_left_out(host: GpuHost) -> None:
     host.run(42, ["/var/lib/docker/containers/0123/hosts", "/var/lib/other/hooks/post"])
     assert users(host) == ([], [])
 
@@ -160,7 +160,7 @@ def test_a_process_that_has_ended_is_passed_over(host: GpuHost) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"data": {"pods": [{}]}}'])
-def test_records_that_cannot_be_read_are_no_permission(host: GpuHost, text: str) -> None:
+def test_records_that_cannot_be_read_are_an_error(host: GpuHost, text: str) -> None:
     (host.state / "checkpoint.json").write_text(text)
     result = answer(host)
     assert result["failed"]

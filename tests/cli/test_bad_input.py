@@ -56,7 +56,7 @@ def test_a_pod_without_a_namespace_lies_in_default(
     assert json.loads(capsys.readouterr().out)["pod"] == "default/plain"
 
 
-def test_explain_of_limits_that_do_not_exist_names_the_field(
+def test_explain_of_impossible_limits_names_the_field(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "snapshot.json"
@@ -93,7 +93,7 @@ def test_usage_shows_the_other_nodes_when_one_describes_no_machine(
     assert f"(node gpu2): annotation {KEYS.gpu_devices}: is not JSON" in said.err
 
 
-def test_explain_takes_a_node_that_describes_no_machine_for_one_without_cards(
+def test_explain_says_nocards_of_a_node_that_describes_no_machine(
     one_broken_node: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", "small", "--snapshot", one_broken_node, "-o", "json"]) == 0
@@ -131,7 +131,7 @@ JSON = strategies.recursive(
 
 
 @given(kind=strategies.sampled_from(["Pod", "Node"]), item=strategies.dictionaries(NAMES, JSON))
-def test_no_snapshot_makes_it_fail_without_a_message(
+def test_any_snapshot_ends_with_a_status_of_the_command(
     tmp_path_factory: pytest.TempPathFactory, kind: str, item: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "snapshot.json"

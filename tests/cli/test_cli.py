@@ -16,7 +16,7 @@ def snapshot(tmp_path: pathlib.Path) -> str:
     return write(tmp_path, *items)
 
 
-def test_usage_names_the_tenant_and_what_is_free(
+def test_usage_names_the_tenant_and_the_free_amounts(
     snapshot: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["usage", "--snapshot", snapshot, "-o", "json"]) == 0
@@ -117,7 +117,7 @@ def test_explain_of_a_holder_says_where(snapshot: str, capsys: pytest.CaptureFix
         ("[" * 100_000, "is nested too deeply"),
     ],
 )
-def test_a_snapshot_that_is_none_is_refused_by_place(
+def test_a_broken_snapshot_is_refused_by_place(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str, named: str
 ) -> None:
     path = tmp_path / "broken.json"

@@ -58,7 +58,7 @@ def test_every_command_is_offered(
         ("gpustack --ver", ["--version"]),
     ],
 )
-def test_what_may_follow_is_offered(
+def test_words_that_may_follow_are_offered(
     installed: pathlib.Path, capsys: pytest.CaptureFixture[str], line: str, expected: list[str]
 ) -> None:
     assert offered(installed, capsys, line) == expected

@@ -24,7 +24,7 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
     return status, answer
 
 
-def test_a_waiting_pod_is_told_each_cards_reason_and_what_would_let_it_run(
+def test_a_waiting_pod_gets_each_cards_reason_and_changes_that_help(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, node(), HOLDER, pod("big", 200, 64))

@@ -52,7 +52,7 @@ def test_a_gated_pod_waits_for_its_gates(
     assert (change["kind"], change["names"]) == ("gates-removed", ["queue"])
 
 
-def test_a_node_that_keeps_the_pod_away_is_named_with_what_does(
+def test_a_node_that_keeps_the_pod_away_is_named_with_the_reason(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, changed(node(), spec={"unschedulable": True}), pod("small", 50, 8))
@@ -63,7 +63,7 @@ def test_a_node_that_keeps_the_pod_away_is_named_with_what_does(
     assert change["text"] == "node gpu1 takes the pod (now: node gpu1 is cordoned)"
 
 
-def test_a_decision_that_somebody_invented_counts_for_nothing_and_is_told(
+def test_an_invented_decision_is_ignored_and_reported(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, node(), changed(pod("liar", 50, 8), annotations=DECISION))
@@ -78,7 +78,7 @@ def test_a_decision_that_somebody_invented_counts_for_nothing_and_is_told(
     ("annotations", "told"),
     [(DECISION, "its decision counts for nothing: annotation"), ({}, "no decision stands on it")],
 )
-def test_a_bound_pod_whose_cards_nobody_knows_is_told_by_explain_and_by_usage(
+def test_a_bound_pod_with_unknown_cards_is_named_by_explain_and_by_usage(
     tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
     annotations: dict[str, str],
@@ -153,7 +153,7 @@ def test_the_policy_decides_on_which_card_a_share_goes(
     assert answer["nodes"]["gpu1"]["containers"][0]["minors"] == [first]
 
 
-def test_fgd_measures_by_what_the_clusters_pods_ask(
+def test_fgd_measures_by_the_requests_of_the_clusters_pods(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, node(), pod("holder", 60, 8, held=True))
@@ -162,7 +162,7 @@ def test_fgd_measures_by_what_the_clusters_pods_ask(
     assert (other["verdict"], other["criterion"]) == ("worse", "lowest minors")
 
 
-def test_where_nothing_alone_helps_that_is_said(
+def test_explain_says_that_no_single_change_is_enough(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bare = Node(name="cpu1")

@@ -45,7 +45,7 @@ def test_a_terminal_sees_colours_and_the_same_columns() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_who_wants_no_colours_gets_none(
+def test_an_environment_variable_turns_colours_off(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)

@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_answer(
     assert one != answer(capsys, *asked, "--seed", "2")
 
 
-def test_who_never_fits_makes_the_status_one(
+def test_a_pod_that_never_fits_makes_the_status_one(
     snapshot: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, HEAD + "0,10,200,0,3\n")
@@ -107,7 +107,7 @@ def test_a_node_out_of_service_plays_no_part(
 
 
 @pytest.mark.parametrize("policies", ["exact,luck", "exact,exact", ""])
-def test_policies_that_are_none_end_with_status_two(
+def test_unknown_policies_end_with_status_two(
     snapshot: str, trace: str, policies: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -33,7 +33,7 @@ def test_a_snapshot_holds_the_quota_and_explain_reads_it(
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_quota_that_is_absent_or_forbidden_is_none(
+def test_an_absent_or_forbidden_quota_is_left_out(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], status: int
 ) -> None:
     with FakeKubeApi() as api:

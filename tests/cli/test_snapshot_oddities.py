@@ -32,7 +32,7 @@ def half(folder: pathlib.Path) -> str:
     return str(path)
 
 
-def test_objects_of_other_kinds_are_passed_over_whatever_shape_they_have(
+def test_objects_of_other_kinds_are_passed_over_in_any_shape(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = {"kind": "NodePool", "metadata": {"name": "x"}, "spec": {"taints": "all"}, "data": 7}
@@ -63,7 +63,7 @@ def test_an_object_of_no_kind_is_named(
     ],
     ids=["no such node", "no such card", "no decision"],
 )
-def test_who_asks_or_plans_is_told_of_pods_whose_cards_do_not_count(
+def test_usage_and_what_if_name_pods_whose_cards_do_not_count(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], holder: dict[str, Any], told: str
 ) -> None:
     path = write(tmp_path, node(), holder)
@@ -85,7 +85,7 @@ def test_cards_of_a_node_that_cannot_be_read_are_told_of_the_node_alone(
     assert "items[0] (node gpu1)" in line
 
 
-def test_a_running_pod_on_a_node_that_is_not_known_is_said_to_have_nothing_to_compare(
+def test_explain_of_a_running_pod_on_an_unknown_node_compares_nothing(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, node(), elsewhere("stray"))

@@ -54,9 +54,7 @@ def test_a_text_is_drawn_for_people(capsys: Output) -> None:
     assert lines[3] == "    |   |-- GPU0  A100  40960 MiB  NUMA 3  NV12 to 1-7"
 
 
-def test_the_formats_are_the_originals_graph_the_matrix_and_the_blogs_costs(
-    capsys: Output,
-) -> None:
+def test_the_formats_are_the_originals_graph_the_matrix_and_the_costs(capsys: Output) -> None:
     graph = said(capsys, "--from-text", P40, "--format", "tree", "--memory-mib", "22919")
     assert graph.startswith("ROOT:7\n|---PHB (aval: 7, pids: [], usedMemory: 0, totalMemory: 1682")
     costs = said(capsys, "--from-text", P40, "--format", "cost").splitlines()
@@ -65,7 +63,7 @@ def test_the_formats_are_the_originals_graph_the_matrix_and_the_blogs_costs(
     assert matrix.splitlines()[1] == "GPU0\t X \tPIX\tPIX\tPHB\tPHB\tPHB\tPHB\t0"
 
 
-def test_the_annotation_is_the_only_word_and_a_node_can_carry_it(capsys: Output) -> None:
+def test_the_annotation_is_the_only_output_and_decodes_as_a_node(capsys: Output) -> None:
     model = ("--model", "NVIDIA A100-SXM4-40GB", "--memory-mib", "40960")
     text = said(capsys, "--from-text", DGX, *model, "--annotation")
     assert text.count("\n") == 1
@@ -127,7 +125,7 @@ def test_a_file_that_is_not_there_is_named(capsys: Output, tmp_path: pathlib.Pat
     )
 
 
-def test_what_describes_a_text_needs_a_text(capsys: Output) -> None:
+def test_an_option_that_describes_a_text_needs_a_text(capsys: Output) -> None:
     assert "--from-text" in refused(capsys, "--model", "A100")
 
 
@@ -157,7 +155,9 @@ def test_a_host_is_read_through_nvml(capsys: Output, monkeypatch: pytest.MonkeyP
     )
 
 
-def test_a_host_without_cards_says_no(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_cards_ends_with_status_one(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nvml, "Nvml", FakeNvml)
     assert main(["topo"]) == 1
     assert capsys.readouterr().err == "gpustack: this host has no card\n"
@@ -190,7 +190,7 @@ def test_a_host_without_the_binding_is_told_which_package_it_needs(
 PIPED = [sys.executable, "-m", "gpustack.cli.main", "topo", "--from-text", "-"]
 
 
-def test_a_reader_who_leaves_early_is_no_error() -> None:
+def test_a_reader_that_leaves_early_is_no_error() -> None:
     """A real pipe, whose reader is gone before the first line."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -200,7 +200,7 @@ def test_a_reader_who_leaves_early_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("form", ["tree", "matrix", "cost"])
-def test_what_is_printed_has_no_colour(capsys: Output, form: str) -> None:
+def test_the_output_has_no_colour(capsys: Output, form: str) -> None:
     """Not even where the text's own heading is underlined."""
     assert "\x1b" not in said(capsys, "--from-text", DGX, "--format", form)
 

@@ -48,7 +48,7 @@ def answer(
     return status, value
 
 
-def test_copies_are_listed_with_their_cards_and_the_rest_with_every_nodes_reason(
+def test_placed_copies_list_cards_and_the_rest_every_nodes_reason(
     snapshot: str, half: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, value = answer(capsys, "--snapshot", snapshot, "--pod", half, "--count", "20")
@@ -64,7 +64,7 @@ def test_copies_are_listed_with_their_cards_and_the_rest_with_every_nodes_reason
     assert set(value["unplaced"][0]["nodes"]) == {"gpu1", "gpu2"}
 
 
-def test_every_container_has_an_entry_and_init_containers_with_cards_a_list_of_their_own(
+def test_every_container_has_an_entry_and_init_containers_their_own_list(
     snapshot: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = pod("p", 50, 8)

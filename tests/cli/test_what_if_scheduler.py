@@ -34,7 +34,7 @@ IN_ZONE = {
         ({}, {"schedulingGates": [{"name": "later"}]}, "SchedulingGated"),
     ],
 )
-def test_no_pod_stands_where_the_scheduler_would_not_let_it(
+def test_a_pod_is_placed_only_where_the_scheduler_allows_it(
     tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
     spec: dict[str, Any],
@@ -54,7 +54,7 @@ def test_no_pod_stands_where_the_scheduler_would_not_let_it(
     assert (status, value["nodes"]) == (1, {"gpu1": 0})
 
 
-def test_who_tolerates_and_matches_is_placed(
+def test_a_pod_that_tolerates_and_matches_is_placed(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = pod("half", 50, 8)
@@ -80,7 +80,7 @@ def test_a_drain_moves_a_pod_only_where_it_may_stand(
     assert {name: why["code"] for name, why in reasons.items()} == {"gpu2": "NodeUnschedulable"}
 
 
-def test_a_drain_leaves_what_kubectl_drain_leaves_and_says_so(
+def test_a_drain_leaves_the_pods_that_kubectl_drain_leaves_and_says_so(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemon, ending = pod("exporter", 10, 1, held=True), pod("ending", 10, 1, held=True)
@@ -101,7 +101,7 @@ def test_a_drain_leaves_what_kubectl_drain_leaves_and_says_so(
     ]
 
 
-def test_a_bound_pod_that_nobody_decided_about_needs_a_place_too(
+def test_an_undecided_bound_pod_needs_a_place_too(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bound = pod("undecided", 60, 8)

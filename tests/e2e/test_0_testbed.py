@@ -59,6 +59,6 @@ def test_a_testbed_that_was_killed_while_it_started_is_removed_whole() -> None:
     assert listed("/sys/class/net", "/var/tmp") <= before
 
 
-def test_what_is_not_there_is_removed_without_complaint() -> None:
+def test_removing_a_missing_testbed_is_no_error() -> None:
     opening.close_site(NAME)
     assert traces() == []

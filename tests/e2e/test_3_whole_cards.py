@@ -30,7 +30,7 @@ def test_two_hundred_cores_are_two_cards_without_a_hook(site: Site) -> None:
     assert listed == ""
 
 
-def test_the_seeds_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site: Site) -> None:
+def test_a_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site: Site) -> None:
     pinned = {"nodeSelector": {"kubernetes.io/hostname": "gpu1"}}
     kernels = ["cuda-workload", "--allocate", "1024", "--kernel-us", "2000", "--seconds", "600"]
     share = {workloads.CORE: "50", workloads.MEMORY: "32"}

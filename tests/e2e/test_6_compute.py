@@ -139,7 +139,7 @@ def test_a_pod_that_mounts_over_its_share_is_not_made(site: Site, mount: dict[st
 
 @over_ours
 @pytest.mark.usefixtures("without_policy")
-def test_where_no_policy_stops_it_the_agent_fails_a_pod_that_mounts_over_its_share(
+def test_a_pod_that_mounts_over_its_share_fails_without_the_policy_too(
     site: Site, mount: dict[str, str]
 ) -> None:
     site.kubectl.apply(mounting("hiding", mount))
@@ -164,7 +164,7 @@ def reported(site: Site, pod: str) -> set[str]:
     return reasons & {"UnhookedProcess", "ForeignLimits", "LedgerDamaged"}
 
 
-def test_a_container_that_puts_its_own_files_in_the_place_of_ours_is_reported(site: Site) -> None:
+def test_a_container_that_replaces_our_files_is_reported(site: Site) -> None:
     moving = "mv /etc/vcuda /etc/aside && cp -r /etc/aside /etc/vcuda && exec cuda-workload --hold"
     commands = {"honest": ["cuda-workload", "--hold"], "moving": ["sh", "-c", moving]}
     for name, command in commands.items():

@@ -29,7 +29,7 @@ def schedulers(site: Site) -> list[str]:
     return site.on("cp1", "pgrep", "--list-full", "--exact", "kube-scheduler").splitlines()
 
 
-def test_the_playbook_ends_when_the_new_scheduler_runs_and_that_one_gives_cards(site: Site) -> None:
+def test_the_playbook_ends_with_a_new_scheduler_that_gives_cards(site: Site) -> None:
     before = schedulers(site)
     site.playbook("site", *ON_CP1)
     [after] = schedulers(site)

@@ -164,7 +164,7 @@ def more_end(users: Users, client: KubeClient) -> None:
     load.judge(client)
 
 
-def test_a_leader_that_changes_under_load_gives_nothing_twice_and_forgets_no_pod(
+def test_a_leader_change_under_load_causes_no_loss_or_double_allocation(
     stage: Stage, hosts: list[Host]
 ) -> None:
     with Users(stage.client) as users:

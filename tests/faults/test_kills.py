@@ -26,9 +26,7 @@ def worker_of(extender: extending.RunningExtender) -> int | None:
     return int(children[0]) if children else None
 
 
-def test_killed_at_a_hundred_random_points_it_gives_nothing_twice_and_loses_nothing(
-    stage: Stage,
-) -> None:
+def test_a_hundred_random_kills_cause_no_loss_or_double_allocation(stage: Stage) -> None:
     points = random.Random(SEED)  # noqa: S311 - reproducible pauses, no secret
     with stage.loaded("killed") as (extender, pods):
         for _ in range(KILLS):

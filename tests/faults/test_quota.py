@@ -113,7 +113,7 @@ def breaks(team: Team, extender: extending.RunningExtender, said: object, words:
     )
 
 
-def test_a_quota_that_breaks_is_named_while_the_last_good_one_stays_in_force(
+def test_a_broken_quota_is_named_and_the_last_good_one_stays_in_force(
     stage: Stage, team: Team
 ) -> None:
     team.quota(GOOD)
@@ -128,7 +128,7 @@ def test_a_quota_that_breaks_is_named_while_the_last_good_one_stays_in_force(
         assert valid(extender)
 
 
-def test_a_quota_that_goes_while_it_is_broken_limits_nobody(stage: Stage, team: Team) -> None:
+def test_a_broken_quota_that_is_deleted_limits_no_pod(stage: Stage, team: Team) -> None:
     team.quota(GOOD)
     with stage.loaded("gone-quota") as (extender, pods):
         team.hears(extender, "QuotaExceeded")

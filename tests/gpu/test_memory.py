@@ -49,7 +49,9 @@ def test_without_readable_limits_the_hook_is_closed(card: CheckedCard) -> None:
     assert "limits" in done.stdout + done.stderr
 
 
-def test_a_context_takes_what_the_agent_is_to_be_told(sizes: Sizes, report: Report) -> None:
+def test_the_bytes_of_a_context_are_reported_as_an_agent_setting(
+    sizes: Sizes, report: Report
+) -> None:
     for row, figures in (
         ("first of a process, by the card's memory", sizes.first),
         ("the same, by NVML's count of the process", sizes.held),

@@ -55,7 +55,7 @@ def test_a_neighbour_is_unaffected_by_a_tenant_at_its_limit(
         tenant.communicate("\n", timeout=30)
 
 
-def test_the_agent_reads_who_uses_what_until_it_is_killed(container: Container) -> None:
+def test_the_agent_reads_a_process_from_the_ledger_until_it_is_killed(container: Container) -> None:
     with container.start("enter(); check(allocate(100 << 20)[0]); print(); input()") as tenant:
         assert tenant.stdout is not None
         tenant.stdout.readline()
@@ -71,7 +71,7 @@ def test_the_agent_reads_who_uses_what_until_it_is_killed(container: Container) 
         assert container.use() == ledger.CardUse(uuid=CARD)
 
 
-def test_the_agent_reads_a_ledger_on_overlayfs_that_is_bound_into_a_container(
+def test_the_agent_reads_a_ledger_on_overlayfs_bound_into_a_container(
     container: Container, overlay: pathlib.Path
 ) -> None:
     mapped.create_ledger(overlay / "ledger", [CARD])
@@ -117,7 +117,7 @@ def test_a_limit_that_the_agent_changes_holds_at_once(container: Container) -> N
         tenant.communicate("\n", timeout=30)
 
 
-def test_what_no_ledger_explains_counts_against_the_share(container: Container) -> None:
+def test_memory_that_no_ledger_explains_counts_against_the_share(container: Container) -> None:
     seen = activity.CardActivity(uuid=CARD, unaccounted_bytes=500 * MIB)
     mapped.publish_activity(
         container.folder / "activity", activity.Activity(sampled_ns=1, cards=(seen,))

@@ -130,7 +130,7 @@ def test_a_name_that_no_driver_has_yet_is_named(name: str, gated: frozenset[str]
 
 
 @pytest.mark.parametrize("series", driver_files.SERIES)
-def test_every_function_that_takes_of_a_card_is_gated_or_left_with_a_reason(
+def test_functions_that_take_of_a_card_are_gated_or_left_with_a_reason(
     series: str, gated: frozenset[str]
 ) -> None:
     names = exported(driver_files.libraries(series) / "libcuda.so.1")
@@ -139,7 +139,9 @@ def test_every_function_that_takes_of_a_card_is_gated_or_left_with_a_reason(
 
 
 @pytest.mark.parametrize("toolkit", ["11.8", "12.9", "13"])
-def test_so_is_every_one_that_a_toolkit_declares(toolkit: str, gated: frozenset[str]) -> None:
+def test_functions_that_a_toolkit_declares_are_gated_or_left_too(
+    toolkit: str, gated: frozenset[str]
+) -> None:
     (header,) = installed(f"cudart-{toolkit}").rglob("cuda.h")
     command = [sys.executable, f"{SIMGPU}/headers.py", "names", toolkit, f"{header.parent}"]
     lines = subprocess.check_output(command, text=True).splitlines()
@@ -148,7 +150,7 @@ def test_so_is_every_one_that_a_toolkit_declares(toolkit: str, gated: frozenset[
 
 
 @pytest.mark.parametrize("series", driver_files.SERIES)
-def test_every_function_that_shows_neighbours_or_changes_a_card_is_gated_or_left_with_a_reason(
+def test_nvml_functions_beyond_a_share_are_gated_or_left_with_a_reason(
     series: str, gated: frozenset[str]
 ) -> None:
     names = exported(driver_files.libraries(series) / "libnvidia-ml.so.1")

@@ -87,7 +87,7 @@ def test_files_in_the_place_of_ours_are_reported(
     "the agent compares it with the driver; the difference (unaccounted) is taken off what may"
     " still be asked for",
 )
-def test_what_a_lying_ledger_hides_is_taken_off_the_share(root: Root) -> None:
+def test_memory_that_a_false_ledger_hides_is_taken_off_the_share(root: Root) -> None:
     ledger = root.folder / "run/vcuda/ledger"
     fresh = ledger.read_bytes()
     with root.start("/bin/client", "soname", "1000", "hold") as client:

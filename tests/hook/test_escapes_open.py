@@ -99,7 +99,7 @@ LAUNCH = FAMILIES + textwrap.dedent("""
     "the maker's charge ends with it, and the driver shows the memory with none of the processes"
     " that hold it: a container takes the whole card's memory, and no event comes",
 )
-def test_memory_without_a_maker_belongs_to_nobody(container: Container) -> None:
+def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container) -> None:
     held = []
     for number in range(3):
         with container.start(MAKER.format(number=number)) as maker:

@@ -70,7 +70,7 @@ def test_a_renamed_driver_is_counted(root: Root) -> None:
     Outcome.CLOSED,
     "the fifth and later copies don't have the gated functions",
 )
-def test_a_crowd_of_drivers_is_gated(root: Root, tmp_path: pathlib.Path) -> None:
+def test_many_copies_of_the_driver_are_gated(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "crowd.c", "crowd"))
     copies = [f"/tmp/{number}/libcuda.so.1" for number in range(6)]
     for copy in copies:
@@ -102,7 +102,7 @@ def test_graphs_are_gated(container: Container) -> None:
     "who makes it is charged, who imports it is not charged a second time; what the descriptor of"
     " its last export keeps stays charged while that is open",
 )
-def test_who_makes_memory_pays_and_who_imports_it_does_not(container: Container) -> None:
+def test_memory_is_charged_to_its_maker_and_not_to_its_importer(container: Container) -> None:
     free = container.client(
         FAMILIES
         + textwrap.dedent("""

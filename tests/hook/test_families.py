@@ -162,7 +162,7 @@ def test_the_ledger_says_what_the_card_lost(container: Container, family: str) -
         assert steps == STEPS[family].count("stop(")
 
 
-def test_what_is_imported_is_charged_to_its_exporter(container: Container) -> None:
+def test_imported_memory_is_charged_to_its_exporter(container: Container) -> None:
     export = """
         enter()
         pointer, handle = allocate(64 << 20)[1], ctypes.create_string_buffer(64)

@@ -108,7 +108,7 @@ stop("the end")
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
-def test_the_ledger_says_what_the_card_lost_whatever_a_program_does(
+def test_the_ledger_says_what_the_card_lost_after_any_program(
     container: Container, seed: int
 ) -> None:
     with container.start(FAMILIES + RANDOM.replace("SEED", str(seed))) as client:

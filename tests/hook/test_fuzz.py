@@ -80,7 +80,7 @@ def test_no_input_is_found_that_breaks_a_rule(tmp_path: pathlib.Path, name: str)
 
 
 @pytest.mark.parametrize("what", FOUND)
-def test_what_was_found_once_stays_away(tmp_path: pathlib.Path, what: str) -> None:
+def test_an_input_that_was_found_once_breaks_no_rule(tmp_path: pathlib.Path, what: str) -> None:
     name, data = FOUND[what]
     (tmp_path / "input").write_bytes(data)
     run(tmp_path, name, tmp_path / "input")

@@ -6,11 +6,11 @@ from tests.hook import isolation
 from tests.hook.container import ROOT
 
 
-def test_the_page_is_what_the_tests_say() -> None:
+def test_the_page_follows_the_tests() -> None:
     assert isolation.PAGE.read_text() == isolation.page(), "run python -m tests.hook.isolation"
 
 
-def test_every_test_that_the_page_names_exists_and_every_way_out_stands_once() -> None:
+def test_the_page_names_existing_tests_and_each_way_out_once() -> None:
     for module, function in re.findall(r"`(\w+\.py)::(\w+)`", isolation.page()):
         assert f"def {function}(" in (ROOT / "tests" / "hook" / module).read_text()
     ways = [each.way for each in isolation.escapes()] + [

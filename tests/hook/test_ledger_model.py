@@ -119,7 +119,7 @@ def test_a_fault_in_the_protocol_is_found(name: str) -> None:
     assert found
 
 
-def test_a_page_is_read_whole_and_as_it_was_published_whenever_the_agent_dies() -> None:
+def test_a_page_is_read_whole_as_published_whenever_the_agent_dies() -> None:
     assert Pages(values=4, calls=2).run() > 10_000
 
 
@@ -174,7 +174,7 @@ def test_the_agent_writes_the_idle_slot_and_then_its_number(
     ]
 
 
-def test_a_generation_that_a_dead_agent_left_unpublished_does_not_come_again(
+def test_an_unpublished_generation_of_a_dead_agent_is_not_used_again(
     tmp_path: pathlib.Path,
 ) -> None:
     path = tmp_path / "limits"

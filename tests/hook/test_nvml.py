@@ -125,7 +125,7 @@ def test_a_neighbours_work_is_no_utilisation_of_ours(
 
 
 @pytest.mark.clock
-def test_what_a_tenant_uses_of_a_card_is_its_utilisation(
+def test_a_tenants_use_of_a_card_is_its_utilisation(
     container: Container, driver: pathlib.Path
 ) -> None:
     with container.start(FLOOD) as tenant:

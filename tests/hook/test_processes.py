@@ -24,7 +24,7 @@ def test_every_kind_of_child_meets_the_share(root: Root, way: str) -> None:
     assert root.run("/bin/client", way, "3000") == HELD
 
 
-def test_a_child_that_execs_after_its_parent_used_the_card_meets_the_share(root: Root) -> None:
+def test_a_child_that_execs_after_its_parents_use_meets_the_share(root: Root) -> None:
     assert root.run("/bin/client", "parent", "1000").splitlines() == ["2048 0", "2048 0"]
     assert root.run("/bin/client", "parent", "1950").splitlines() == ["2048 0", "2048 2"]
 
@@ -59,7 +59,7 @@ def test_a_read_only_root_works(root: Root) -> None:
     assert (result.stdout.strip(), result.returncode) == (HELD, 0), result.stderr
 
 
-def test_programs_without_cuda_do_not_notice(root: Root) -> None:
+def test_programs_without_cuda_run_as_before(root: Root) -> None:
     with_hook = root.start("/bin/client", "path:/nowhere", "1")
     _, complaint = with_hook.communicate(timeout=30)
     assert with_hook.returncode == 3
@@ -74,7 +74,7 @@ def test_a_preload_that_cannot_be_loaded_leaves_the_process_working(root: Root) 
     assert "cannot be preloaded" in complaint
 
 
-def test_a_program_linked_with_the_driver_and_bound_at_once_meets_the_share(
+def test_a_program_linked_with_now_binding_meets_the_share(
     root: Root, tmp_path: pathlib.Path, driver: pathlib.Path
 ) -> None:
     linked = compiled(

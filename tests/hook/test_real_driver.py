@@ -108,7 +108,7 @@ def compare(bare: Answers, hooked: Answers, gated: frozenset[str]) -> None:
 
 
 @pytest.mark.long
-def test_every_name_version_and_flag_gives_the_gate_or_the_drivers_own_answer(
+def test_every_name_version_and_flag_gives_the_gate_or_the_drivers_answer(
     files: pathlib.Path, asker: Asker, gated: frozenset[str]
 ) -> None:
     names = exported(files / "libcuda.so.1")
@@ -127,7 +127,7 @@ def test_every_name_version_and_flag_gives_the_gate_or_the_drivers_own_answer(
 
 
 @pytest.mark.parametrize("soname", driver_files.SONAMES)
-def test_every_symbol_asked_of_the_loader_gives_the_gate_or_the_drivers_own(
+def test_every_symbol_of_the_loader_gives_the_gate_or_the_drivers_own(
     files: pathlib.Path, asker: Asker, gated: frozenset[str], soname: str
 ) -> None:
     names = exported(files / soname)

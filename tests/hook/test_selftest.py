@@ -132,7 +132,7 @@ def test_limits_that_do_not_hold_are_found(container: Container) -> None:
     assert text.splitlines()[-1] == "The limits do not hold."
 
 
-def test_a_ledger_that_was_written_over_is_said_to_be_and_what_to_do(container: Container) -> None:
+def test_an_overwritten_ledger_is_reported_with_a_cure(container: Container) -> None:
     ledger = container.folder / "ledger"
     ledger.write_bytes(bytes(ledger.stat().st_size))
     status, report = report_of(container, "--quick")

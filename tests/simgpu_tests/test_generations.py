@@ -43,7 +43,7 @@ def ask(machine: Machine, library: Path | None, *questions: str) -> list[list[st
     return [line.split() for line in done.stdout.splitlines()]
 
 
-def test_what_is_derived_of_12_2_is_what_driver_535_says(tmp_path: Path) -> None:
+def test_names_derived_from_12_2_are_names_of_driver_535(tmp_path: Path) -> None:
     """The derivation is right where it can be checked: every line of it stands in the real list."""
     cache = Path(os.environ.get("HOME", tmp_path)) / ".cache/gpustack/cuda-headers/12.2"
     command = [sys.executable, str(SOURCE / "headers.py")]

@@ -87,7 +87,9 @@ def test_shared_memory_counts_once_and_for_its_owner(hold: Hold, session: Nvml) 
     assert bytes_by_pid(session) == {owner.pid: CONTEXT_BYTES + HOLD_BYTES}
 
 
-def test_shared_memory_outlives_its_owner_with_whom_has_it_open(hold: Hold, session: Nvml) -> None:
+def test_shared_memory_outlives_its_owner_while_a_process_has_it_open(
+    hold: Hold, session: Nvml
+) -> None:
     owner, handle = hold("export")
     first, _ = hold("open", handle)
     second, _ = hold("open", handle)

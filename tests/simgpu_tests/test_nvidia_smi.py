@@ -42,7 +42,7 @@ def test_the_table_has_the_real_layout(machine: Machine, client: Start) -> None:
     assert re.search(row, text)
 
 
-def test_the_table_says_when_nobody_runs(machine: Machine) -> None:
+def test_the_table_says_that_no_process_runs(machine: Machine) -> None:
     assert "|  No running processes found  " in machine.run(SMI).stdout
 
 
@@ -102,7 +102,7 @@ def test_every_field_of_the_help_can_be_asked(machine: Machine) -> None:
     assert all(value for row in values for value in row)
 
 
-def test_what_a_card_cannot_say_is_not_available(machine: Machine) -> None:
+def test_a_field_that_a_card_lacks_is_shown_as_not_available(machine: Machine) -> None:
     assert query(machine, "fan.speed") == [["[N/A]"], ["[N/A]"]]
 
 

@@ -82,7 +82,7 @@ def test_pmon_shows_idle_cards_as_dashes(machine: Machine) -> None:
     assert [row.split() for row in rows] == [["0", *"-------"], ["1", *"-------"], []]
 
 
-def test_pmon_shows_who_is_busy_and_how_much_they_hold(machine: Machine, client: Start) -> None:
+def test_pmon_shows_busy_processes_and_their_memory(machine: Machine, client: Start) -> None:
     idle = client("0", "alloc", str(GIB))
     with machine.open("tests/client", "1", "spin", "2000", str(TIMEOUT_SECONDS)) as busy:
         with machine.open(SMI, "pmon", "-s", "um", "-d", "1") as pmon:

@@ -6,7 +6,7 @@ import yaml
 from tests.testbed import description, inventory, progress
 
 
-def test_a_plan_gives_every_host_an_address_and_gpu_hosts_pods_of_their_own(
+def test_a_plan_gives_every_host_an_address_and_gpu_hosts_pod_subnets(
     testbed: description.Testbed,
 ) -> None:
     assert [(host.name, host.address) for host in testbed.hosts] == [
@@ -45,7 +45,7 @@ def test_forgetting_a_testbed_keeps_the_others(
     assert [folder.name for folder in state_root.iterdir()] == ["other"]
 
 
-def test_forgetting_what_is_not_there_is_no_error(state_root: pathlib.Path) -> None:
+def test_forgetting_a_missing_testbed_is_no_error(state_root: pathlib.Path) -> None:
     description.forget("nobody")
 
     assert not state_root.exists()

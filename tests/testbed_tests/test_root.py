@@ -20,7 +20,7 @@ def built(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         archive.addfile(member, io.BytesIO(PROGRAM))
 
 
-def test_a_program_of_the_root_runs_here_though_its_package_is_not_installed() -> None:
+def test_a_program_of_the_root_runs_here_without_its_package() -> None:
     program = root.program("etcd")
     assert subprocess.check_output([program], text=True) == "it runs\n"
     assert root.program("etcd") == program

@@ -83,14 +83,14 @@ def test_an_init_container_on_its_pods_cards_needs_no_annotation() -> None:
     assert decision.placement == placement
 
 
-def test_an_init_container_that_needs_more_than_its_pod_holds_is_written_down() -> None:
+def test_an_init_container_that_needs_more_than_its_pod_is_annotated() -> None:
     request = request_of(pod(container("50", "8"), init=(container("80", "8"),)))
     placement = place(HERE, request)
     assert isinstance(placement, Placement)
     assert KEYS.idx(ContainerKind.INIT, 0) in encode_decision(KEYS, placement, NOW)
 
 
-def test_uuids_that_nobody_published_are_not_written() -> None:
+def test_only_published_uuids_are_written() -> None:
     bare = Node(name="n1", cards=(card(0, uuid=""),))
     placement = place(bare, request_of(pod(container("50", "8"))))
     assert isinstance(placement, Placement)
@@ -132,9 +132,7 @@ def test_a_bound_pods_node_need_not_be_named() -> None:
 
 
 @pytest.mark.parametrize("assigned", ["false", "true"])
-def test_what_the_originals_manager_chose_for_a_bound_pod_by_itself_is_a_decision(
-    assigned: str,
-) -> None:
+def test_a_choice_of_the_originals_manager_for_a_bound_pod_is_a_decision(assigned: str) -> None:
     written = changed(time=None, node=None, uuid=None, assigned=assigned)
     decision = decode(written, bound="n1")
     assert (decision.node, decision.time_ns) == ("n1", 0)
@@ -148,7 +146,9 @@ def test_what_the_originals_manager_chose_for_a_bound_pod_by_itself_is_a_decisio
 @pytest.mark.parametrize(
     "annotations", [{}, {ASSIGNED: "false"}, {KEYS.gpu_retry: "1"}, {KEYS.gpu_model: "A100"}]
 )
-def test_a_pod_without_any_part_of_a_decision_has_none(annotations: dict[str, str]) -> None:
+def test_annotations_that_are_no_part_of_a_decision_give_no_decision(
+    annotations: dict[str, str],
+) -> None:
     assert decode(annotations) is None
     assert not has_decision(KEYS, annotated(PAIR, annotations))
 

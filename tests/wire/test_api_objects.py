@@ -119,7 +119,7 @@ def test_a_node_says_the_same(rolled: random.Random) -> None:
     assert decode_node(KEYS, api_objects.decode_node(raw)) == NODE
 
 
-def test_what_nobody_reads_is_not_decoded() -> None:
+def test_only_fields_that_are_read_are_decoded() -> None:
     value = {"metadata": {"name": "n1", "managedFields": [1]}, "status": {"images": [1]}}
     assert api_objects.decode_node(json.dumps(value).encode()) == {
         "metadata": {"name": "n1"},
@@ -208,6 +208,6 @@ def test_a_large_pod_costs_a_host_little(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"[]", b"{", b"\xff", b'{"metadata": {"name": 7}}', b'{"spec": []}', b"[" * 99_999]
 )
-def test_what_is_no_object_of_the_api_is_refused(raw: bytes) -> None:
+def test_a_body_that_is_no_object_of_the_api_is_refused(raw: bytes) -> None:
     with pytest.raises(api_objects.BadObject):
         api_objects.decode_pod(raw)

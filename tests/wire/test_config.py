@@ -56,7 +56,7 @@ def test_defaults_are_filled_in_at_every_depth() -> None:
     }
 
 
-def test_what_the_file_says_stands_before_the_defaults() -> None:
+def test_values_of_the_file_stand_before_the_defaults() -> None:
     text = "node: gpu1\nlevel: debug\nhttp: {port: 80}"
     assert parse_config(text, SCHEMA, FILE) == {
         "node": "gpu1",
@@ -87,7 +87,7 @@ def test_a_problem_is_told_with_its_path_and_what_is_allowed(text: str, problem:
 
 
 @pytest.mark.parametrize("number", [".nan", "-.inf", ".Inf"])
-def test_a_number_that_is_none_is_named_with_its_line(number: str) -> None:
+def test_an_infinite_or_undefined_number_is_named_with_its_line(number: str) -> None:
     assert f"line 2: {number} is not a number" in problems(f"node: a\nratio: {number}")[0]
 
 
@@ -103,7 +103,7 @@ def test_all_problems_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     "text", ["{", "node: a\nnode: b", "? [a]\n: b", "!!python/object:os.system x", "[" * 5000]
 )
-def test_what_is_not_plain_yaml_is_refused_in_one_line(text: str) -> None:
+def test_text_that_is_not_plain_yaml_is_refused_in_one_line(text: str) -> None:
     [problem] = problems(text)
     assert problem.startswith("is not YAML: ")
     assert "\n" not in problem

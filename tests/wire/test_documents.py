@@ -35,7 +35,7 @@ def test_each_document_knows_on_which_line_a_field_stands() -> None:
     assert service.place("kind") == "f.yaml:12: kind"
 
 
-def test_a_field_that_is_not_there_is_placed_at_what_is_around_it() -> None:
+def test_a_missing_field_is_placed_at_the_object_around_it() -> None:
     pod, _ = documents("f.yaml", POD)
     assert pod.place("spec.containers[0].resources.limits[other]").startswith("f.yaml:9: ")
     assert pod.place("spec.nodeSelector").startswith("f.yaml:5: ")
@@ -77,7 +77,7 @@ def test_a_date_is_a_text_and_flow_style_is_yaml() -> None:
         ("[" * 5_000, "f: is nested too deeply"),
     ],
 )
-def test_what_is_neither_is_refused_by_line_and_column(text: str, problem: str) -> None:
+def test_text_of_another_form_is_refused_by_line_and_column(text: str, problem: str) -> None:
     with pytest.raises(BadDocument) as caught:
         documents("f", text)
     assert str(caught.value).startswith(problem)
@@ -99,6 +99,6 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), VALUES, min_size=1))
-def test_what_is_written_reads_back_from_either_form(value: dict[str, object]) -> None:
+def test_a_value_reads_back_from_either_form(value: dict[str, object]) -> None:
     assert documents("f", json.dumps(value))[0].value == value
     assert documents("f", yaml.safe_dump(value))[0].value == value

@@ -105,7 +105,7 @@ def test_a_pod_says_what_it_tolerates_and_what_it_wants() -> None:
         {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [1]}}},
     ],
 )
-def test_what_a_pod_only_prefers_or_leaves_out_is_no_demand(spec: Any) -> None:
+def test_a_preference_or_a_missing_field_is_no_demand(spec: Any) -> None:
     assert parse_demands({"spec": spec}) == NO_DEMANDS
 
 
@@ -147,7 +147,7 @@ def expression(**changed: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_the_api_server_would_not_accept_is_named_by_field(spec: Any, problem: str) -> None:
+def test_a_spec_that_the_api_server_would_refuse_is_named_by_field(spec: Any, problem: str) -> None:
     with pytest.raises(BadRequest) as caught:
         parse_demands({"spec": spec})
     assert str(caught.value).startswith(problem)

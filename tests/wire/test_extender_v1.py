@@ -123,7 +123,7 @@ def test_a_wrong_preemption_body_names_its_place(change: dict[str, Any], field: 
     assert str(caught.value).startswith(f"{field}: ")
 
 
-def test_victims_that_are_null_are_none() -> None:
+def test_victims_that_are_null_are_an_empty_list() -> None:
     body = {"Pod": POD, "NodeNameToMetaVictims": {"n": {"Pods": None, "NumPDBViolations": None}}}
     args = bodies.decode_preemption_args(json.dumps(body).encode())
     assert args.victims == {"n": bodies.NodeVictims(uids=())}

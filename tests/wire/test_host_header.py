@@ -37,7 +37,7 @@ def test_names_that_were_given_are_ours_in_any_form(value: str) -> None:
 
 
 @given(st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}\.){1,3}example", fullmatch=True), ports)
-def test_a_name_of_somebody_else_is_421_and_named(name: str, port: str) -> None:
+def test_a_name_of_another_site_is_421_and_named(name: str, port: str) -> None:
     refusal = AllowedHosts().refusal([name + port])
     assert refusal is not None
     assert refusal.status == 421
@@ -50,7 +50,7 @@ def test_a_name_of_somebody_else_is_421_and_named(name: str, port: str) -> None:
     ["10.0.0.6", "localhost.evil.example", "127.0.0.1.evil.example", "[fd00::6]", "127.1",
      "localhost.", "0.0.0.0", "2130706433"],
 )  # fmt: skip
-def test_what_only_looks_like_ours_is_421(value: str) -> None:
+def test_a_name_that_only_looks_like_ours_is_421(value: str) -> None:
     assert status(value) == 421
 
 
@@ -60,7 +60,7 @@ def test_what_only_looks_like_ours_is_421(value: str) -> None:
      "::1", "[::1", "http://localhost", "user@localhost", "localhost,evil.example",
      "localhost/x", "local\u017fost", "x" * 5000],
 )  # fmt: skip
-def test_what_is_no_host_is_400_and_named_in_short(value: str) -> None:
+def test_a_value_that_is_no_host_is_400_and_named_in_short(value: str) -> None:
     refusal = OURS.refusal([value])
     assert refusal is not None
     assert refusal.status == 400
@@ -68,7 +68,7 @@ def test_what_is_no_host_is_400_and_named_in_short(value: str) -> None:
     assert len(refusal.text) < 200
 
 
-def test_none_or_two_are_400_and_http_1_0_needs_none() -> None:
+def test_a_missing_or_second_header_is_400_and_http_1_0_may_omit_it() -> None:
     assert status() == 400
     assert status("localhost", "localhost") == 400
     assert OURS.refusal([], required=False) is None

@@ -34,7 +34,9 @@ def test_a_problem_in_a_long_text_is_named_at_once() -> None:
         decode_node(KEYS, api_node(json.dumps(value, separators=(",", ":"))))
 
 
-def test_of_thousands_of_problems_some_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_twenty_of_thousands_of_problems_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each is an object of 20 us, at every heartbeat of the node."""
     told: list[object] = []
     tell = schemas._tell

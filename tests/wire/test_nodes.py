@@ -91,7 +91,7 @@ def test_the_paths_that_nvlink_hides_are_published_and_read_back() -> None:
     assert decode_node(KEYS, api_node(value)) == NVLINKED
 
 
-def test_paths_that_say_no_more_than_the_links_are_not_published() -> None:
+def test_paths_are_published_only_where_they_add_to_the_links() -> None:
     plain = replace(PAIR, links=NVLINKED.paths, paths=NVLINKED.paths)
     assert "paths" not in json.loads(encode_devices(plain))
     assert decode_node(KEYS, api_node(encode_devices(plain))) == replace(plain, paths=())
@@ -219,7 +219,7 @@ def test_a_node_that_offers_too_much_memory_is_refused() -> None:
 
 
 @pytest.mark.parametrize("amount", ["1e30", "9" * 5000, 10**4000, float("inf"), {"a": 1}])
-def test_an_amount_that_nobody_can_have_counts_as_nothing(amount: object) -> None:
+def test_an_impossible_amount_counts_as_nothing(amount: object) -> None:
     assert equal_cards(amount, "668") == ()
 
 
@@ -234,7 +234,7 @@ def test_the_model_of_an_originals_node_comes_from_its_label() -> None:
     assert [each.model for each in decode_node(KEYS, labelled).cards] == ["P40"]
 
 
-def test_a_nodes_pool_and_its_model_where_it_publishes_none_come_from_labels() -> None:
+def test_a_nodes_pool_and_an_unpublished_model_come_from_labels() -> None:
     labels = {"gaia.tencent.com/gpu-pool": "red", "gaia.tencent.com/gpu-model": "T4", "mine": "P4"}
     original = api_node(allocatable={KEYS.vcuda_core: "200", KEYS.vcuda_memory: "128"})
     original["metadata"]["labels"] = labels

@@ -33,7 +33,7 @@ def test_a_text_that_prints_is_left_alone(text: str) -> None:
         ("träge 模型", "träge 模型"),
     ],
 )
-def test_what_does_not_print_is_written_out(text: str, line: str) -> None:
+def test_unprintable_characters_are_written_out(text: str, line: str) -> None:
     assert one_line(text, _LONGEST) == line
 
 

@@ -81,7 +81,7 @@ def test_over_commit_is_counted_never_dropped() -> None:
     assert over.free_cores(1) == 0
 
 
-def test_a_card_that_the_node_lost_is_held_by_nobody() -> None:
+def test_a_card_that_the_node_lost_is_held_by_no_pod() -> None:
     assert usage(KEYS, HERE, [decided("7")]) == HERE
 
 

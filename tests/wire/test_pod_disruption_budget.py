@@ -41,7 +41,7 @@ PODS = [Pod(uid="a"), Pod(uid="b"), Pod(uid="c")]
 
 
 @hypothesis.given(st.integers(-1, 5))
-def test_the_most_important_pods_use_the_budget_up_and_the_rest_violate_it(allowed: int) -> None:
+def test_the_most_important_pods_use_the_budget_and_the_rest_violate_it(allowed: int) -> None:
     expected = {pod.uid for pod in PODS[max(0, allowed) :]}
     assert violating(PODS, [budget(allowed=allowed)]) == expected
 
@@ -81,7 +81,7 @@ def test_one_of_several_budgets_is_enough() -> None:
     assert violating(PODS[:1], [budget(allowed=1), budget(allowed=0)]) == {"a"}
 
 
-def test_a_budget_that_nobody_has_counted_yet_allows_nothing() -> None:
+def test_a_new_budget_allows_nothing_until_it_is_counted() -> None:
     bare = {
         "metadata": {"namespace": "team", "name": "new"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}},

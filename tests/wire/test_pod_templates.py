@@ -51,7 +51,7 @@ def test_yaml_is_read_as_well_and_a_nameless_pod_gets_a_name() -> None:
     assert generated.title == "default/run"
 
 
-def test_all_pods_of_a_file_are_found_each_with_the_name_of_what_is_around_it() -> None:
+def test_all_pods_of_a_file_are_found_with_the_names_of_their_objects() -> None:
     one = {"kind": "Deployment", "metadata": {"name": "one"}, "spec": {"template": TEMPLATE}}
     two = {"kind": "Pod", "metadata": {"name": "two", "namespace": "team"}, "spec": SPEC}
     text = json.dumps({"kind": "List", "metadata": {}, "items": [one, two]})
@@ -93,7 +93,7 @@ def test_aliases_of_aliases_cost_no_more_than_what_is_written() -> None:
         ("metadata: {annotations: 1}\nspec: {containers: []}\n", "f:1: metadata.annotations: must"),
     ],
 )
-def test_what_is_no_pod_is_named_by_file_line_and_field(text: str, named: str) -> None:
+def test_a_document_that_is_no_pod_is_named_by_file_line_and_field(text: str, named: str) -> None:
     with pytest.raises((BadPodTemplate, BadDocument)) as caught:
         parse_pod_templates("f", text)
     assert str(caught.value).startswith(named)

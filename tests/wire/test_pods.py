@@ -37,7 +37,7 @@ def test_the_seeds_pod_asks_for_half_a_card() -> None:
         {"spec": None, "metadata": None},
     ],
 )
-def test_a_pod_without_gpu_limits_is_not_a_gpu_pod(without: dict[str, Any]) -> None:
+def test_only_a_pod_with_gpu_limits_is_a_gpu_pod(without: dict[str, Any]) -> None:
     assert parse_request(KEYS, without) is None
 
 
@@ -78,7 +78,7 @@ def test_a_byte_quantity_is_refused_with_the_number_to_write() -> None:
     assert caught.value.message == f"{MEMORY}: {told}"
 
 
-def test_two_shares_without_memory_are_refused_though_they_add_up_to_more_than_a_card() -> None:
+def test_two_shares_without_memory_that_exceed_a_card_are_refused() -> None:
     with pytest.raises(BadRequest, match=r"spec\.containers\[0\]"):
         parse_request(KEYS, pod(container("60"), container("60")))
 
@@ -125,7 +125,7 @@ def test_quantities_are_read_in_every_spelling_that_kubernetes_takes() -> None:
         (None, None, False),
     ],
 )
-def test_a_drain_leaves_what_kubectl_drain_leaves(
+def test_a_drain_leaves_the_pods_that_kubectl_drain_leaves(
     owners: object, annotations: object, stays: bool
 ) -> None:
     item = {"metadata": {"name": "p", "ownerReferences": owners, "annotations": annotations}}
@@ -207,7 +207,7 @@ def test_placement_is_given_for_both_or_for_each(
         ("uuid", "!", "write A100,!P40"),
     ],
 )
-def test_a_condition_that_does_not_exist_is_refused_with_what_is_allowed(
+def test_an_unknown_condition_is_refused_with_the_allowed_ones(
     name: str, text: str, allowed: str
 ) -> None:
     with pytest.raises(BadRequest) as caught:

@@ -54,7 +54,7 @@ def test_a_quantity_is_read_as_go_reads_its_value(text: object, value: int) -> N
         "1e",
     ],
 )
-def test_what_is_not_a_quantity_is_refused(text: object) -> None:
+def test_text_that_is_not_a_quantity_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
 

@@ -18,7 +18,7 @@ def test_the_originals_whole_numbers_are_read() -> None:
     assert read.of("other") is None
 
 
-def test_a_namespace_that_cannot_be_is_read_as_in_the_originals_own_example() -> None:
+def test_an_impossible_namespace_is_read_as_in_the_originals_example() -> None:
     text = '{"A": {"pool": ["public"], "quota": {"M40": 2}}, "b": {"quota": {"P100": 1}}}'
     read = parse_quota(text)
     assert read.of("b") == NamespaceQuota(cards={"P100": 100})
@@ -32,7 +32,7 @@ def test_a_model_may_be_written_with_the_drivers_spaces() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"team": {"quota": null, "pool": null}}', '{"team": {}}'])
-def test_what_go_writes_for_empty_lists_is_read(text: str) -> None:
+def test_an_empty_list_as_go_writes_it_is_read(text: str) -> None:
     assert parse_quota(text).of("team") == NamespaceQuota(cards={}, pools=())
 
 
@@ -71,14 +71,14 @@ def test_two_decimals_are_read_exactly(number: str, hundredths: int) -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_quota_is_named_by_its_path(text: str, named: str) -> None:
+def test_text_that_is_no_quota_is_named_by_its_path(text: str, named: str) -> None:
     with pytest.raises(BadQuota) as caught:
         parse_quota(text)
     assert named in str(caught.value)
     assert str(caught.value).startswith("data.gpu_quota: ")
 
 
-def test_without_a_config_map_nobody_is_limited() -> None:
+def test_a_missing_config_map_limits_no_namespace() -> None:
     assert decode_quota(None).namespaces == {}
 
 

@@ -132,7 +132,7 @@ def test_every_card_name_that_is_read_makes_a_valid_annotation() -> None:
     assert decode_node(keys, published) == node
 
 
-def test_rows_in_another_order_and_numbers_with_gaps_are_brought_into_order() -> None:
+def test_rows_in_another_order_and_numbers_with_gaps_are_sorted() -> None:
     text = "GPU11 GPU2\nGPU11 X PHB\nGPU2 PHB X\n"
     node = parse(text.encode())
     assert [each.minor for each in node.cards] == [2, 11]
@@ -224,7 +224,7 @@ def test_without_a_numa_column_disjoint_lists_of_cpus_are_nodes(
     assert [each.numa for each in parse(text.encode()).cards] == numas
 
 
-def test_what_the_text_does_not_say_is_told() -> None:
+def test_arguments_give_what_the_text_lacks() -> None:
     node = parse(read("one-card"), name="n", model="NVIDIA T4", memory_bytes=16 << 30)
     assert (node.name, node.cards[0].model, node.cards[0].memory_units) == ("n", "NVIDIA T4", 64)
 

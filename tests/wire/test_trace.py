@@ -76,7 +76,9 @@ def test_the_papers_columns_are_read_and_pods_without_gpu_passed_over() -> None:
         (PAPER + "a,1,1,1,0,,LS,Running,0,9,\n", "t.csv:2: gpu_milli: 0 is not 1 to 1000"),
     ],
 )
-def test_what_cannot_be_played_is_named_by_file_line_and_column(text: str, named: str) -> None:
+def test_a_row_that_cannot_be_played_is_named_by_file_line_and_column(
+    text: str, named: str
+) -> None:
     with pytest.raises(BadTrace) as caught:
         parse(text)
     assert str(caught.value).startswith(named)

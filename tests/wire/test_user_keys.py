@@ -98,7 +98,7 @@ def test_the_burst_ceiling_is_clamped_to_the_card(text: str, limit: int) -> None
     assert core_limit(KEYS, pod(annotations={KEYS.core_limit: text})) == limit
 
 
-def test_a_pod_without_burst_ceiling_has_none() -> None:
+def test_the_burst_ceiling_of_a_pod_is_optional() -> None:
     assert core_limit(KEYS, pod()) is None
 
 
