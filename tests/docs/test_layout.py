@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_LINES = 300
 MOST_SOURCES = 15
 LONGEST_CHAIN = 9
+LONGEST_NAME = 69
+# Some tests of these folders have longer names still.
+NOT_SHORTENED = ("tests/extender/", "tests/model/")
 MODEL = "gpustack.model"
 PRODUCT = ("gpustack", "extender")
 
@@ -38,6 +41,18 @@ def test_no_python_file_is_long() -> None:
 def test_no_folder_of_the_product_has_many_sources() -> None:
     counts = collections.Counter(path.parent for path in product() if path.stem != "__init__")
     assert {str(each): count for each, count in counts.items() if count > MOST_SOURCES} == {}
+
+
+def test_the_name_of_a_test_has_fewer_than_70_characters() -> None:
+    names = [
+        f"{path.relative_to(ROOT)}::{each.name}"
+        for path in sources()
+        if path.match("test_*.py")
+        and not path.relative_to(ROOT).as_posix().startswith(NOT_SHORTENED)
+        for each in ast.parse(path.read_text("utf-8")).body
+        if isinstance(each, ast.FunctionDef) and len(each.name) > LONGEST_NAME
+    ]
+    assert names == []
 
 
 def test_no_two_public_classes_have_one_name() -> None:
