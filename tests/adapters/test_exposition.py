@@ -1,4 +1,4 @@
-"""The text of metrics is what its content type says, whatever the one who asks accepts."""
+"""The text of metrics has the form of its content type for every Accept of a client."""
 
 from collections.abc import Iterator
 

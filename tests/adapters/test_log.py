@@ -1,4 +1,4 @@
-"""The log of both daemons: whatever a record quotes, it is one line with one priority."""
+"""The log of both daemons: a record is one line with one priority for any text in it."""
 
 import subprocess
 import sys

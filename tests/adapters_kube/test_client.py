@@ -107,7 +107,7 @@ def test_a_watch_is_asked_for_again_when_its_connection_was_closed(
 def test_a_refusal_of_a_change_that_was_sent_twice_is_unavailable(
     api: FakeKubeApi, client: kube.KubeClient
 ) -> None:
-    """The first try was carried out, its answer was lost, and then the right was taken away."""
+    """The server applied the first try, its answer was lost, and then the right was taken away."""
     api.create("pods", pod())
     api.faults.drop("PATCH", POD, when="after")
     api.faults.fail("PATCH", POD, status=403)

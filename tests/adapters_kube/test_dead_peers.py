@@ -47,7 +47,7 @@ def test_a_watch_whose_server_is_gone_is_opened_anew(
     watcher.start()
     _wait_for(lambda: _watches(api) == 1 and watcher.last_seen > 0)
     api.hold_watches()
-    # What it has sent and not heard of it would send again, which is no silence.
+    # Unacknowledged data would be sent again, and the connection would not be silent.
     _wait_for(lambda: all(line[4].startswith("00000000:") for line in _sockets(api, ours=False)))
     began = time.monotonic()
     api.fall_silent()

@@ -1,4 +1,4 @@
-"""A request and its answer in few steps, whatever form a server gives it, and where it breaks."""
+"""A request and its answer, which a server may give in any form and may break off."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""Watcher against the fake API server: nothing is missed, nothing comes twice."""
+"""Watcher against the fake API server: each change is told exactly once."""
 
 import threading
 import time
@@ -83,7 +83,7 @@ def test_labels_select_too(api: FakeKubeApi, watch: Watch, follower: Follower) -
 
 
 def create_unseen(api: FakeKubeApi, watch: Watch, follower: Follower) -> None:
-    """Create a pod that a watcher of nothing else is not told of, until watches are released."""
+    """Create a pod that the watcher hears of only after the watches are released."""
     watch()
     assert follower.next() == ("SYNC", [])
     wait_until(lambda: asked_to_watch(api) == 1)

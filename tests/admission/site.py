@@ -29,7 +29,7 @@ class Site:
     """A control plane with the role's policies.
 
     Attributes:
-        admin: who may do everything.
+        admin: an account with all rights.
         extender: the extender's account, by its token.
         node: the kubelet of gpu1.
         other: the kubelet of gpu2.

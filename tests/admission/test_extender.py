@@ -1,4 +1,4 @@
-"""The extender's account and everybody else: who may write which annotation."""
+"""Which annotations the extender's account may write, and which the other accounts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A node has no say in its pool."""
+"""A node cannot change its pool."""
 
 import pytest
 

@@ -129,7 +129,7 @@ def test_a_node_mirrors_its_own_static_gpu_pods_only(site: Site) -> None:
 
 
 def test_a_node_gives_no_cards_to_its_static_pods(site: Site) -> None:
-    """It may make them in any namespace, whose quota they would take."""
+    """A node may make static pods in any namespace, and they would take its quota."""
     mirror = pod(nodeName="gpu1", annotations={MIRROR: "abc"})
     site.node.post(PODS, mirror)
     path = f"{PODS}/{mirror['metadata']['name']}/status"

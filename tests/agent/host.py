@@ -191,7 +191,7 @@ class Host:
         return self.create(make_pod(name, container("c0", 100), annotations=written))
 
     def undecided(self, name: str = "big") -> Pod:
-        """Create a pod of one container that asks for a whole card, and that nobody decided."""
+        """Create a pod of one container that asks for a whole card and has no decision."""
         return self.create(make_pod(name, container("c0", 100)))
 
     def is_failed(self, pod: Pod) -> bool:

@@ -42,7 +42,7 @@ def test_gpu_time_adds_up_from_the_second_look(stage: Stage) -> None:
     first = stage.process(container, memory_bytes=0)
     stage.nvml.busy_ns[first] = 77
     stage.sampler.look()
-    assert stage.card("one").busy_ns == 0, "nobody knows since when that was"
+    assert stage.card("one").busy_ns == 0, "the start of that time is unknown"
     second = stage.process(container, memory_bytes=0)
     stage.nvml.busy_ns.update({first: 1000, second: 500})
     stage.sampler.look()

@@ -1,4 +1,4 @@
-"""What users write wrongly on one pod fails no other pod's Allocate."""
+"""A wrong annotation or limit of one pod fails no other pod's Allocate."""
 
 import pytest
 
@@ -89,6 +89,6 @@ def test_an_unreadable_decision_time_fails_no_other_pod(host: Host, time: str) -
     host.create(make_pod("bad", container("c0", 50, 32), annotations=written))
     host.start_agent()
     good = host.share("good", 1)
-    # without the kubelet's word a lone match is taken at once, and the watch may be behind
+    # without the kubelet's answer a lone match is taken at once, and the watch may be behind
     host.wait_until(lambda: host.agent.pods.get(good["metadata"]["uid"]) is not None)
     assert card_of(host.kubelet.admit(good)["c0"]) == "/dev/nvidia1"

@@ -1,4 +1,4 @@
-"""What is left of ended pods goes, each for itself: one that can't be freed keeps no other."""
+"""Ended pods are freed one by one: a pod that can't be freed delays no other."""
 
 import concurrent.futures
 import dataclasses

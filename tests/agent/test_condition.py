@@ -1,4 +1,4 @@
-"""When the agent is ready, and what an operator reads when it isn't."""
+"""When the agent is ready, and the reason that an operator reads when it isn't."""
 
 import http.client
 import pathlib

@@ -131,7 +131,7 @@ def test_a_volume_that_a_power_cut_emptied_is_built_again(
         file.write_bytes(content)
         with file.open("rb") as mapped:
             driver_volume.build(root=root, version=VERSION, libraries=libraries, binaries=[])
-            assert mapped.read() == content, "who has it open goes on with it"
+            assert mapped.read() == content, "a process that has it open goes on with it"
         assert file.read_text() == f"libcuda {VERSION}"
     (aside,) = root.glob(f".{VERSION}.damaged-*")
     assert len(list(root.iterdir())) == 2

@@ -24,7 +24,7 @@ def hook_of(host: Host, name: str) -> str:
 
 
 def test_a_share_gets_the_build_that_the_configuration_names(host: Host) -> None:
-    # Whatever its version, another build on the host is none of ours.
+    # Another build on the host, of any version, is not ours.
     for version in ("0.0.9", "0.1.0", "0.2.0", "0.2.0rc1"):
         host.install_hook(f"{version}+other")
     host.start_agent()

@@ -1,4 +1,4 @@
-"""What a tenant may do to its ledger, and to its processes, takes nothing from the others."""
+"""A tenant that harms its ledger or fills its processes' maps takes nothing from the others."""
 
 import pathlib
 import subprocess

@@ -92,7 +92,7 @@ def test_a_folder_that_is_lost_within_a_look_does_not_end_it(stage: Stage) -> No
     share.folder.touch()
     for _ in range(2):
         stage.escapes.look_at(share, (pid,))
-    assert not stage.events, "what there is none of, nobody can map"
+    assert not stage.events, "a library that is not there can't be mapped"
 
 
 def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:

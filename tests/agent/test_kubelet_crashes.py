@@ -1,4 +1,4 @@
-"""Whenever the kubelet dies: no container starts with another's cards, and none waits for ever."""
+"""The kubelet dies at any moment: a container starts with its own cards or its pod is failed."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ _HALFWAY = ("unknown", "known", "core", "memory", "both", "written")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """One pod: what it asks, when it was made, when it was decided, and what becomes of it."""
+    """One pod: its request, the times of its creation and its decision, and its end."""
 
     size: tuple[int, int]
     minor: int
@@ -53,7 +53,7 @@ _ASKED = st.builds(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Story:
-    """What two kubelets live to see.
+    """The steps of two kubelets.
 
     Attributes:
         done: how many pods the first one admits; the next pod it leaves halfway.

@@ -61,7 +61,7 @@ def test_an_older_kubelet_that_rejects_before_allocate_means_its_last_pod(host: 
     admitted = host.share("admitted", 1, now_ns=2, second=2)
     assert card_of(host.kubelet.admit(admitted)["c0"]) == "/dev/nvidia1"
     assert host.agent.finder.ambiguities > 0
-    # Once another pod was admitted, the rejected one is known to have had its turn.
+    # Once another pod was admitted, the kubelet is known to have gone past the rejected one.
     older = host.share("older", 1, now_ns=3, second=0)
     assert card_of(host.kubelet.admit(older)["c0"]) == "/dev/nvidia1"
 
@@ -170,7 +170,7 @@ def test_a_waiting_call_is_refused_when_its_kubelet_dies(host: Host) -> None:
         assert first.result(10).devices[0].path == "/dev/nvidia1"
         with pytest.raises(PluginRefusal, match="KubeletRestarted"):
             second.result(10)
-    # What was answered to the dead kubelet is nothing to the next one, which asks again.
+    # The next kubelet has no answer that the dead one got: it asks again.
     assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia1"
 
 

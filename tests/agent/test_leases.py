@@ -1,4 +1,4 @@
-"""A tenant's root may hold a lease on a file that is its own: whoever opens it waits 45 s."""
+"""A tenant's root may hold a lease on a file of its own: an open of that file waits 45 s."""
 
 import contextlib
 import fcntl
@@ -20,7 +20,7 @@ _BREAK_SECONDS = int(pathlib.Path("/proc/sys/fs/lease-break-time").read_text())
 pytestmark = pytest.mark.skipif(
     _ENABLED.read_text().strip() != "1", reason="this host gives no leases"
 )
-# A write lease is given while nobody else has the file open, which the sampler has at times.
+# A write lease is given while no other process has the file open; the sampler has at times.
 _HOLD = """
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)

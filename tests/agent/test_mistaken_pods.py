@@ -1,4 +1,4 @@
-"""A container whose pod was given what was made for another doesn't start, and its pod is failed.
+"""A container that holds an answer made for another pod doesn't start, and its pod is failed.
 
 The kubelet's Allocate names no pod, so an answer may go to the wrong one; before a container starts
 that is found out.
@@ -12,7 +12,7 @@ from tests.fakes.kubelet import AdmissionError
 
 
 def _mistaken(host: Host) -> tuple[Pod, Pod]:
-    """Two pods, the first of which was given what was meant for the second."""
+    """Two pods; the first was given the answer that was meant for the second."""
     first, second = host.share("first", 0), host.share("second", 1)
     for pod in (first, second):
         host.kubelet.admit(pod)
@@ -126,7 +126,7 @@ def test_an_agent_fails_no_pod_before_it_has_restored_the_running_ones(host: Hos
     host.kubelet.admit(pod)
     host.stop_agent()
     (host.state / "checkpoint.json").unlink()
-    host.cri.stop()  # nobody says what runs
+    host.cri.stop()  # the runtime lists no container
     host.start_agent()
     with pytest.raises(AdmissionError, match="NotAllocated"):
         host.kubelet.start_container(pod, "c0", CORE)

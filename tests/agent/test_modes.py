@@ -1,4 +1,4 @@
-"""What other users of the host may not reach: whoever may open a file may lock it, too."""
+"""Files that other users of the host may not reach: a user who may open one may lock it."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from tests.agent.host import Host
 
 @pytest.fixture(autouse=True)
 def no_umask() -> Iterator[None]:
-    """Let no umask of whoever runs the tests hide a mode that is too wide."""
+    """Clear the umask of the tests' user, which could hide a mode that is too wide."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -108,7 +108,7 @@ def test_metrics_show_requests_and_use_of_a_container(host: Host) -> None:
 
     assert value("container_request_gpu_utilization", req_of_gpu="total") == 0.5
     assert value("container_request_gpu_memory", req_of_gpu_memory="total") == 8192
-    # The test's own process runs in no container: its use is nobody's.
+    # The test's own process runs in no container: its use belongs to no pod.
     assert value("container_gpu_memory_total", gpu_memory="gpu1") == 0
     assert samples[("gpustack_registered",)] == 1
     assert samples[

@@ -1,4 +1,4 @@
-"""Allocate does not name the pod: the agent finds it, also when its neighbours are slow or mute."""
+"""Allocate does not name the pod: the agent finds it, also when the kubelet is slow or silent."""
 
 import threading
 from typing import Any

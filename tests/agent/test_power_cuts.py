@@ -1,4 +1,4 @@
-"""What a power cut, a full disk or a hand leaves of the agent's files: made anew, or named."""
+"""Files that a power cut, a full disk or an operator damaged are made anew, or named."""
 
 import os
 import pathlib

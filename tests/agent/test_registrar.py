@@ -14,7 +14,7 @@ from tests.fakes.nvml import FakeNvml, card
 
 
 class _RestartedMeanwhile(FakeKubelet):
-    """Its socket is another one by the time it answers: it restarted after we had looked."""
+    """A kubelet that restarts after the look at its socket: another socket answers."""
 
     def _register(self, *arguments: Any) -> Any:
         (self.root / "device-plugins" / "kubelet.sock").chmod(0o700)  # as good as a new file

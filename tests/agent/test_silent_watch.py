@@ -1,4 +1,4 @@
-"""A watch that died in silence fails no good pod: the API server is asked before one is refused."""
+"""A dead watch fails no good pod: the agent asks the API server before it refuses a pod."""
 
 import itertools
 import time

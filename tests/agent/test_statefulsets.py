@@ -1,4 +1,4 @@
-"""However pods are replaced by the next of their name: each runs on its own cards, none fails."""
+"""Pods are replaced by the next of their name in any way: each runs on its own cards."""
 
 import dataclasses
 import pathlib
@@ -21,7 +21,7 @@ class _Step:
 
     Attributes:
         minor: what was decided for the next one.
-        restart: who starts again before that.
+        restart: the programs that start again before that.
         shown: how much of it our watch shows: nothing, that the old one goes, or all of it.
     """
 

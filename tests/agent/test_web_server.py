@@ -141,7 +141,7 @@ def test_a_page_is_made_once_for_all_types_that_clients_accept() -> None:
         assert all(b" 503 " in _read(client) for client in asked)
         gate.set()
         assert _status(server, head(8)) == http.HTTPStatus.OK
-    assert made["slow"] <= 2  # whoever came last may have asked after the first was made
+    assert made["slow"] <= 2  # the last client may have asked after the first page was made
 
 
 def test_a_page_that_hangs_keeps_no_other_waiting() -> None:

@@ -125,7 +125,7 @@ def test_the_scheduler_meets_an_extender_of_the_name_that_it_asks(
 
 
 def met(folder: pathlib.Path, name: str) -> str:
-    """Let the scheduler ask the extender by a name; returns whom the extender sees."""
+    """Let the scheduler ask the extender by a name; returns the name that the extender sees."""
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
     server.load_cert_chain(folder / "extender.crt", folder / "extender.key")
     server.verify_mode = ssl.CERT_REQUIRED
@@ -136,7 +136,7 @@ def met(folder: pathlib.Path, name: str) -> str:
 
 
 def shaken(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> str:
-    """Shake hands in memory; returns whom the server sees."""
+    """Shake hands in memory; returns the name that the server sees."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = server.wrap_bio(to_server, to_client, server_side=True)
     theirs = client.wrap_bio(to_client, to_server, server_hostname=name)

@@ -1,4 +1,4 @@
-"""An extender decides before its scheduler gives up, whatever the site says about either."""
+"""An extender decides before its scheduler gives up, for any setting of both by the site."""
 
 from typing import Any
 

@@ -145,7 +145,7 @@ def test_builds_go_when_nothing_uses_them(stage: Stage) -> None:
     stage.host.give("11111111-2222-3333-4444-555555555555", OLDER)
     stage.host.keep("11111111-2222-3333-4444-555555555555")
     assert stage.run("main", "remove_unused").returncode == 0
-    assert len(stage.builds()) == 4, "nobody knows what the agent gives"
+    assert len(stage.builds()) == 4, "the build that the agent gives is unknown"
     (stage.hooks / ".partial" / "0.0.6-00000000").mkdir(parents=True)
     stage.agent.write_text("hook: {version: 0.0.8-00000000}\n")
     assert stage.run("remove_unused").returncode == 0

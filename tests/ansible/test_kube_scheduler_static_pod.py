@@ -1,4 +1,4 @@
-"""A static pod is made to read our file, keeps the rest, and gets back what it had."""
+"""A static pod is made to read our file, keeps its other parts, and gets its old form back."""
 
 import copy
 import types

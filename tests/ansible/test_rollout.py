@@ -46,7 +46,7 @@ def test_one_of_three_control_planes_stops_all(
     run = recorder.play(tmp_path, site(2, cp2={how: [check]}))
     assert run.status != 0
     assert run.changed == []
-    # all the same, everybody was asked everything
+    # all the same, every host was asked everything
     assert run.hosts("preflight")[-2:] == ["gpu1", "gpu2"]
     assert "because cp2 didn't pass" in " ".join(run.output.split())
 

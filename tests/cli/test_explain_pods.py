@@ -1,4 +1,4 @@
-"""``gpustack explain`` for pods that neither plainly wait nor run, and for other policies."""
+"""``gpustack explain`` for pods in unusual states, and for other policies."""
 
 import json
 import pathlib

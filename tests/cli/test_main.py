@@ -1,4 +1,4 @@
-"""The command as the shell sees it: status, streams, signals; one line for whatever is wrong."""
+"""The command as the shell sees it: status, streams, signals; one line for each error."""
 
 import json
 import os

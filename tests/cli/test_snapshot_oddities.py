@@ -117,7 +117,7 @@ def test_a_bad_user_key_takes_no_pod_out_of_the_books(
 
 @pytest.fixture
 def hard() -> Node:
-    """A node of 40 cards whose best 12 nobody finds soon: half of all pairs are joined."""
+    """A node of 40 cards whose best 12 take long to find: half of all pairs are joined."""
     draw = random.Random(4)  # noqa: S311  # no secret
     tokens = {pair: draw.choice(("NV1", "SYS")) for pair in itertools.combinations(range(40), 2)}
     links = tuple(

@@ -191,7 +191,7 @@ PIPED = [sys.executable, "-m", "gpustack.cli.main", "topo", "--from-text", "-"]
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    """A real pipe, whose reader is gone before the first line."""
+    """A real pipe; its reader is gone before the first line."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed, pathlib.Path(DGX).open("rb") as text:
@@ -201,7 +201,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 @pytest.mark.parametrize("form", ["tree", "matrix", "cost"])
 def test_the_output_has_no_colour(capsys: Output, form: str) -> None:
-    """Not even where the text's own heading is underlined."""
+    """The text's own heading is underlined; the output's is not."""
     assert "\x1b" not in said(capsys, "--from-text", DGX, "--format", form)
 
 

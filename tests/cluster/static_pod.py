@@ -74,7 +74,7 @@ def lay_broken_certificates(testbed: description.Testbed) -> None:
 
 
 def _kubelet_config() -> bytes:
-    """Return what the nodes' kubelets have, for one that has no API server to ask who calls."""
+    """Return what the nodes' kubelets have, for one that has no API server to identify callers."""
     found = yaml.safe_load((files.TEMPLATES / "kubelet-config.yaml").read_text())
     found["authentication"] = {"anonymous": {"enabled": True}, "webhook": {"enabled": False}}
     found["authorization"] = {"mode": "AlwaysAllow"}

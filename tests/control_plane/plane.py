@@ -47,7 +47,7 @@ class ControlPlane:
         return file
 
     def token_kubeconfig(self, user: str, token: str) -> pathlib.Path:
-        """Write and return a kubeconfig that proves by a token who it is for."""
+        """Write and return a kubeconfig whose token proves its user."""
         file = self.kubeconfig(user)
         value = json.loads(file.read_text())
         value["users"][0]["user"] = {"token": token}

@@ -20,7 +20,7 @@ class DidNotStart(Exception):
 
 
 def free_port() -> int:
-    """Return a TCP port of loopback that nobody listens on."""
+    """Return a TCP port of loopback that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

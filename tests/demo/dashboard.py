@@ -1,4 +1,4 @@
-"""The extender's page, for the browser of whoever runs the demo.
+"""The extender's page, for the browser of the demo's user.
 
 The extender lets only its own host look without a certificate, so the demo's control-plane host
 passes its address on, under which the demo's inventory lets it be asked. A real cluster's operator

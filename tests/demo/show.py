@@ -1,4 +1,4 @@
-"""Apply a Deployment of shares and show who got what, who waits, and what a tenant sees.
+"""Apply a Deployment of shares and show each pod's card, the waiting pod, and a tenant's view.
 
 Every line of the summary is a check: it is printed with what was seen, and the demo's exit status
 is 0 only if all of them held.

@@ -59,7 +59,7 @@ def test_the_readme_says_how_the_command_is_installed() -> None:
     before, _, after = text.partition("$ gpustack")
     install = re.search(r"`pip install '\.\[([a-z,]+)\]'`", before)
     assert after
-    assert install, "who types the first example has no such command"
+    assert install, "a reader who types the first example has no such command"
     assert set(install[1].split(",")) <= set(project["optional-dependencies"])
 
 

@@ -132,7 +132,7 @@ class FakeKubeApi:
     def send_bookmarks(self) -> None:
         """Tell the newest version to each watcher that asked for bookmarks and doesn't know it.
 
-        That is also who is just opening its watch: its request is noted before it listens.
+        A watcher that is just opening its watch counts: its request is noted before it listens.
         """
         with self.store.changed:
             self.bookmarked = self.store.version
@@ -143,7 +143,7 @@ class FakeKubeApi:
         self._server.drop_connections()
 
     def fall_silent(self) -> None:
-        """Cut every open connection off without a word to anybody; new ones are accepted."""
+        """Cut every open connection off without telling either side; new ones are accepted."""
         for connection in self._server.connections():
             fall_silent(connection)
 

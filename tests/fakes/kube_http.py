@@ -252,7 +252,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return None
 
     def _tell(self, change: Change, field_selector: str, label_selector: str) -> bool:
-        """Whether the watcher hears of it: who leaves a selector is DELETED, who enters, ADDED."""
+        """Whether the watcher is told: an object that leaves is DELETED, one that enters ADDED."""
         selectors = (field_selector, label_selector)
         was = change.before is not None and kube_rules.matches(change.before, *selectors)
         now = change.kind != "DELETED" and kube_rules.matches(change.after, *selectors)

@@ -2,7 +2,7 @@
 
 Every change takes the next ``resourceVersion`` and is remembered, so that a watch can start from
 any version that has not been compacted away. Objects are plain JSON dictionaries and are copied
-on the way in and out: nobody shares state with the store.
+on the way in and out: a caller shares no state with the store.
 """
 
 import bisect

@@ -167,7 +167,7 @@ class FakeKubelet(PodResourcesService):
         for gone in self._removed:
             self._written.pop(gone, None)
         file = self.root / "device-plugins" / "kubelet_internal_checkpoint"
-        beside = file.with_suffix(".new")  # as the kubelet: nobody ever reads half of it
+        beside = file.with_suffix(".new")  # as the kubelet: no reader ever sees half of it
         beside.write_text(checkpoint(self._written))
         beside.replace(file)
 

@@ -29,7 +29,7 @@ class FakeNvml(Nvml):
         self._xid: CardFault | None = None
         self._arrived = threading.Event()
         self.running: dict[str, tuple[GpuProcess, ...]] = {}
-        self.busy_ns: dict[int, int] = {}  # by PID, until somebody asks
+        self.busy_ns: dict[int, int] = {}  # by PID, until the next query
         self.lag = 0.0  # of the counts of busy time, as a part of their span
         self.span_us = 1
         self.busy_percent: dict[int, int] = {}  # by PID

@@ -13,7 +13,7 @@ import grpc
 def serve(
     socket: pathlib.Path, service: str, methods: dict[str, "grpc.RpcMethodHandler[Any, Any]"]
 ) -> grpc.Server:
-    """Listen; whoever calls stops the server."""
+    """Listen; the caller stops the server."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     server.add_insecure_port(f"unix:{socket}")

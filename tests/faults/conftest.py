@@ -36,7 +36,7 @@ def client(control: plane.ControlPlane) -> KubeClient:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Servers are killed here: sockets to them that nobody closed any more are no finding."""
+    """Servers are killed here: sockets to them that were left open are no finding."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning"))

@@ -129,7 +129,7 @@ class Load:
             try:
                 done = self._predicates(pod) if by_itself else self._bind(pod)
             except (OSError, http.client.HTTPException):
-                done = None  # nobody answers, or not any more
+                done = None  # the extender does not answer, or not any more
             except (KubeError, KubeUnavailable):
                 done = None
             if done:

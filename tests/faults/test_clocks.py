@@ -1,4 +1,4 @@
-"""The extender's wall clock is set while schedulers ask: by somebody, or by a time server."""
+"""The extender's wall clock is set while schedulers ask: by a user, or by a time server."""
 
 import time
 
@@ -30,7 +30,7 @@ def test_a_clock_that_jumps_causes_no_loss_or_double_allocation(stage: Stage) ->
 
 
 def decisions_are_dated_by(wall: WallClock, stage: Stage, pods: load.Load, *, since: float) -> None:
-    """No decision's time lies before its question or after its answer, as the clock has them."""
+    """Every decision's time lies between its question and its answer, as the clock has them."""
     later = [each for each in list(pods.done) if each.asked >= since]
     found = {pod["metadata"]["uid"]: pod for pod in stage.client.get(load.PODS)["items"]}
     assert later

@@ -55,7 +55,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 int gettimeofday(struct timeval *restrict now, void *restrict zone) {
     int64_t wall = wall_ns(CLOCK_REALTIME);
 
-    (void)zone; /* obsolete, and nobody sets it */
+    (void)zone; /* obsolete, and no program sets it */
     now->tv_sec = wall / SECOND_NS;
     now->tv_usec = wall % SECOND_NS / 1000;
     return 0;

@@ -61,7 +61,7 @@ def make_runnable() -> bool:
     """Say whether the programs are there; on the way to another machine files may lose their bits.
 
     Raises:
-        OSError: the folder is somebody else's.
+        OSError: the folder belongs to another user.
     """
     programs = [FOLDER / "tenant"]
     programs += [hook_folder(named_paths=named) / HOOK_FILES[1] for named in (True, False)]

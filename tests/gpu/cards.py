@@ -84,7 +84,7 @@ class Outside:
         self.nvml.close()
 
     def used_bytes(self) -> int:
-        """Return what is taken of the card, by whomever."""
+        """Return what all processes together have taken of the card."""
         query = ["nvidia-smi", f"--id={self._uuid}", "--query-gpu=memory.used"]
         printed = subprocess.check_output([*query, "--format=csv,noheader,nounits"], text=True)
         return int(printed) * MIB

@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)  # after -m has chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where there is nothing but checks on a card to run, and no card, one line says it all."""
+    """Print one line where only checks on a card are to run and there is no card."""
     if items and all(item.get_closest_marker("gpu") for item in items):
         try:
             config.stash[CARD] = find_card(config)
@@ -134,7 +134,7 @@ def host(card: CheckedCard, walls: Walls, sizes: contexts.Sizes, tmp_path: pathl
 
 @pytest.fixture(scope="session")
 def alone(card: CheckedCard, outside: Outside) -> None:
-    """Times and sizes mean something only where nobody else is on the card."""
+    """Times and sizes mean something only where no other process is on the card."""
     others = outside.others()
     if others:
         pytest.skip(f"not run: {others} other processes are on the card")

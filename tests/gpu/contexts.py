@@ -30,7 +30,7 @@ class Sizes:
 
     @property
     def recommended(self) -> int:
-        """What the agent's configuration should say: the largest, in whole MiB."""
+        """The value for the agent's configuration: the largest, in whole MiB."""
         largest = max(*self.first, *self.held, *self.second)
         return -(-largest // MIB) * MIB or DEFAULT
 

@@ -1,4 +1,4 @@
-"""A share of memory on a card: exact to the page, whoever asks for it and by whatever runtime."""
+"""A share of memory on a card: exact to the page, for every process and every runtime."""
 
 import json
 import subprocess

@@ -31,7 +31,7 @@ def unpacked(package: Package) -> pathlib.Path:
     """Return the folder that holds a package's files; fetched once, then kept.
 
     Skips the test where there is no Debian archive to fetch from, and fails it where the
-    environment's CI says that nobody would read why.
+    environment's CI says that no developer would read the reason.
     """
     if platform.machine() != "x86_64":
         pytest.skip(f"the packages are for x86-64, this is {platform.machine()}: run it on x86-64")
@@ -90,7 +90,7 @@ def _options(apt: pathlib.Path, package: Package, mirror: str) -> list[str]:
         "Dir::Etc::Preferences": "/dev/null",
         "Dir::Etc::PreferencesParts": "/dev/null",
         "APT::Architecture": "amd64",
-        "APT::Sandbox::User": "root",  # _apt may not write into somebody's home
+        "APT::Sandbox::User": "root",  # _apt may not write into a user's home
         "Acquire::Languages": "none",
         "Acquire::Retries": "2",
     }

@@ -25,7 +25,7 @@ TAKES = re.compile(
 )
 # Known, and not gated, with the reason.
 _MODULE = "takes memory that no argument tells: unaccounted, by what the driver sees"
-_IMPORT = "who made the memory was charged for it; once that one has gone it is unaccounted"
+_IMPORT = "the memory's maker was charged for it; once the maker has gone it is unaccounted"
 _ADDRESS = "an address for memory that others hold"
 _FOREIGN = "of another API, charged when the thread that it is current to first asks for something"
 _MAPPED = "what cuMemCreate was charged for; what it alone keeps is unaccounted"

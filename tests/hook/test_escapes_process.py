@@ -99,7 +99,7 @@ def test_graphs_are_gated(container: Container) -> None:
 @escape(
     "Virtual memory that is exported and imported while its maker lives",
     Outcome.CLOSED,
-    "who makes it is charged, who imports it is not charged a second time; what the descriptor of"
+    "its maker is charged, its importer is not charged a second time; what the descriptor of"
     " its last export keeps stays charged while that is open",
 )
 def test_memory_is_charged_to_its_maker_and_not_to_its_importer(container: Container) -> None:

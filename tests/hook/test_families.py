@@ -110,7 +110,7 @@ STEPS = {
         stop("the import keeps it")
         call("cuMemRelease", again)
         os.close(descriptor.value)
-        info()  # nobody tells the hook of a close: it looks when it is asked
+        info()  # the hook gets no word of a close: it looks when it is asked
         stop("released")
     """,
     "pools that are gone": """

@@ -24,7 +24,7 @@ UUID = "GPU-5d7c1b0a-8a39-4c1e-9d52-0e1f6b2a7c90"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Who does what, in how much room; each with a limit that two of them can't have together."""
+    """The processes' calls, in how much room; each limit is too small for two of them together."""
 
     limit: int
     scripts: list[str]

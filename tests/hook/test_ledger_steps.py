@@ -37,7 +37,7 @@ def program(build: pathlib.Path) -> pathlib.Path:
 def play(scripts: list[str], seed: int) -> tuple[str, list[Event]]:
     """Walk through the model by chance; return the way as a line for the program, and its events.
 
-    A process goes on for a while: many turns of one step each would seldom let anybody get far.
+    A process goes on for a while: many turns of one step each would seldom let a process get far.
     """
     chance = random.Random(seed)  # noqa: S311
     machine = Machine(BOUNDS._replace(processes=len(scripts)), scripts)

@@ -1,1 +1,1 @@
-"""Real schedulers, a real API server, our extender: who gets which cards, what people read."""
+"""Real schedulers, a real API server, our extender: each pod's cards, and what people read."""

@@ -95,7 +95,7 @@ def test_shared_memory_outlives_its_owner_while_a_process_has_it_open(
     second, _ = hold("open", handle)
     end(owner)
     assert used_bytes(session) == 2 * CONTEXT_BYTES + HOLD_BYTES
-    # Two that share what neither made: the resource manager counts it for none of them.
+    # Two that share memory of a third: the resource manager counts it for neither of them.
     assert bytes_by_pid(session) == {first.pid: CONTEXT_BYTES, second.pid: CONTEXT_BYTES}
     end(first)
     assert bytes_by_pid(session) == {second.pid: CONTEXT_BYTES + HOLD_BYTES}

@@ -1,6 +1,6 @@
 """Keys and certificates of the test cluster, in the layout that kubeadm makes.
 
-Who a Kubernetes client is stands in its certificate: the common name is the user, each
+The identity of a Kubernetes client stands in its certificate: the common name is the user, each
 organisation a group (Kubernetes documentation, "PKI certificates and requirements").
 """
 
@@ -67,7 +67,7 @@ class Authority:
         return Pair(certificate=_certificate_pem(self.certificate), key=_key_pem(self.key))
 
     def client(self, user: str, groups: tuple[str, ...] = (), *, valid: Validity = LASTING) -> Pair:
-        """Sign a certificate that lets its holder log in as a user who is in some groups."""
+        """Sign a certificate that lets its holder log in as a user of some groups."""
         return self._sign(_name(user, groups), oid.ExtendedKeyUsageOID.CLIENT_AUTH, (), valid)
 
     def server(self, name: str, also: tuple[str, ...]) -> Pair:
@@ -114,7 +114,7 @@ def kubeconfig(server: str, authority_pem: bytes, user: str, pair: Pair) -> byte
     Args:
         server: The API server's URL.
         authority_pem: The certificate that signed the server's.
-        user: A name for the user in this file; who one is stands in the certificate.
+        user: A name for the user in this file; the identity stands in the certificate.
         pair: The user's certificate and key.
     """
     text = {

@@ -84,7 +84,7 @@ def use_scheduler(testbed: description.Testbed, minor: str) -> None:
 def stop_scheduler(testbed: description.Testbed, unit: str) -> None:
     """Stop a kube-scheduler, so that the next one leads at once."""
     hosts.output(testbed, testbed.control_plane, ["systemctl", "disable", "--now", "--quiet", unit])
-    # whoever held the lease is gone: the next one need not wait for it to expire
+    # the holder of the lease is gone: the next one need not wait for it to expire
     kubectl(testbed, "delete", "lease", "kube-scheduler", "--namespace=kube-system",
             "--ignore-not-found")  # fmt: skip
 

@@ -163,7 +163,7 @@ def each(
 
 
 def remove(name: str) -> None:
-    """Remove all containers, volumes and networks of a testbed, whoever left them.
+    """Remove all containers, volumes and networks of a testbed, of any earlier run.
 
     They are found by their label, and containers by their name too, so that this also cleans up
     after a run that was killed while it made one.

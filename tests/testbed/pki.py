@@ -1,4 +1,4 @@
-"""The test cluster's certificates and kubeconfigs: who gets which.
+"""The test cluster's certificates and kubeconfigs, by host.
 
 Made anew at every ``up``; only the administrator's kubeconfig and the authority are kept, in the
 state folder, for tests that sign identities of their own.

@@ -1,4 +1,4 @@
-"""Run programs so that the one who waits sees what happens, and finds the log when it fails."""
+"""Run programs so that a waiting user sees their progress, and finds the log of a failure."""
 
 import collections.abc
 import contextlib

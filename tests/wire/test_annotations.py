@@ -1,4 +1,4 @@
-"""Decisions as annotations: they read back, and nothing else passes for one."""
+"""Decisions as annotations: they read back, and other annotations give no decision."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A pod or node of which only what we read was decoded says the same as the whole one."""
+"""A pod or node decoded by the fields that we read says the same as the whole object."""
 
 import json
 import random
@@ -25,7 +25,7 @@ JUNK: list[Any] = [None, 7, "x", [1, {"a": None}], {"metadata": {"name": 7}}, {"
 
 
 def noisy(rolled: random.Random, value: Any) -> Any:
-    """The same object with fields that nobody reads, in another order."""
+    """The same object with fields that no program of ours reads, in another order."""
     if isinstance(value, list):
         return [noisy(rolled, each) for each in value]
     if not isinstance(value, dict):

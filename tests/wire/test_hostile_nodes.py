@@ -1,4 +1,4 @@
-"""What a node may write to harm its readers: endless, long and changing texts."""
+"""Texts by which a node may harm its readers: endless, long and changing ones."""
 
 import json
 from typing import Any

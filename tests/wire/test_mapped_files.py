@@ -1,4 +1,4 @@
-"""The mapped files: Python states the header's numbers, and a dead writer harms nobody."""
+"""The mapped files: Python states the header's numbers, and a dead writer harms no reader."""
 
 import fcntl
 import os

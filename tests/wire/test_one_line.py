@@ -1,4 +1,4 @@
-"""What others wrote is one line of ours, and says where it is not what it seems."""
+"""Text of others becomes one line of ours, with unprintable characters written out."""
 
 import hypothesis.strategies as st
 import pytest

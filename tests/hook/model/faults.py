@@ -85,7 +85,7 @@ def _late_delta(moment: Moment) -> None:
 
 
 def _amount_worked_out_once(moment: Moment) -> None:
-    """The share of a slot that nobody owns is returned by what was read before the lock."""
+    """The share of a slot without an owner is returned by what was read before the lock."""
     units = moment.slots[moment.process.at].units
     calls.TABLE["reclaim share"].run(moment)
     if moment.stack[-1] == "add sum":

@@ -155,7 +155,7 @@ class Machine:
 
         Raises:
             Broken: more is charged than the limit, or the sum isn't that of the slots, or what
-                everybody left when all are gone can't be given back.
+                the processes left when all are gone can't be given back.
         """
         moment = Moment(self.bounds, shared, Process(number=0))
         total = sum(moment.effective(slot)[0] for slot in range(self.bounds.slots))

@@ -84,7 +84,7 @@ class Pages:
 
         Raises:
             Broken: the reader took what was torn or never published, went back to an older value,
-                or doesn't find what is published when nobody writes any more.
+                or doesn't find what is published when no writer is left.
         """
         seen: set[State] = set()
         waiting: list[State] = [(FIRST, Writer(), Reader(of_slot=(0, 1)))]
@@ -187,7 +187,7 @@ class Pages:
         return Reader(calls=reader.calls + 1, body=reader.body, of_slot=reader.of_slot)
 
     def _check_last_look(self, page: Page, reader: Reader) -> None:
-        """Check that a call without anybody in the way finds what is published."""
+        """Check that a call without a writer in the way finds what is published."""
         if reader.step != "published" or reader.attempts:
             return
         alone = reader._replace(calls=0)

@@ -31,7 +31,7 @@ class Slot(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """The ledger of one card, and who has it open."""
+    """The ledger of one card, and the processes that have it open."""
 
     sum: Sum
     slots: tuple[Slot, ...]
@@ -168,7 +168,7 @@ class Moment:
         self.set(now=self.sum, dead_units=self.still_dead())
 
     def lose_own(self) -> None:
-        """Drop the process's references to files, and the locks of those that nobody else has."""
+        """Drop the process's references to files, and the locks on files that it alone has."""
         number = self.process.number
         references = 1 << number | 1 << self.bounds.processes + number
         for file, kept in enumerate(self.files):

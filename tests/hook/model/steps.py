@@ -124,7 +124,7 @@ def _add_swap(moment: Moment) -> None:
 
 
 def add_swap_spuriously(moment: Moment) -> None:
-    """A weak swap may fail though nobody has changed the word (C11 7.17.7.4)."""
+    """A weak swap may fail though no process has changed the word (C11 7.17.7.4)."""
     moment.set(spurious=moment.process.spurious - 1, carried=moment.process.now)
     moment.call("complete used", "add used")
 

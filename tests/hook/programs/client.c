@@ -6,8 +6,9 @@
  * Prints "TOTAL_MIB RESULT": what cuMemGetInfo calls the card, and how the request for MIB ended.
  * With "hold" it then waits until its input ends. WAY is how it finds the driver's functions:
  * "soname", "path:FILE"  "walk" (the library's own symbol table), "namespace" (dlmopen),
- * "plugin:FILE" (which is opened with RTLD_DEEPBIND); or who does it: "fork", "vfork", "clone",
- * "exec", "parent" (a child, after this process has used the card) do as "soname".
+ * "plugin:FILE" (which is opened with RTLD_DEEPBIND); or the process that does it: "fork",
+ * "vfork", "clone", "exec", "parent" (a child, after this process has used the card) do as
+ * "soname".
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /*
- * A tenant's library for LD_PRELOAD: who maps the limits gets a file of the tenant's own,
- * /tmp/limits. The real file is mapped beside it, so that the process's maps name it too.
+ * A tenant's library for LD_PRELOAD: a process that maps the limits gets a file of the tenant's
+ * own, /tmp/limits. The real file is mapped beside it, so that the process's maps name it too.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -25,7 +25,7 @@ PACKAGES = (
     # a control plane
     "etcd-server", "etcd-client",
 )  # fmt: skip
-# documentation is a third of the files and nobody reads it on a test host
+# documentation is a third of the files and is not read on a test host
 DPKG_OPTIONS = ("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
                 "path-exclude=/usr/share/locale/*")  # fmt: skip
 CUSTOMIZE = pathlib.Path(__file__).with_name("customize.sh")
