@@ -54,12 +54,12 @@ def users(host: GpuHost) -> tuple[list[str], list[str]]:
     return result["pods"], result["hooks"]
 
 
-def test_a_host_without_pods_has_no_users(host: GpuHost) -> None:
+def test_users_of_a_host_without_pods_are_empty(host: GpuHost) -> None:
     host.run(1, ["/"])
     assert users(host) == ([], [])
 
 
-def test_a_host_that_never_had_an_agent_has_no_users(tmp_path: pathlib.Path) -> None:
+def test_users_of_a_host_that_never_had_an_agent_are_empty(tmp_path: pathlib.Path) -> None:
     host = GpuHost(tmp_path)
     host.state = tmp_path / "never"
     host.kubelet = tmp_path / "nor"

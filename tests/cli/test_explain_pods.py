@@ -105,7 +105,7 @@ def test_a_pod_that_is_being_deleted_is_said_to_be(
     assert answer["held"]["containers"][0]["minors"] == [0]
 
 
-def test_a_running_pod_whose_card_fell_ill_is_told_so(
+def test_the_explanation_of_a_running_pod_names_its_unhealthy_card(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sick = Node(name="gpu1", cards=tuple(replace(card, healthy=False) for card in CARDS))

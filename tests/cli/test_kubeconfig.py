@@ -142,7 +142,7 @@ def test_bad_yaml_is_one_line(home: pathlib.Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("option", ["--kubeconfig", "--context"])
-def test_a_snapshot_and_a_cluster_are_two_questions(
+def test_a_snapshot_and_a_cluster_together_are_wrong_use(
     tmp_path: pathlib.Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path, node())

@@ -151,7 +151,7 @@ def test_json_that_is_cut_off_is_named_by_line_and_column(
         assert "cut.json:2:13: is not JSON: Unterminated string" in capsys.readouterr().err
 
 
-def test_the_mark_that_some_editors_write_is_passed_over(folder: pathlib.Path) -> None:
+def test_a_byte_order_mark_is_passed_over(folder: pathlib.Path) -> None:
     assert main(asked(folder, pod="marked.json")) == 0
 
 

@@ -59,7 +59,7 @@ def test_a_file_sees_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "POD  WHY\nweb  no room\n\nPOD  WHY\nweb  no room\n"
 
 
-def test_a_name_cannot_steer_the_terminal() -> None:
+def test_control_characters_of_a_name_are_replaced_on_a_terminal() -> None:
     with terminal() as screen:
         printing.show("table", [("POD",), (f"{ESCAPE}[2J\r\ud800",)], {})
     assert screen.getvalue().splitlines()[1] == "\ufffd[2J\ufffd\ufffd"

@@ -96,7 +96,7 @@ def test_explain_of_a_running_pod_on_an_unknown_node_compares_nothing(
 
 
 @pytest.mark.parametrize("key", names_of(KEYS))
-def test_a_bad_user_key_takes_no_pod_out_of_the_books(
+def test_a_pod_with_a_bad_user_key_is_still_counted(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     holder = pod("held", 60, 8, held=True)

@@ -132,7 +132,7 @@ def test_a_demand_that_the_api_server_would_refuse_is_named_by_line(
     assert capsys.readouterr().err == f"gpustack: {place}: 'Exist' is not Equal or Exists\n"
 
 
-def test_drain_copies_and_new_nodes_are_one_question(
+def test_drain_copies_and_new_nodes_may_be_asked_together(
     snapshot: str, half: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, value = answer(
@@ -205,7 +205,7 @@ def test_a_pod_may_come_from_a_pipe(
         (["--pod", "f", "--policy", "luck"], "invalid choice"),
     ],
 )
-def test_options_that_make_no_question_end_with_status_two(
+def test_options_without_a_question_end_with_status_two(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

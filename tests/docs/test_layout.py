@@ -78,7 +78,7 @@ def test_chains_of_imports_in_the_model_are_short() -> None:
 
 
 @pytest.mark.parametrize("package", [f"{each}/__init__.py" for each in PRODUCT])
-def test_no_module_says_again_what_another_defines(package: str) -> None:
+def test_no_module_exports_names_of_another(package: str) -> None:
     """A name is imported from the module that defines it; only a package speaks for its modules."""
     folder = (ROOT / package).parent
     again = [

@@ -102,7 +102,7 @@ def test_an_api_server_that_has_forgotten_is_listed_again(stage: Stage) -> None:
         extender.process.wait_until(lambda: "listing again" in extender.process.log.read_text())
 
 
-def test_a_quiet_cluster_is_no_loss(stage: Stage) -> None:
+def test_a_quiet_watch_is_not_taken_for_a_lost_one(stage: Stage) -> None:
     """Nothing happens for longer than a silent connection would be believed alive."""
     with stage.extender(watch_idle_seconds=IDLE_SECONDS, stale_seconds=2 * IDLE_SECONDS) as quiet:
         time.sleep(2 * IDLE_SECONDS + 1)

@@ -72,12 +72,12 @@ OPEN: Final = (
         " but a page that is held stays as it is: what is unaccounted from then on counts for"
         " nothing. Programs of the container that open the file wait for up to 45 s (the kernel's"
         " fs.lease-break-time). On the files of hook and driver, which other tenants have mounted,"
-        " too, nobody gets one while the agent runs: it has them open. `sysctl fs.leases-enable=0`"
-        " on the host prevents the rest",
+        " too, no tenant gets one while the agent runs: it has them open. `sysctl"
+        " fs.leases-enable=0` on the host prevents the rest",
     ),
     (
         "Locks (fcntl) by the thousand on the files that are mounted into a container",
-        "the kernel goes through all of them whenever somebody closes the file: through 60 000,"
+        "the kernel goes through all of them whenever a process closes the file: through 60 000,"
         " which take a minute and a half, in 33 ms. On the files of hook and driver that slows down"
         " the start of other tenants' programs. A ledger with so many is left alone for 10 s"
         " (LedgerDamaged)",
@@ -85,8 +85,8 @@ OPEN: Final = (
     (
         "Making the ledger grow: any user of the container may write to it",
         "it takes the host's disk. The agent cuts it off within a second and reports it"
-        " (LedgerDamaged); but who goes on keeps the disk below /var/lib/gpustack full, and then no"
-        " container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
+        " (LedgerDamaged); but a tenant that goes on keeps the disk below /var/lib/gpustack full,"
+        " and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
     ),
 )
 """Tried by strangers on the simulated card; no test here shows them yet."""

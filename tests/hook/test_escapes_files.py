@@ -145,7 +145,7 @@ def test_mounts_over_our_paths_are_refused(path: str) -> None:
     "without readable limits every request is refused with CUDA_ERROR_NOT_PERMITTED",
 )
 @pytest.mark.parametrize("content", [None, b"", os.urandom(4096)], ids=["none", "empty", "noise"])
-def test_without_readable_limits_nothing_is_granted(root: Root, content: bytes | None) -> None:
+def test_every_grant_needs_readable_limits(root: Root, content: bytes | None) -> None:
     limits = root.folder / "etc/vcuda/limits"
     limits.unlink()
     if content is not None:

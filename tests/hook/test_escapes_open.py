@@ -199,7 +199,9 @@ def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Pa
     " just ended: no event comes. Its memory is counted as unaccounted; its GPU time is not"
     " limited",
 )
-def test_a_process_without_its_main_thread_is_not_seen(root: Root, tmp_path: pathlib.Path) -> None:
+def test_a_process_whose_main_thread_has_ended_is_not_seen(
+    root: Root, tmp_path: pathlib.Path
+) -> None:
     root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
     with root.start("/bin/decoy", "headless") as client:
         assert first_line(client) == "up"

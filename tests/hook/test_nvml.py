@@ -141,7 +141,7 @@ def test_a_tenants_use_of_a_card_is_its_utilisation(
     assert 30 <= said["utilisation"] <= 70
 
 
-def test_a_card_that_was_not_given_has_no_handle(container: Container) -> None:
+def test_only_the_given_cards_have_a_handle(container: Container) -> None:
     source = """
         import pynvml
         pynvml.nvmlInit()
@@ -165,7 +165,7 @@ def test_a_card_that_was_not_given_has_no_handle(container: Container) -> None:
     ]  # fmt: skip
 
 
-def test_without_limits_nvml_tells_nothing(container: Container) -> None:
+def test_nvml_needs_limits_to_answer(container: Container) -> None:
     (container.folder / "limits").unlink()
     result = container.run(sys.executable, "-c", ASK)
     assert "NVMLError_NoPermission" in result.stderr

@@ -104,7 +104,7 @@ def test_shared_memory_outlives_its_owner_while_a_process_has_it_open(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_deaths_in_any_order_leave_what_the_living_hold(
+def test_deaths_in_any_order_leave_the_memory_of_live_processes(
     machine: Machine, hold: Hold, session: Nvml, seed: int
 ) -> None:
     """Three owners, each opened by two others, die in a random order."""

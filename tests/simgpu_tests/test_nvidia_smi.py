@@ -246,7 +246,7 @@ void *dlsym(void *handle, const char *name) {
 """
 
 
-def test_a_gate_in_dlsym_is_what_the_tool_sees(
+def test_the_tool_sees_a_gate_in_dlsym(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, gate = tmp_path / "gate.c", tmp_path / "gate.so"

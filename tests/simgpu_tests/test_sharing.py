@@ -32,7 +32,7 @@ def test_a_killed_process_gives_its_memory_back(client: Start, session: Nvml) ->
     assert used_bytes(session) == 3 * GIB + CONTEXT_BYTES
 
 
-def test_memory_of_the_dead_is_room_for_the_living(client: Start, machine: Machine) -> None:
+def test_memory_of_ended_processes_is_free_for_live_ones(client: Start, machine: Machine) -> None:
     first = client("0", "alloc", str(79 * GIB))
     machine.run("tests/client", "0", "alloc", str(2 * GIB), status=1)
     first.kill()
@@ -46,7 +46,7 @@ def test_cards_do_not_share_memory(client: Start, session: Nvml) -> None:
     assert used_bytes(session, 1) == GIB + CONTEXT_BYTES
 
 
-def test_queued_work_of_the_dead_is_dropped(client: Start, machine: Machine) -> None:
+def test_queued_work_of_ended_processes_is_dropped(client: Start, machine: Machine) -> None:
     first = client("0", "queue", "3600000")
     first.kill()
     first.wait()

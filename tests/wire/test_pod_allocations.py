@@ -69,7 +69,7 @@ USER_KEYS = (KEYS.gpu_topology, KEYS.gpu_placement, KEYS.gpu_model, KEYS.gpu_uui
     st.dictionaries(st.sampled_from(USER_KEYS), st.one_of(st.text(), st.just("x" * 250_000))),
     st.sampled_from(["", "n1"]),
 )
-def test_no_user_key_takes_cards_out_of_the_books(written: dict[str, str], node: str) -> None:
+def test_no_user_key_frees_the_cards_of_its_pod(written: dict[str, str], node: str) -> None:
     holder = decided(node=node)
     holder["metadata"]["annotations"] |= written
     assert usage(KEYS, HERE, [holder]).uses == (Use(), Use(cores=50, memory_units=32))

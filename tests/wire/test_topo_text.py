@@ -76,7 +76,7 @@ def test_text_to_matrix_to_annotation_to_matrix_is_the_identity(
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_blanks_carriage_returns_colours_and_company_change_nothing(name: str) -> None:
+def test_blanks_carriage_returns_colours_and_other_lines_change_nothing(name: str) -> None:
     text = read(name).decode()
     node = parse(text.encode())
     assert parse(text.expandtabs(8).encode()) == node

@@ -214,7 +214,7 @@ FAULTS: dict[str, Fault] = {
     "an operation is stored, not swapped, into its slot": Fault(
         table={"complete swap": _store_used}, says="the slots say"
     ),
-    "the dead are looked for until nobody has a lock": Fault(
+    "the dead are looked for until no process has a lock": Fault(
         table={"reclaim share": _share_or_wait}, says="waits for ever"
     ),
 }
