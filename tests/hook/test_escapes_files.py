@@ -110,7 +110,7 @@ def test_memory_that_a_false_ledger_hides_is_taken_off_the_share(root: Root) -> 
     Outcome.CLOSED,
     "the hook reads no environment and speaks to no server: limits come by a read-only mount",
 )
-def test_the_hook_reads_no_environment_and_opens_no_socket(build: pathlib.Path) -> None:
+def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Path) -> None:
     hook = build / "x86_64" / "libvcuda.so"
     listed = subprocess.check_output(["nm", "-D", "--undefined-only", hook], text=True)
     needed = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}

@@ -108,7 +108,7 @@ def test_a_driver_that_loads_no_kernel_is_said_to(
         assert "can't load a kernel" in card["attempts"][-1]["why"]
 
 
-def test_without_the_hook_nothing_is_gated_and_nothing_tried(container: Container) -> None:
+def test_the_selftest_fails_without_the_hook(container: Container) -> None:
     container.environment["LD_PRELOAD"] = ""
     status, report = report_of(container)
     assert (status, report["holds"], report["gated"], report["cards"]) == (1, False, [], [])
@@ -160,7 +160,7 @@ def test_a_ledger_whose_places_are_all_taken_is_said_to_be(container: Container)
     assert "all 256 are taken by other processes of the container" in report["problems"][0]
 
 
-def test_a_card_without_room_for_a_context_is_no_problem(container: Container) -> None:
+def test_a_full_card_is_reported_and_passes(container: Container) -> None:
     with container.start("enter(); check(allocate(info()[0])[0]); print(); input()") as tenant:
         assert tenant.stdout is not None
         tenant.stdout.readline()
@@ -169,9 +169,7 @@ def test_a_card_without_room_for_a_context_is_no_problem(container: Container) -
     assert (status, report["cards"][0]["full"], report["cards"][0]["attempts"]) == (0, True, [])
 
 
-def test_without_limits_there_is_nothing_to_test_and_the_hook_is_closed(
-    container: Container,
-) -> None:
+def test_the_selftest_needs_limits(container: Container) -> None:
     (container.folder / "limits").unlink()
     status, report = report_of(container)
     assert (status, report["holds"], report["limits"]) == (2, None, None)
@@ -184,7 +182,7 @@ def test_without_limits_there_is_nothing_to_test_and_the_hook_is_closed(
     ("variable", "said"),
     [("SIMGPU_DEV", "the driver finds no card"), ("LD_LIBRARY_PATH", "there is no driver")],
 )
-def test_without_a_card_or_a_driver_there_is_nothing_to_test(
+def test_the_selftest_needs_a_card_and_a_driver(
     container: Container, variable: str, said: str
 ) -> None:
     container.environment[variable] = "/nowhere"

@@ -155,7 +155,7 @@ def test_applications_are_listed_with_their_memory(machine: Machine, client: Sta
     ]
 
 
-def test_no_applications_are_no_lines(machine: Machine) -> None:
+def test_an_empty_list_of_applications_prints_nothing(machine: Machine) -> None:
     assert machine.run(SMI, "--query-compute-apps=pid", "--format=csv,noheader").stdout == ""
 
 
@@ -175,7 +175,7 @@ def test_without_a_library_that_loads_the_status_is_twelve(
         assert "libnvidia-ml" in machine.run(SMI, status=12).stdout
 
 
-def test_a_process_without_cards_finds_no_device(machine: Machine) -> None:
+def test_the_tool_finds_a_device_only_with_its_device_node(machine: Machine) -> None:
     for node in ("nvidia0", "nvidia1"):
         (machine.folder / "dev" / node).unlink()
     assert "No devices were found" in machine.run(SMI, status=6).stdout

@@ -133,7 +133,7 @@ def test_links_through_a_switch_count_for_every_pair(bare_machine: Machine) -> N
     assert matrix(bare_machine)[0][1:4] == [" X ", "NV12", "NV12"]
 
 
-def test_a_machine_without_numa_has_no_affinity(bare_machine: Machine) -> None:
+def test_the_affinity_needs_a_machine_with_numa(bare_machine: Machine) -> None:
     bare_machine.describe({"cards": [{"minor": 0, "numa": -1}]})
     bare_machine.start(0)
     (row,) = matrix(bare_machine)

@@ -113,7 +113,7 @@ def test_a_session_is_counted(nvml: Nvml) -> None:
     assert code_of(nvml, "nvmlShutdown") == UNINITIALIZED
 
 
-def test_without_a_driver_nothing_is_loaded(bare_machine: Machine) -> None:
+def test_nvml_is_refused_without_a_driver(bare_machine: Machine) -> None:
     with Nvml(bare_machine) as nvml:
         assert code_of(nvml, "nvmlInit") == NOT_LOADED
 
@@ -128,7 +128,7 @@ def test_a_reader_keeps_a_client_alive_when_it_ends_its_session(
     assert len(session.ask("nvmlDeviceGetComputeRunningProcesses", {"card": 0})) == 1
 
 
-def test_idle_cards_have_no_processes_and_no_samples(session: Nvml) -> None:
+def test_idle_cards_have_no_processes_or_samples(session: Nvml) -> None:
     assert session.ask("nvmlDeviceGetComputeRunningProcesses", {"card": 0}) == []
     assert session.ask("nvmlDeviceGetGraphicsRunningProcesses", {"card": 0}) == []
     assert session.ask("nvmlDeviceGetUtilizationRates", {"card": 0})["gpu"] == 0

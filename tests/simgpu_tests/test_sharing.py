@@ -65,19 +65,19 @@ def test_processes_get_equal_shares(machine: Machine) -> None:
     assert 0.2 < ran_us[0] / sum(ran_us) < 0.8
 
 
-def test_a_card_without_its_node_is_not_seen(machine: Machine) -> None:
+def test_a_card_is_seen_only_with_its_device_node(machine: Machine) -> None:
     (machine.folder / "dev" / "nvidia0").unlink()
     done = machine.run("tests/client", "1", "alloc", "1", status=1)
     assert "answered 101" in done.stderr  # one card is left: no ordinal 1
     machine.run("tests/client", "0", "alloc", "1")
 
 
-def test_without_nodes_there_is_no_device(machine: Machine) -> None:
+def test_a_device_needs_the_control_node(machine: Machine) -> None:
     (machine.folder / "dev" / "nvidiactl").unlink()
     assert NO_DEVICE in machine.run("tests/client", "0", "alloc", "1", status=1).stderr
 
 
-def test_without_a_driver_there_is_no_device(bare_machine: Machine) -> None:
+def test_a_device_needs_a_driver(bare_machine: Machine) -> None:
     assert NO_DEVICE in bare_machine.run("tests/client", "0", "alloc", "1", status=1).stderr
 
 

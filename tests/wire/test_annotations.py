@@ -146,9 +146,7 @@ def test_a_choice_of_the_originals_manager_for_a_bound_pod_is_a_decision(assigne
 @pytest.mark.parametrize(
     "annotations", [{}, {ASSIGNED: "false"}, {KEYS.gpu_retry: "1"}, {KEYS.gpu_model: "A100"}]
 )
-def test_annotations_that_are_no_part_of_a_decision_give_no_decision(
-    annotations: dict[str, str],
-) -> None:
+def test_a_decision_needs_one_of_its_own_annotations(annotations: dict[str, str]) -> None:
     assert decode(annotations) is None
     assert not has_decision(KEYS, annotated(PAIR, annotations))
 

@@ -202,7 +202,7 @@ def test_fewer_than_100_cores_are_no_card(core: str) -> None:
     assert equal_cards(core, "668") == ()
 
 
-def test_a_node_that_offers_nothing_has_no_cards() -> None:
+def test_a_node_without_resources_has_an_empty_list_of_cards() -> None:
     assert decode_node(KEYS, {"metadata": {"name": "cpu"}}) == Node(name="cpu")
 
 
