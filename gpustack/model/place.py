@@ -78,9 +78,9 @@ def within(
         refusal = problem(node, first) if isinstance(first, Placement) else None
         if refusal is None or refusal.reason is Reason.POOL_FORBIDDEN:
             return refusal or first
-        allowed = left_of(quota, usage, namespace, node, without)
-        if within_reach(node, request, allowed):
-            for other in others(node, request, partial(place, policy=policy), allowed):
+        left = left_of(quota, usage, namespace, node, without)
+        if within_reach(node, request, left):
+            for other in others(node, request, partial(place, policy=policy), left):
                 if problem(node, other) is None:
                     return other
             if len(request.containers) > 1:

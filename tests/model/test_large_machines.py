@@ -1,12 +1,18 @@
 """A node may claim 256 cards; what it costs to look at them is bounded, and the answer right."""
 
+from typing import Any
+
 import pytest
 
 from gpustack.model.lru import LRUCache, remembered
 from gpustack.model.node import Node
-from gpustack.model.place import place
+from gpustack.model.place import place, within
 from gpustack.model.placement import ContainerPlacement, Placement, holds
+from gpustack.model.policies import EXACT
 from gpustack.model.policies.fragmentation import workload_of
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.quota.usage import Usage
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
 from gpustack.model.search.demand import joins, meets
 from gpustack.model.units import MOST_CARDS
@@ -105,3 +111,34 @@ def test_only_the_commonest_of_thousands_of_shapes_measure_a_card() -> None:
     shapes = workload_of(asked).shapes
     assert len(shapes) == 256
     assert sum(weight == 2 for _, weight in shapes) == 10
+
+
+@pytest.mark.parametrize("lie", ["Lie", "NVIDIA A100"])
+@pytest.mark.parametrize("models", [1, 3, 4, 248])
+@pytest.mark.parametrize("cores", [(50,), (400,), (60, 60), tuple(range(20, 40))])
+def test_a_quota_has_a_node_of_many_models_searched_a_few_times(
+    cores: tuple[int, ...], models: int, lie: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What it answers to a pod of a limited namespace is found anew at each question.
+    names = [f"{lie} {at % models}" for at in range(248)] + ["NVIDIA V100"] * 8
+    cards = tuple(card(at, model=name) for at, name in enumerate(names))
+    searches = 0
+
+    def counted(*args: Any, **options: Any) -> Placement | Refusal:
+        nonlocal searches
+        searches += 1
+        return place(*args, **options)
+
+    monkeypatch.setattr("gpustack.model.place.place", counted)
+    quota = Quota(namespaces={"team": NamespaceQuota(cards={"A100": 100, "V100": 100})})
+    asked = pod(*((each, 8) for each in cores))
+    within(quota, Usage(), "team", EXACT)(Node(name="n1", cards=cards), asked)
+    assert searches <= 6
+
+
+def test_of_many_models_the_one_that_a_quota_names_is_taken() -> None:
+    cards = tuple(card(at, model=f"Bench {at}" if at != 11 else "A100") for at in range(16))
+    quota = Quota(namespaces={"team": NamespaceQuota(cards={"A100": 100})})
+    answer = within(quota, Usage(), "team", EXACT)(Node(name="n1", cards=cards), pod((50, 8)))
+    assert isinstance(answer, Placement)
+    assert answer.containers[0].minors == (11,)

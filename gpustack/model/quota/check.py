@@ -8,13 +8,14 @@ Amounts are hundredths of a card, and what counts is what placements hold (`usag
 added up the limits of bound pods by their node's label, so a burst of pods could pass together.)
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 
-from gpustack.model.model_name import label_safe_model, model_matches
+from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota import refusal_text
+from gpustack.model.quota.fewer_models import Left
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage, amounts, matching
 from gpustack.model.refusal import Reason, Refusal
@@ -83,18 +84,19 @@ def _problem(
 
 def left_of(
     quota: Quota, usage: Usage, namespace: str, node: Node, without: Collection[str]
-) -> Mapping[str, int]:
-    """Return how many hundredths of each of the node's models the namespace may still take."""
+) -> Left:
+    """Return what the namespace may still take of the node's cards."""
     limit = quota.of(namespace) or NamespaceQuota()
     left = {
         name: most - usage.used(namespace, name, without=without)
         for name, most in limit.cards.items()
     }
-    found = {}
-    for model in {label_safe_model(card.model) for card in node.cards}:
-        parts = [part for name, part in left.items() if model_matches(name, model)]
-        found[model] = min(parts, default=0)
-    return found
+    kinds = {
+        at: tuple(sorted(name for name in left if model_matches(name, card.model)))
+        for at, card in enumerate(node.cards)
+    }
+    parts = {kind: min((left[name] for name in kind), default=0) for kind in set(kinds.values())}
+    return Left(kinds=kinds, parts=parts)
 
 
 def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Placement) -> Quota:

@@ -1,7 +1,12 @@
-"""Placements on fewer of a node's models than the first answer takes, for a quota by models."""
+"""Placements on fewer of a node's models than the first answer takes, for a quota by models.
+
+A node names its models itself, and may name hundreds. A quota sees no difference between models
+that the same of its names mean: they are one kind.
+"""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gpustack.model.model_name import label_safe_model
@@ -12,77 +17,98 @@ from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
 
 # On a node with several models only so many sets of cards to avoid are tried, which takes some
-# milliseconds, and the refusal stands where none of them helps. All sets of four models are 14.
+# milliseconds, and the refusal stands where none of them helps. All sets of four models are 14. A
+# search takes as long as there are cards: on more than a machine joins fewer sets are tried.
 _MOST_MIXTURES: Final = 64
+_CARDS_OF_A_MACHINE: Final = 16
+
+Kind = tuple[str, ...]
+"""The names of a quota that mean a card, or its label-safe model alone."""
 
 
-def within_reach(node: Node, request: PodRequest, allowed: Mapping[str, int]) -> bool:
-    """Say whether what is allowed of all models together may be enough for the pod."""
-    models = _models(node)
-    if len(set(models.values())) < 2:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a namespace may still take of a node.
+
+    Attributes:
+        kinds: of each card, by its place in `node.cards`.
+        parts: hundredths of a card that may be taken of each kind.
+    """
+
+    kinds: Mapping[int, Kind]
+    parts: Mapping[Kind, int]
+
+
+def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
+    """Say whether what is left of all kinds together may be enough for the pod."""
+    if len(set(left.kinds.values())) < 2:
         return False
-    usable = _usable(node, request, models)
-    parts = (min(allowed[name], CORES_PER_CARD * len(usable[name])) for name in usable)
+    usable = _usable(node, request, left.kinds)
+    parts = (min(left.parts[kind], CORES_PER_CARD * len(usable[kind])) for kind in usable)
     needed = sum(each.cores for each in request.containers if each.kind is not ContainerKind.INIT)
     return sum(max(0, part) for part in parts) >= needed
 
 
-def _models(node: Node) -> Mapping[int, str]:
-    """Return the label-safe model of each card, by its place in `node.cards`."""
-    return {index: label_safe_model(card.model) for index, card in enumerate(node.cards)}
-
-
 def others(
-    node: Node, request: PodRequest, placer: Placer, allowed: Mapping[str, int] | None = None
+    node: Node, request: PodRequest, placer: Placer, left: Left | None = None
 ) -> Iterator[Placement]:
     """Yield placements on fewer of a node's models, or on fewer cards of them, than the first may.
 
-    Whole models are left out first, small sets of them before large ones. `allowed` says how many
-    hundredths may be had of each label-safe model; then, for a pod of several cards, so many cards
-    are left out that no more than these can be taken.
+    Whole models are left out first, small sets of them before large ones. Where it is known what is
+    `left`, its kinds stand for the models, those of which no container may have a card are left out
+    of all; and for a pod of several cards, so many cards are left out that no more can be taken.
     """
-    models = _models(node)
-    sets = _of_models(models)
-    if allowed is not None and sum(each.card_count for each in request.containers) > 1:
-        sets = itertools.chain(sets, _beyond(request, _usable(node, request, models), allowed))
-    for avoided in itertools.islice(sets, _MOST_MIXTURES):
+    if left is None:
+        models = {at: (label_safe_model(card.model),) for at, card in enumerate(node.cards)}
+        sets = _of_kinds(models, frozenset())
+    else:
+        least = min(min(CORES_PER_CARD, each.cores) for each in request.containers)
+        spent = frozenset(kind for kind, part in left.parts.items() if part < least)
+        sets = _of_kinds(left.kinds, spent)
+        if sum(each.card_count for each in request.containers) > 1:
+            beyond = _beyond(request, _usable(node, request, left.kinds), left.parts)
+            sets = itertools.chain(sets, beyond)
+    most = _MOST_MIXTURES * _CARDS_OF_A_MACHINE // max(_CARDS_OF_A_MACHINE, len(node.cards))
+    for avoided in itertools.islice(sets, most):
         answer = placer(*avoiding(node, request, avoided))
         if isinstance(answer, Placement):
             yield answer
 
 
-def _of_models(models: Mapping[int, str]) -> Iterator[frozenset[int]]:
-    names = sorted(set(models.values()))
-    for size in range(1, len(names)):
-        for avoided in itertools.combinations(names, size):
-            yield frozenset(index for index, name in models.items() if name in avoided)
+def _of_kinds(kinds: Mapping[int, Kind], spent: frozenset[Kind]) -> Iterator[frozenset[int]]:
+    """Yield the cards of some kinds, and of all that are `spent`, but never every card."""
+    rest = sorted(set(kinds.values()) - spent)
+    for size in range(0 if spent else 1, len(rest)):
+        for some in itertools.combinations(rest, size):
+            avoided = spent.union(some)
+            yield frozenset(index for index, kind in kinds.items() if kind in avoided)
 
 
 def _usable(
-    node: Node, request: PodRequest, models: Mapping[int, str]
-) -> Mapping[str, Sequence[int]]:
-    """Return the cards that could serve the pod, by model."""
+    node: Node, request: PodRequest, kinds: Mapping[int, Kind]
+) -> Mapping[Kind, Sequence[int]]:
+    """Return the cards that could serve the pod, by kind."""
     shares = _has_shares(request)
-    found: dict[str, list[int]] = {}
+    found: dict[Kind, list[int]] = {}
     for index, card in enumerate(node.cards):
         if (
             card.healthy
             and request.accepts(card.model, card.uuid)
             and (shares or node.uses[index].idle)
         ):
-            found.setdefault(models[index], []).append(index)
+            found.setdefault(kinds[index], []).append(index)
     return found
 
 
 def _beyond(
-    request: PodRequest, usable: Mapping[str, Sequence[int]], allowed: Mapping[str, int]
+    request: PodRequest, usable: Mapping[Kind, Sequence[int]], parts: Mapping[Kind, int]
 ) -> Iterator[frozenset[int]]:
-    """Yield the sets of cards whose loss leaves of each model no more than is allowed."""
+    """Yield the sets of cards whose loss leaves of each kind no more than is left."""
     # A share may stand on the part of a card that is allowed beyond the whole ones.
     beside = CORES_PER_CARD - 1 if _has_shares(request) else 0
     spare = []
-    for name, cards in sorted(usable.items()):
-        kept = max(0, allowed[name] + beside) // CORES_PER_CARD
+    for kind, cards in sorted(usable.items()):
+        kept = max(0, parts[kind] + beside) // CORES_PER_CARD
         lost = itertools.combinations(cards, max(0, len(cards) - kept))
         spare.append(itertools.islice(lost, _MOST_MIXTURES))
     for several in itertools.product(*spare):
