@@ -200,14 +200,14 @@ def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
     # What the quick reader doesn't take, the schema judges, and names.
     try:
         body = json.loads(text)
+        problems = schemas.problems(schemas.load("gpu-devices"), body, _MOST_PROBLEMS)
     except ValueError as error:
         raise BadAnnotation(key, f"is not JSON: {error}") from None
-    except RecursionError:
+    except RecursionError:  # of the parser, or of who tells what can just be parsed
         raise BadAnnotation(key, "is nested too deeply") from None
     if isinstance(body, dict) and body.get("version", VERSION) != VERSION:
         version = repr(body["version"])[:_SHOWN]
         raise BadAnnotation(key, f"version {version} is not known; this reader knows {VERSION}")
-    problems = schemas.problems(schemas.load("gpu-devices"), body, _MOST_PROBLEMS)
     if problems:
         raise BadAnnotation(key, problems[0])
     found: Mapping[str, Any] = body

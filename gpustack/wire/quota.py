@@ -62,11 +62,11 @@ def parse_quota(text: str) -> Quota:
         body = json.loads(
             text, parse_float=_number, parse_constant=_refuse, object_pairs_hook=_distinct
         )
+        problems = schemas.problems(schemas.load("gpu-quota"), body)
     except ValueError as error:
         raise BadQuota([f"is not JSON: {error}"]) from None
     except RecursionError:
         raise BadQuota(["is nested too deeply"]) from None
-    problems = schemas.problems(schemas.load("gpu-quota"), body)
     if problems:
         raise BadQuota(problems)
     return Quota(namespaces={name: _namespace(name, each) for name, each in body.items()})

@@ -66,3 +66,16 @@ def test_texts_that_keep_changing_fill_no_memory() -> None:
         decode_node(KEYS, api_node(value))
         assert known.size_bytes <= 96 << 20
     assert len(known) < 200
+
+
+@pytest.mark.parametrize("place", ["{}", '{{"version":1,"links":[],"devices":{}}}'])
+@pytest.mark.parametrize("nest", [("[", "", "]"), ('{"a":', "1", "}")])
+def test_a_text_of_any_depth_is_no_more_than_a_node_left_out(
+    place: str, nest: tuple[str, str, str]
+) -> None:
+    """What can just be parsed is too deep to be told: any other error would end every watch."""
+    for depth in range(500, 1010):  # the limit is of all frames, those of the test's runner, too
+        begin, middle, end = nest
+        text = place.format(begin * depth + middle + end * depth)
+        with pytest.raises(BadAnnotation):
+            decode_node(KEYS, api_node(text))
