@@ -83,6 +83,8 @@ def test_a_daemonset_of_others_is_known(found: str, which: dict[str, Any]) -> No
         daemonset("amdgpu-device-plugin-daemonset", "rocm/k8s-device-plugin:1"),
         daemonset("nvidia-vgpu-manager-daemonset", "mirror/vgpu:1"),
         daemonset("nvidia-dcgm-exporter", "nvcr.io/nvidia/k8s/dcgm-exporter:4"),
+        # of NVIDIA's network operator
+        daemonset("sriov-device-plugin", "nvcr.io/nvidia/mellanox/sriov-network-device-plugin:v3"),
         daemonset("kube-proxy", "registry.k8s.io/kube-proxy@sha256:0123"),
     ],
 )
@@ -124,3 +126,8 @@ def test_a_node_that_offers_nvidias_resources_is_named() -> None:
     assert cluster(nvidia_gpu="8") == ["nvidia-device-plugin"]
     assert cluster(**{"nvidia_mig-1g.5gb": "7"}) == ["nvidia-device-plugin"]
     assert cluster(nvidia_gpu="0") == []
+    assert cluster(nvidia_GA102GL_A10="1") == ["nvidia-device-plugin"]
+
+
+def test_a_node_that_offers_nvidias_network_cards_is_let_be() -> None:
+    assert cluster(nvidia_hostdev="8", nvidia_sriov_rdma="16") == []

@@ -148,6 +148,8 @@ def test_a_runtime_that_is_not_installed_is_a_finding() -> None:
     [
         ("device-plugins/nvidia-gpu.sock", True, ["nvidia-device-plugin"]),
         ("device-plugins/nvidia-mig-1g.5gb.sock", True, ["nvidia-device-plugin"]),
+        # network cards of NVIDIA's, by the SR-IOV plugin: PREFIX_RESOURCE.sock
+        ("plugins_registry/nvidia.com_hostdev.sock", True, []),
         ("plugins_registry/gpu.nvidia.com-reg.sock", True, ["nvidia-dra-driver"]),
         ("device-plugins/vcore.sock", False, ["gpu-manager"]),
         ("device-plugins/vcore.sock", True, []),

@@ -5,6 +5,7 @@ commands of a host and lists of the API server say, and ask nothing themselves.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,11 @@ Finding = dict[str, str]
 
 # What the label of our role makes true of a GPU host, before the role has set it.
 OUR_LABELS = {"nvidia-device-enable": "enable"}
+# Of NVIDIA's resources those that are cards: whole, MIG instances, and those of virtual machines,
+# which are named after the model. Its network cards have names of a site's choice, as hostdev.
+CARDS = re.compile(r"nvidia\.com/(.*gpu|mig-|[A-Z])")
+# What plugins for its network cards (of its network operator, for one) are called and listen on.
+NETWORK_PLUGIN, NETWORK_SOCKET = "sriov", "nvidia.com_"
 # Tables of containerd's CRI plugin by configuration version: 3 (containerd 2), 2 (1.3 on), 1.
 CONTAINERD_PLUGINS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
 # In NVIDIA's container toolkit: whether an image's NVIDIA_VISIBLE_DEVICES is honoured (default:
@@ -71,7 +77,7 @@ def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
     left = " (if what made it is gone, remove the socket)"
     for path in sorted(paths):
         name = path.rpartition("/")[2]
-        if name.startswith("nvidia"):
+        if name.startswith("nvidia") and not name.startswith(NETWORK_SOCKET):
             found.append(finding("nvidia-device-plugin", f"{path} is there{left}"))
         elif name.startswith("gpu.nvidia.com"):
             found.append(finding("nvidia-dra-driver", f"{path} is there{left}"))
@@ -162,7 +168,7 @@ def cluster_findings(
         finding("nvidia-device-plugin", f"node {node['metadata']['name']} offers {number} {name}")
         for node in nodes
         for name, number in (node["status"].get("allocatable") or {}).items()
-        if name.startswith("nvidia.com/") and str(number) != "0"
+        if CARDS.match(name) and str(number) != "0"
     ]
     for each in lists["daemonsets"]:
         kind = _kind(each)
@@ -222,7 +228,8 @@ def _kind(daemonset: Mapping[str, Any]) -> str:
     ):
         return "nvidia-gpu-operator"
     words = [name, *labels.values(), *(f"{path}/{base}" for path, base in images)]
-    if any("nvidia" in word and "device-plugin" in word for word in words):
+    plugins = [word for word in words if "nvidia" in word and "device-plugin" in word]
+    if any(NETWORK_PLUGIN not in word.rpartition("/")[2] for word in plugins):
         return "nvidia-device-plugin"
     return ""
 
