@@ -6,19 +6,14 @@ from dataclasses import replace
 import pytest
 
 from gpustack.cli.main import main
+from tests.cli.planning import OTHER, answer, two_nodes
 from tests.cli.snapshots import KEYS, node, pod, write
-from tests.cli.test_what_if import OTHER, answer
-
-
-@pytest.fixture
-def snapshot(tmp_path: pathlib.Path) -> str:
-    return write(tmp_path, node(), node(OTHER), pod("holder", 60, 8, held=True))
 
 
 def test_a_drained_nodes_pods_go_elsewhere(
-    snapshot: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, value = answer(capsys, "--snapshot", snapshot, "--drain", "gpu1")
+    status, value = answer(capsys, "--snapshot", two_nodes(tmp_path), "--drain", "gpu1")
     assert status == 0
     [moved] = value["placements"]
     assert (moved["pod"], moved["node"]) == ("default/holder", "gpu2")

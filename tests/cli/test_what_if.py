@@ -3,24 +3,19 @@
 import io
 import json
 import pathlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpustack.cli.main import main
 from gpustack.model.policies import NAMES
-from gpustack.wire import schemas
-from tests.cli.snapshots import KEYS, NODE, node, pod, quota, write
-
-OTHER = replace(
-    NODE, name="gpu2", cards=tuple(replace(card, uuid=f"{card.uuid}b") for card in NODE.cards)
-)
+from tests.cli.planning import answer, two_nodes, written
+from tests.cli.snapshots import KEYS, node, pod, quota, write
 
 
 @pytest.fixture
 def snapshot(tmp_path: pathlib.Path) -> str:
-    return write(tmp_path, node(), node(OTHER), pod("holder", 60, 8, held=True))
+    return two_nodes(tmp_path)
 
 
 @pytest.fixture
@@ -28,24 +23,9 @@ def half(tmp_path: pathlib.Path) -> str:
     return written(tmp_path, pod("half", 50, 8))
 
 
-def written(folder: pathlib.Path, value: object) -> str:
-    path = folder / "pod.json"
-    path.write_text(json.dumps(value))
-    return str(path)
-
-
 def container(memory: str) -> dict[str, Any]:
     limits = {KEYS.vcuda_core: "50", KEYS.vcuda_memory: memory}
     return {"name": "main", "resources": {"limits": limits}}
-
-
-def answer(
-    capsys: pytest.CaptureFixture[str], *arguments: str, schema: str = "what-if"
-) -> tuple[int, dict[str, Any]]:
-    status = main(["what-if", *arguments, "-o", "json"])
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert schemas.problems(schemas.load(schema), value) == []
-    return status, value
 
 
 def test_placed_copies_list_cards_and_the_rest_every_nodes_reason(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpustack.cli.main import main
+from tests.cli.planning import OTHER, answer, written
 from tests.cli.snapshots import node, pod, write
-from tests.cli.test_what_if import OTHER, answer, written
 
 CORDONED = {"unschedulable": True}
 TAINTED = {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}
