@@ -11,6 +11,7 @@ from extender.http import fast_path, tls
 from extender.http.interface import HttpSettings, is_loopback
 from extender.http.request_buffer import RequestBuffer
 from extender.http.response_buffer import ResponseBuffer
+from extender.http.tls_socket import TlsSocket
 from gpustack.wire.host_header import HttpRefusal
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class ClientConnection:
     """A client's connection; in turn the loop's, while a request arrives, and a thread's.
 
     Attributes:
-        sock: its socket; from the handshake on an ``ssl.SSLSocket``.
+        sock: its socket; from the handshake on a ``TlsSocket``.
         client: its other end's address.
         server: our end's address.
         established: the client is let in, with or without TLS.
@@ -55,7 +56,8 @@ class ClientConnection:
         contexts: tls.TlsContexts | None,
     ) -> None:
         sock.setblocking(False)
-        self.sock = sock
+        self.sock: socket.socket | TlsSocket = sock
+        self._plain = sock
         self.client = client
         self.server = sock.getsockname()
         self._settings = settings
@@ -76,15 +78,13 @@ class ClientConnection:
             RequestRefused: the client isn't let in.
             OSError: it is gone, or has not begun.
         """
-        if self._contexts is not None and not isinstance(self.sock, ssl.SSLSocket):
+        if self._contexts is not None and self.sock is self._plain:
             first = self._first_byte()
             if first == _HANDSHAKE:
-                self.sock = self._contexts.current().wrap_socket(
-                    self.sock, server_side=True, do_handshake_on_connect=False
-                )
+                self.sock = TlsSocket(self._plain, self._contexts.current())
             elif first and not is_loopback(self.server[0]):
                 raise RequestRefused("not_tls", "this address speaks TLS only: ask https", 400)
-        if isinstance(self.sock, ssl.SSLSocket):
+        if isinstance(self.sock, TlsSocket):
             try:
                 self.sock.do_handshake()
             except ssl.SSLWantReadError:
@@ -112,12 +112,12 @@ class ClientConnection:
         return secured and (self.in_handshake or self._first_byte() == _HANDSHAKE)
 
     def _first_byte(self) -> bytes:
-        return self.sock.recv(1, socket.MSG_PEEK)
+        return self._plain.recv(1, socket.MSG_PEEK)
 
     @property
     def in_handshake(self) -> bool:
         """A handshake has begun, and isn't done."""
-        return isinstance(self.sock, ssl.SSLSocket) and not self.established
+        return isinstance(self.sock, TlsSocket) and not self.established
 
     @property
     def deciding(self) -> bool:
@@ -153,7 +153,7 @@ class ClientConnection:
     @property
     def more(self) -> bool:
         """Something of the next request has been taken off the socket already."""
-        pending = self.sock.pending() if isinstance(self.sock, ssl.SSLSocket) else 0
+        pending = self.sock.pending() if isinstance(self.sock, TlsSocket) else 0
         return bool(self.request.begun or pending)
 
     def drained(self) -> bool:

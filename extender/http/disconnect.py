@@ -7,10 +7,12 @@ import select
 import socket
 from typing import Final
 
+from extender.http.tls_socket import TlsSocket
+
 _CLOSED: Final = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
-def is_closed(connection: socket.socket | None) -> bool:
+def is_closed(connection: socket.socket | TlsSocket | None) -> bool:
     """Tell whether the caller has closed its connection, whatever of its request is unread.
 
     A call without a connection, as in tests, has a caller that waits.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 CONNECTION: Final = "gpustack.connection"
-"""The key of a WSGI environment with the client's socket: an ``ssl.SSLSocket`` under TLS."""
+"""The key of a WSGI environment with the client's socket: with ``getpeercert`` under TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ import socket
 import ssl
 from typing import Any
 
+from extender.http.tls_socket import TlsSocket
+
 
 class ResponseBuffer:
     """Stands for a socket while an answer is written on it: nobody waits for the client.
@@ -12,7 +14,7 @@ class ResponseBuffer:
     Everything else than sending is the socket's own.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket) -> None:
         self._sock = sock
         self._pieces: collections.deque[memoryview] = collections.deque()
 
@@ -22,7 +24,8 @@ class ResponseBuffer:
     @property
     def kept_bytes(self) -> int:
         """How much memory is occupied by what has not gone."""
-        return sum(map(len, self._pieces))
+        unsent = self._sock.unsent_bytes if isinstance(self._sock, TlsSocket) else 0
+        return unsent + sum(map(len, self._pieces))
 
     def sendall(self, data: bytes) -> None:
         """Take what is to be sent; ``flush`` sends it."""
@@ -36,14 +39,15 @@ class ResponseBuffer:
             OSError: the client is gone.
         """
         self._sock.setblocking(False)
-        while self._pieces:
-            try:
+        try:
+            while self._pieces:
                 sent = self._sock.send(self._pieces[0])
-            except (BlockingIOError, ssl.SSLWantWriteError):
-                return False
-            rest = self._pieces[0][sent:]
-            if rest:
-                self._pieces[0] = rest
-            else:
-                self._pieces.popleft()
+                if rest := self._pieces[0][sent:]:
+                    self._pieces[0] = rest
+                else:
+                    self._pieces.popleft()
+            if isinstance(self._sock, TlsSocket):
+                self._sock.flush()
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            return False
         return True

@@ -1,0 +1,139 @@
+"""TLS on a client's socket, of which one call takes a bounded number of records.
+
+An ``ssl.SSLSocket`` shakes hands for as long as something comes: a message of 100 KB in records of
+one byte holds whoever calls for 200 ms, and asks for no certificate. Here every record is counted.
+"""
+
+import contextlib
+import socket
+import ssl
+from typing import Any, Final
+
+_HEAD_BYTES: Final = 5  # type, version and length of a record (RFC 8446, 5.1)
+# In one call. A handshake is made of ten, and nearly each that follows brings bytes of a request.
+_RECORDS: Final = 16
+
+
+class TlsSocket:
+    """Stands for a connected socket that doesn't block, or has a timeout, as its server side.
+
+    Everything else than what is defined here is the socket's own.
+    """
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self._sock = sock
+        self._received, self._written = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._received, self._written, server_side=True)
+        self._head = b""
+        self._missing = 0  # bytes of the record whose head has been read
+        self._unsent = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much is encrypted, and has not gone."""
+        return len(self._unsent)
+
+    def getpeercert(self) -> Any:
+        """Return the verified certificate of the client, as ``ssl.SSLSocket`` does."""
+        return self._tls.getpeercert()
+
+    def pending(self) -> int:
+        """Return how much is decrypted, and has not been taken."""
+        return self._tls.pending()
+
+    def do_handshake(self) -> None:
+        """Shake hands, as far as it goes.
+
+        Raises:
+            ssl.SSLWantReadError, ssl.SSLWantWriteError: what to wait for.
+            OSError: it has failed.
+        """
+        blocked = False
+        for _ in range(_RECORDS):
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.flush()
+                if blocked:
+                    break
+                try:
+                    self._take_record()
+                except BlockingIOError:
+                    blocked = True  # what has come of a record may be no record
+            except ssl.SSLError:
+                with contextlib.suppress(OSError):
+                    self.flush()  # which says why
+                raise
+            else:
+                self.flush()
+                return
+        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the handshake goes on")
+
+    def recv(self, size: int) -> bytes:
+        """Return what has come; b"" at the end.
+
+        Raises:
+            OSError: nothing has come, or the connection is broken.
+        """
+        for _ in range(_RECORDS):
+            if not self._tls.pending() and not self._take_record():
+                return b""
+            try:
+                return self._tls.read(size)
+            except ssl.SSLWantReadError:
+                self.flush()
+            except ssl.SSLZeroReturnError:
+                return b""
+        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "no record had anything in it")
+
+    def send(self, data: bytes | memoryview) -> int:
+        """Encrypt and send, the beginning at least; ``flush`` sends what is left of that.
+
+        Raises:
+            ssl.SSLWantWriteError: the client takes nothing now.
+        """
+        self.flush()
+        sent = self._tls.write(data)
+        with contextlib.suppress(ssl.SSLWantWriteError):
+            self.flush()
+        return sent
+
+    def flush(self) -> None:
+        """Send what is encrypted.
+
+        Raises:
+            ssl.SSLWantWriteError: the client doesn't take all of it now.
+        """
+        self._unsent += self._written.read()
+        while self._unsent:
+            try:
+                sent = self._sock.send(self._unsent)
+            except BlockingIOError:
+                raise ssl.SSLWantWriteError(ssl.SSL_ERROR_WANT_WRITE, "unsent") from None
+            self._unsent = self._unsent[sent:]
+
+    def _take_record(self) -> bool:
+        """Receive what has come of one record, and nothing after it; False at the end.
+
+        Raises:
+            OSError: not all of it has come, or the connection is broken.
+        """
+        while not self._missing:
+            if not (data := self._sock.recv(_HEAD_BYTES - len(self._head))):
+                self._received.write_eof()
+                return False
+            self._received.write(data)
+            self._head += data
+            if len(self._head) == _HEAD_BYTES:
+                self._missing, self._head = int.from_bytes(self._head[3:]), b""
+                break
+        while self._missing:
+            if not (data := self._sock.recv(self._missing)):
+                self._received.write_eof()
+                return False
+            self._received.write(data)
+            self._missing -= len(data)
+        return True

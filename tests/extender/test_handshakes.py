@@ -1,0 +1,72 @@
+"""Handshakes of TLS, step by step: any client may begin one, without a certificate."""
+
+import fcntl
+import socket
+import struct
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from extender.http.connection import ClientConnection
+from extender.http.interface import HttpSettings
+from extender.http.tls import TlsContexts, TlsFiles
+from tests.extender.test_connection_turns import secured
+
+FRAGMENTS: Final = 4000
+# The beginning of a ClientHello that says to have 98 304 bytes.
+LONG_HELLO: Final = b"\x01\x01\x80\x00\x03\x03" + bytes(FRAGMENTS - 6)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[socket.socket, ClientConnection]]:
+    """A client, and the server's side of its connection."""
+    values, _ = secured(tmp_path)
+    paths = {name: Path(path) for name, path in values["tls"].items()}
+    files = TlsFiles(**paths, client_name="system:kube-scheduler")
+    settings = HttpSettings(
+        host="127.0.0.1",
+        port=0,
+        allowed_hosts=(),
+        tls=files,
+        request_limit_bytes=1 << 20,
+        request_seconds=30,
+        threads=1,
+        log_level="INFO",
+    )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+    ):
+        sock, address = listener.accept()
+        conn = ClientConnection(sock, address, settings, TlsContexts(files))
+        yield client, conn
+        conn.close()
+
+
+def unread_bytes(conn: ClientConnection) -> int:
+    """Return how much of what has come the server has not received."""
+    (count,) = struct.unpack("i", fcntl.ioctl(conn.sock.fileno(), termios.FIONREAD, bytes(4)))
+    return int(count)
+
+
+def test_a_step_of_a_handshake_takes_a_few_records(
+    pair: tuple[socket.socket, ClientConnection],
+) -> None:
+    """A hello in records of a byte each, as RFC 8446 (5.1) allows, held the loop for 200 ms."""
+    client, conn = pair
+    client.sendall(b"".join(b"\x16\x03\x01\x00\x01" + bytes([each]) for each in LONG_HELLO))
+    conn.handshake()
+    assert unread_bytes(conn) > FRAGMENTS * 6 * 9 // 10
+
+
+def test_what_is_no_record_is_refused_at_once(
+    pair: tuple[socket.socket, ClientConnection],
+) -> None:
+    """Not only once as many bytes have come as its first ones promise."""
+    client, conn = pair
+    client.sendall(b"\x16GET / HTTP/1.1")
+    with pytest.raises(Exception, match="no TLS handshake"):
+        conn.handshake()
