@@ -155,7 +155,7 @@ class ConnectionLoop:
         if self._kept.pop(conn, conn) is None:  # the next request of a kept connection begins
             self._arriving[conn] = None
             conn.wait(self._settings.request_seconds)
-        if conn.shakes_hands and not self._handshakes.take():
+        if conn.shakes_hands and not self._handshakes.take(conn):
             return  # the selector names it again in the next turn
         if not conn.established:
             if conn.handshake() == selectors.EVENT_WRITE:
@@ -296,5 +296,6 @@ class ConnectionLoop:
     def _release(self, conn: ClientConnection) -> None:
         self._events.remove_reader(conn.sock)
         self._events.remove_writer(conn.sock)
+        self._handshakes.forget(conn)
         for queue in (self._arriving, self._kept, self._sending, self._closing):
             queue.pop(conn, None)

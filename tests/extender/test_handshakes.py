@@ -1,5 +1,6 @@
 """Handshakes of TLS, step by step: any client may begin one, without a certificate."""
 
+import asyncio
 import fcntl
 import socket
 import struct
@@ -11,10 +12,12 @@ from typing import Final
 import pytest
 
 from extender.http.connection import ClientConnection
+from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.tls import TlsContexts, TlsFiles
 from tests.extender.test_connection_turns import secured
 
+STEPS: Final = 8  # of a turn
 FRAGMENTS: Final = 4000
 # The beginning of a ClientHello that says to have 98 304 bytes.
 LONG_HELLO: Final = b"\x01\x01\x80\x00\x03\x03" + bytes(FRAGMENTS - 6)
@@ -70,3 +73,32 @@ def test_what_is_no_record_is_refused_at_once(
     client.sendall(b"\x16GET / HTTP/1.1")
     with pytest.raises(Exception, match="no TLS handshake"):
         conn.handshake()
+
+
+def test_every_connection_gets_its_step_though_others_always_come_first() -> None:
+    events = asyncio.SelectorEventLoop()
+    budget = HandshakeBudget(events)
+    try:
+        connections = range(3 * STEPS)
+        turns = []
+        for _ in range(3):
+            turns.append({each for each in connections if budget.take(each)})
+            events.run_until_complete(asyncio.sleep(0))
+        assert [len(turn) for turn in turns] == [STEPS] * 3
+        assert set.union(*turns) == set(connections)
+    finally:
+        events.close()
+
+
+def test_a_connection_that_has_gone_takes_no_step() -> None:
+    events = asyncio.SelectorEventLoop()
+    budget = HandshakeBudget(events)
+    try:
+        for each in range(2 * STEPS):
+            budget.take(each)
+        for each in range(STEPS, 2 * STEPS):
+            budget.forget(each)
+        events.run_until_complete(asyncio.sleep(0))
+        assert all(budget.take(each) for each in range(STEPS))
+    finally:
+        events.close()
