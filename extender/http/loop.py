@@ -96,8 +96,9 @@ class ConnectionLoop:
 
     def stop(self) -> None:
         """Have ``run`` end; safe to call from a signal's handler."""
-        self._threads.alive = False
-        self._events.call_soon_threadsafe(self._stop)
+        if self._threads.alive:  # a worker is told by systemd and by the arbiter
+            self._threads.alive = False
+            self._events.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
         self._events.remove_reader(self._listener)
@@ -261,8 +262,7 @@ class ConnectionLoop:
 
     @staticmethod
     def _overdue(queue: _Queue) -> list[ClientConnection]:
-        now = time.monotonic()
-        return list(itertools.takewhile(lambda conn: conn.until <= now, queue))
+        return list(itertools.takewhile(lambda conn: conn.until <= time.monotonic(), queue))
 
     def _evict(self) -> None:
         """Close the connection that has waited longest; one that has decided comes last."""
@@ -287,10 +287,9 @@ class ConnectionLoop:
         self._release(conn)
         conn.close()
         self._count -= 1
-        if not self._threads.alive:
-            if not self._count:
-                self._events.stop()
-        elif self._count == CONNECTIONS - 1:
+        if not self._count and not self._threads.alive:
+            self._events.stop()
+        elif self._count == CONNECTIONS - 1 and self._threads.alive:
             self._events.add_reader(self._listener, self._accept)
 
     def _release(self, conn: ClientConnection) -> None:

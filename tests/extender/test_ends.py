@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from tests.extender.client import WAIT_SECONDS, eventually
 from tests.extender.mini_cluster import node, pod
 from tests.extender.process import process
-from tests.extender.test_slow import post, read_all
+from tests.extender.test_connection_turns import GET
+from tests.extender.test_slow import post, read_all, read_one
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -50,3 +52,19 @@ def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
         eventually(lambda: hears(b"STOPPING=1"), lambda: str(heard))
     # Not gunicorn's own word, which comes before there is a worker.
     assert heard[0].startswith(b"READY=1\nSTATUS=answering")
+
+
+def test_a_process_that_is_told_twice_to_end_ends_without_an_error(tmp_path: Path) -> None:
+    """By systemd and by the arbiter, the second time while a connection keeps it."""
+    with FakeKubeApi() as api, process(api, tmp_path) as running:
+        worker = running.worker
+        with running.connect() as connection, connection.makefile("rb") as answers:
+            connection.sendall(GET)
+            assert read_one(answers) == 200
+            os.kill(worker, signal.SIGTERM)
+            # Answered after the first: the loop has the signal before what comes after it.
+            connection.sendall(GET)
+            assert b"Connection: close" in answers.read()
+            os.kill(worker, signal.SIGTERM)
+            running.says("Worker exiting")
+        assert "Traceback" not in running.said
