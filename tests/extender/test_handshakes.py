@@ -1,8 +1,10 @@
 """Handshakes of TLS, step by step: any client may begin one, without a certificate."""
 
 import asyncio
+import contextlib
 import fcntl
 import socket
+import ssl
 import struct
 import termios
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from extender.http.connection import ClientConnection
+from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.tls import TlsContexts, TlsFiles
@@ -71,7 +73,22 @@ def test_what_is_no_record_is_refused_at_once(
     """Not only once as many bytes have come as its first ones promise."""
     client, conn = pair
     client.sendall(b"\x16GET / HTTP/1.1")
-    with pytest.raises(Exception, match="no TLS handshake"):
+    with pytest.raises(RequestRefused, match="no TLS handshake"):
+        conn.handshake()
+
+
+def test_a_client_asks_for_no_key_exchange_that_costs_more(
+    pair: tuple[socket.socket, ClientConnection],
+) -> None:
+    """P-521 here, in place of ffdhe8192, for which the library's client can't be told to ask."""
+    client, conn = pair
+    dear = ssl.create_default_context()
+    dear.set_ecdh_curve("secp521r1")
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        dear.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+    client.sendall(out.read())
+    with pytest.raises(RequestRefused, match="no TLS handshake"):
         conn.handshake()
 
 
