@@ -9,8 +9,8 @@ from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.consistent_read import ConsistentRead
 from extender.cache.decode import Decoder, NodeState
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.node_attributes import NodeAttributes
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets, read_budget
 from extender.cache.pods import PodState
 from extender.cache.policy import PolicyKeeper
@@ -90,7 +90,7 @@ class Extender:
             now_ns=now_ns,
             clock=clock,
         )
-        self.answers = EquivalenceCache(self.view)
+        self.answers = NodeEvaluator(self.view)
         self._hosts = NodeAttributes()
         self.camera = Snapshotter(self.view, self.answers, self._hosts)
         self.decisions = DecisionLog(now_ns=now_ns, clock=clock)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from extender.cache.cache import ClusterCache
 from extender.cache.decode import Decoder, NodeState
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.node_attributes import NodeAttributes
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.policy import PolicyKeeper
 from extender.cache.snapshot import Snapshotter
@@ -82,7 +82,7 @@ class SnapshotExtender:
         self.view.sync_nodes(contents.nodes)
         self.view.sync_pods(contents.pods, int(_VERSION))
         self.view.set_quota(contents.quota)
-        self.answers = EquivalenceCache(self.view)
+        self.answers = NodeEvaluator(self.view)
         PolicyKeeper(settings.policy, view=self.view, answers=self.answers).renew()
         self.quotas = Quotas(self.view, deny=False)
         self.camera = Snapshotter(self.view, self.answers, hosts)

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.node_attributes import NodeAttributes
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from gpustack.model.cluster.cluster import Cluster, Tenant
@@ -66,9 +66,7 @@ class ClusterSnapshot:
 class Snapshotter:
     """Takes pictures."""
 
-    def __init__(
-        self, view: ClusterCache, answers: EquivalenceCache, hosts: NodeAttributes
-    ) -> None:
+    def __init__(self, view: ClusterCache, answers: NodeEvaluator, hosts: NodeAttributes) -> None:
         self._view = view
         self._answers = answers
         self._hosts = hosts

@@ -21,7 +21,7 @@ from typing import Final
 
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.requeue.simulation import Kind, RoomSimulation
@@ -49,7 +49,7 @@ class Requeue:
         *,
         writer: PodWriter,
         view: ClusterCache,
-        answers: EquivalenceCache,
+        answers: NodeEvaluator,
         on_tick: Callable[[], None] = lambda: None,
         refuses_all: Callable[[], bool] = lambda: False,
         now_ns: Callable[[], int] = time.time_ns,

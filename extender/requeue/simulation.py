@@ -6,7 +6,7 @@ So that one card that became free makes one pod look again, and not the thousand
 import collections
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
@@ -31,7 +31,7 @@ class RoomSimulation:
         opened: how many kinds of pods were looked at.
     """
 
-    def __init__(self, view: ClusterCache, answers: EquivalenceCache) -> None:
+    def __init__(self, view: ClusterCache, answers: NodeEvaluator) -> None:
         self._view = view
         self._answers = answers
         self._names = sorted(view.node_names)

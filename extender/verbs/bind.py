@@ -19,7 +19,7 @@ from extender.apiserver.keyed_lock import KeyedLock
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.consistent_read import ConsistentRead
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
 from extender.observability.outcome_recorder import OutcomeRecorder
@@ -57,7 +57,7 @@ class Bind:
         self,
         *,
         view: ClusterCache,
-        answers: EquivalenceCache,
+        answers: NodeEvaluator,
         asked: PodLookup,
         chooser: Reserver,
         refresh: ConsistentRead,

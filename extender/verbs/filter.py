@@ -9,8 +9,8 @@ import operator
 from typing import Protocol
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.equivalence_tables import REFUSED
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.observability.outcome_recorder import OutcomeRecorder
@@ -34,7 +34,7 @@ class Filter:
         self,
         *,
         view: ClusterCache,
-        answers: EquivalenceCache,
+        answers: NodeEvaluator,
         asked: PodFinder,
         retry: Waiting,
         telling: OutcomeRecorder,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
 from extender.cache.pods import PodState
 from extender.observability.outcome_recorder import OutcomeRecorder
@@ -42,7 +42,7 @@ class Preempt:
         self,
         *,
         view: ClusterCache,
-        answers: EquivalenceCache,
+        answers: NodeEvaluator,
         asked: PodLookup,
         budgets: PodDisruptionBudgets,
         telling: OutcomeRecorder,

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Collection, Mapping
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.equivalence_tables import NodeResult
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.verbs.pod_lookup import Deadline, PodFinder
 from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
@@ -23,7 +23,7 @@ class Prioritize:
         self,
         *,
         view: ClusterCache,
-        answers: EquivalenceCache,
+        answers: NodeEvaluator,
         asked: PodFinder,
         decision_seconds: float,
     ) -> None:

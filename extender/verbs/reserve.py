@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.equivalence_tables import NodeResult
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
@@ -44,7 +44,7 @@ class Reserver:
     that happens, others decide at the same time: then one decides after another.
     """
 
-    def __init__(self, view: ClusterCache, answers: EquivalenceCache, retry: Requeue) -> None:
+    def __init__(self, view: ClusterCache, answers: NodeEvaluator, retry: Requeue) -> None:
         self._view = view
         self._answers = answers
         self._retry = retry

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from gpustack.model import policies
 from gpustack.model.node import Node
@@ -28,7 +28,7 @@ class Truth:
     def __init__(self, rolled: random.Random, policy: policies.Policy) -> None:
         self.rolled = rolled
         self.view = view()
-        self.answers = EquivalenceCache(self.view, policy)
+        self.answers = NodeEvaluator(self.view, policy)
         self.bases: dict[str, Node] = {}
         self.pods: dict[str, PodState] = {}
         self.held: dict[str, Placement] = {}

@@ -3,8 +3,8 @@
 from typing import Any
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
 from extender.cache.node_attributes import NodeAttributes
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.snapshot import Snapshotter
 from extender.observability.event_messages import EventMessages
@@ -37,7 +37,7 @@ class Cluster:
         self.step = 0.0  # by how much the clock is on each time that it is looked at
         self.view: ClusterCache = states.view()
         self.view.sync_nodes([states.known(node) for node in nodes])
-        answers = EquivalenceCache(self.view)
+        answers = NodeEvaluator(self.view)
         self.words = EventMessages(
             Snapshotter(self.view, answers, NodeAttributes()), answers, clock=self._clock
         )

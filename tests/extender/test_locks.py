@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extender.api.app import create_app
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import PORTION
 from extender.extender import Extender
@@ -145,7 +145,7 @@ def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
 
 def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
     """Waiting pods of so many kinds, all refused, none of which fits anywhere but the last."""
-    retry = Requeue(writer=None, view=seen, answers=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, view=seen, answers=NodeEvaluator(seen))  # type: ignore[arg-type]
     pods = []
     for number in range(kinds):
         each = waiting(f"w{number:04d}", asking((99, 1000 + number)))
@@ -173,7 +173,7 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
 def test_kinds_that_come_and_go_without_end_keep_nobody_from_room() -> None:
     """Who was looked at in vain is looked at again, though a round never runs out of new kinds."""
     seen = view()
-    retry = Requeue(writer=None, view=seen, answers=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, view=seen, answers=NodeEvaluator(seen))  # type: ignore[arg-type]
     hostile = [waiting(f"w{at:05d}", asking((99, 1000 + at))) for at in range(3000)]
     first, *coming = [waiting("first", asking((30, 8))), *hostile]
 
@@ -204,7 +204,7 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
     seen = view()
     any_lock: Any = lock
     seen.lock = any_lock
-    retry = Requeue(writer=None, view=seen, answers=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, view=seen, answers=NodeEvaluator(seen))  # type: ignore[arg-type]
     pods = [waiting(f"w{number}", asking((30, 8))) for number in range(MANY)]
     for each in pods:
         seen.pod_event("ADDED", each)
@@ -226,7 +226,7 @@ def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
 ) -> None:
     """Who they are is worded for an Event, later; ten thousand of them take 20 ms to rank."""
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, view=seen, answers=answers)  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0), card(1)))))
     bound(seen, "holder", asking((100, 0)), "n0")
@@ -255,7 +255,7 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
 ) -> None:
     """The node goes, or the card that was found; the pod is refused or gets what there is."""
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, view=seen, answers=answers)  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0), card(1)))))
     bound(seen, "holder", asking((100, 0)), "n0")
@@ -285,7 +285,7 @@ def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(
     """Choosers that race for few cards: each gets cards of its own, or none."""
     rolled = random.Random(seed)  # noqa: S311
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     chooser = Reserver(seen, answers, Requeue(writer=None, view=seen, answers=answers))  # type: ignore[arg-type]
     for at in range(2):
         seen.set_node(known(Node(name=f"n{at}", cards=(card(0), card(1)))))

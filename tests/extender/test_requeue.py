@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
@@ -38,7 +38,7 @@ class Queue:
         self.retry = Requeue(
             writer=None,  # type: ignore[arg-type]  # looking writes nothing
             view=self.view,
-            answers=EquivalenceCache(self.view),
+            answers=NodeEvaluator(self.view),
             refuses_all=lambda: self.refuses_all,
             clock=self.clock,
         )

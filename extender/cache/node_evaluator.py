@@ -42,7 +42,7 @@ class _Asked:
     said: NodeResults
 
 
-class EquivalenceCache:
+class NodeEvaluator:
     """Asks nodes under one policy.
 
     A search may take long, so none is made while the view's lock is held, and who holds it may call

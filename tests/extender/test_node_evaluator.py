@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.policy import PolicyKeeper
 from gpustack.model import policies
@@ -21,19 +21,19 @@ from tests.extender.states import bound, known, running, view, waiting
 from tests.model.machines import card, pod
 
 
-def cluster(*nodes: Node) -> EquivalenceCache:
+def cluster(*nodes: Node) -> NodeEvaluator:
     seen = view()
     for each in nodes:
         seen.set_node(known(each))
-    return EquivalenceCache(seen)
+    return NodeEvaluator(seen)
 
 
-def reasons(answers: EquivalenceCache, asked: PodState) -> Mapping[str, Reason | None]:
+def reasons(answers: NodeEvaluator, asked: PodState) -> Mapping[str, Reason | None]:
     names = sorted(answers._view.node_names)
     return {name: each.reason for name, each in answers.of(asked, names).pairs()}
 
 
-def first_of(answers: EquivalenceCache, asked: PodState) -> str:
+def first_of(answers: NodeEvaluator, asked: PodState) -> str:
     best = answers.of(asked, ["n0", "n1"]).best()
     assert best is not None
     return best[0]
@@ -53,13 +53,13 @@ def test_a_shape_asked_again_asks_only_the_nodes_that_changed(
 ) -> None:
     answers = cluster(*(host(f"n{i}") for i in range(50)))
     asked: list[str] = []
-    real = EquivalenceCache._ask
+    real = NodeEvaluator._ask
 
-    def ask(self: EquivalenceCache, table: object, node: Node, *arguments: object) -> object:
+    def ask(self: NodeEvaluator, table: object, node: Node, *arguments: object) -> object:
         asked.append(node.name)
         return real(self, table, node, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(EquivalenceCache, "_ask", ask)
+    monkeypatch.setattr(NodeEvaluator, "_ask", ask)
     reasons(answers, waiting("a", HALF))
     assert len(asked) == 1  # fifty nodes that are alike
     seen = answers._view
