@@ -1,12 +1,11 @@
 """What can be asked of the cluster view. Hold its lock as long as an answer has to be true."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from extender.cache.allocations import Allocations
 from extender.cache.nominated import NominatedPods
 from extender.cache.pods import PodState
-from extender.cache.portions import portions
 from extender.cache.reservations import Reservations
 from extender.quota.quota_usage import QuotaUsage
 from gpustack.model.node import Node
@@ -65,30 +64,24 @@ class CacheReads:
             return self._limits.usage.of(namespace)
 
     @property
-    def version(self) -> tuple[int, int]:
-        """The newest version of any node, and how many nodes were forgotten."""
-        return self._holdings.version, self._holdings.drops
+    def version(self) -> int:
+        """What grows with every change of a node."""
+        return self._holdings.version
 
-    def changed_after(self, version: int) -> list[str]:
-        """Return the nodes that changed since, the newest change first."""
+    @property
+    def states(self) -> Mapping[str, int]:
+        """By node, the number of its state, where it isn't to be numbered anew (`state`)."""
+        return self._holdings.states
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """By node, the version since which it hasn't changed."""
+        return self._holdings.versions
+
+    def state(self, name: str) -> int:
+        """Return the number of a known node's state."""
         with self.lock:
-            return list(self._holdings.changed_after(version))
-
-    def version_of(self, name: str) -> int | None:
-        """Return the version of a node; None when the node isn't known."""
-        return self._holdings.version_of(name)
-
-    def states(self, names: Iterable[str]) -> Iterator[tuple[Node, Node]]:
-        """Yield the nodes that are known, each with nothing taken and with its uses.
-
-        Each portion of them is what there was at one moment.
-        """
-        for some in portions(names):
-            with self.lock:
-                found = [(self._holdings.base(name), self._holdings.node(name)) for name in some]
-            for base, node in found:
-                if base is not None and node is not None:
-                    yield base, node
+            return self._holdings.state(name)
 
     def pod(self, uid: str) -> PodState | None:
         """Return a pod, or None when no watch has shown it yet."""

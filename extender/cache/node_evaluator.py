@@ -1,45 +1,37 @@
 """What every node says to a pod, from memory.
 
-An answer is remembered by what is asked (``PodState.shape``) and by the node's version, so a
-question asked before costs the nodes that changed since. Nodes of the same hardware and the same
-uses answer alike and are asked once for all. What can't be remembered, because it depends on the
-pod itself or changes by itself, is applied after: the pod's own cards count as free, pods that the
-scheduler makes room for go first, and the quota of the namespace.
+An answer is remembered by what is asked (``PodState.shape``) and by the state that a node is in
+(`equivalence`). What can't be remembered, because it depends on the pod itself or changes by
+itself, is applied after: the pod's own cards count as free, pods that the scheduler makes room for
+go first, and the quota of the namespace.
 """
 
-import itertools
+import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_tables import (
-    REFUSED,
-    NodeResult,
-    NodeStates,
-    ResultTable,
-    ResultTables,
-)
 from extender.cache.node_results import CacheVersion, NodeResults, Turns
 from extender.cache.pods import PodState
-from gpustack.model.equivalence import moved
+from gpustack.model.equivalence import (
+    REFUSED,
+    EquivalenceCache,
+    NodeResult,
+    ResultTable,
+    hardware,
+    moved,
+    result_of,
+)
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.quota import Placer, Usage, amounts, forbids, within
+from gpustack.model.quota.quota import Placer, Usage, forbids, within
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A question, and what was said to it when its table was at this version of the view."""
-
-    table: ResultTable
-    said: NodeResults
 
 
 class NodeEvaluator:
@@ -53,33 +45,28 @@ class NodeEvaluator:
 
     def __init__(self, view: ClusterCache, policy: Policy = EXACT) -> None:
         self._view = view
-        self._policy = policy
-        self._tables = ResultTables()
-        self._states = NodeStates()
-        self._last = _Asked(table=ResultTable(), said=NodeResults((), ()))
+        self._results = EquivalenceCache(policy, threading.Lock)
+        self._last: tuple[ResultTable | None, NodeResults] = None, NodeResults((), ())
 
     @property
     def policy(self) -> Policy:
         """In which order nodes and cards are tried."""
-        return self._policy
+        return self._results.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        with self._view.lock:
-            if policy != self._policy:
-                self._policy = policy
-                self._tables.clear()
+        if policy != self.policy:
+            self._results = EquivalenceCache(policy, threading.Lock)
 
     @property
     def size_bytes(self) -> int:
         """About how much memory is taken by what is remembered."""
-        return self._tables.size_bytes
+        return self._results.size_bytes
 
     def of(self, pod: PodState, names: Sequence[str]) -> NodeResults:
         """Return what each of these nodes says to a pod that asks for a GPU."""
         rooms = self._view.rooms
-        table = self._table(_shape(pod))
-        remembered = self._remembered(table, names, rooms)
+        remembered = self._remembered(_shape(pod), names, rooms)
         turns, limited = self._turns(pod), self._view.quota.of(pod.namespace) is not None
         if not turns and not limited:
             return remembered
@@ -92,10 +79,10 @@ class NodeEvaluator:
 
     def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
         """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
-        version, moment = self._view.version_of(name), said.moment
+        version, moment = self._view.versions.get(name), said.moment
         return (
             version is not None
-            and version <= moment.version[0]
+            and version <= moment.version
             and self._turn(pod, name) == moment.turns.get(name, ())
         )
 
@@ -108,7 +95,7 @@ class NodeEvaluator:
         base = self._view.base(name)
         if base is None or answer.like is None or pod.request is None:
             raise ValueError(f"node {name} has no cards for pod {pod.full_name}")
-        return _named(moved(base, answer.like), pod.request)
+        return moved(base, pod.request, answer.like)
 
     def refusal(self, pod: PodState, name: str) -> Refusal | None:
         """Return a node's refusal with its numbers, None when it has room; costs a search."""
@@ -142,9 +129,9 @@ class NodeEvaluator:
         """
         for _ in range(_MOST_LOOKS):
             with self._view.lock:
-                version, held = self._view.version_of(name), self._view.holders(name)
+                version, held = self._view.versions.get(name), self._view.holders(name)
             node = self.node(pod, name)
-            if version == self._view.version_of(name):
+            if version == self._view.versions.get(name):
                 return None if node is None else (node, held)
         return None
 
@@ -176,73 +163,47 @@ class NodeEvaluator:
         for at, name in enumerate(names):
             node = self.node(pod, name) if name in special else None
             if node is not None:
-                found[at] = self._ask(ResultTable(), node, _shape(pod))
+                found[at] = self._ask(node, _shape(pod), self._place)
 
-    # The memory.
-
-    def _remembered(self, table: ResultTable, names: Sequence[str], rooms: int) -> NodeResults:
-        """Return what nodes say to a table's shape."""
-        asked, version = self._last, table.version
+    def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
+        """Return what nodes say to a shape; those that nobody asked in their state are asked."""
+        results, view = self._results, self._view
+        with view.lock:
+            version, table = view.version, results.table(shape)
+            # Like nodes don't answer alike to a pod that names UUIDs.
+            states = view.states if shape.uuids == ANY else view.versions
         # prioritize names the nodes that filter has just named.
-        last = asked.said
-        if asked.table is table and last.moment.version == version and last.names is names:
+        known, last = self._last
+        if known is table and last.moment.version == version and last.names is names:
             return last
-        try:
-            found = list(map(table.answers.__getitem__, names))
-        except KeyError:
-            unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
-            found = list(map(table.answers.get, names, unknown))
+        found: list[NodeResult] = []
+        looking_up = map(table.by_state.__getitem__, map(states.__getitem__, names))
+        while len(found) < len(names):
+            try:
+                found.extend(looking_up)  # no line of Python is run for a node that is known
+            except KeyError:
+                found.append(self._first(table, names[len(found)]))
+        if table.has_grown:
+            with view.lock:
+                now = set(states.values())
+            results.count(table, now)
         said = NodeResults(names, found, CacheVersion(version=version, rooms=rooms))
         if len(names) > 1:  # bind asks one node, beside those questions
-            self._last = _Asked(table=table, said=said)
+            self._last = table, said
         return said
 
-    def _table(self, shape: PodRequest) -> ResultTable:
-        """Return the answers to a shape, as they are at some moment from now on."""
+    def _first(self, table: ResultTable, name: str) -> NodeResult:
+        """Return what a node says in whose state nobody was asked; it costs a search at most."""
         with self._view.lock:
-            table = self._tables.of(shape)
-            if table.version == self._view.version:
-                return table
-        with table.turn:  # whoever asks the same waits for the answers instead of searching, too
-            self._update(table, shape)
-        return table
+            node = self._view.node(name)
+            if node is None:
+                return REFUSED[Reason.NODE_UNKNOWN]
+            by_name = table.request.uuids != ANY
+            state = self._view.versions[name] if by_name else self._view.state(name)
+        return table.ask(state, node)
 
-    def _update(self, table: ResultTable, shape: PodRequest) -> None:
-        view = self._view
-        with view.lock:
-            version, nodes = view.version, view.node_count
-            if table.version == version:
-                return
-            changed = view.changed_after(table.version[0])
-            names = view.node_names if table.version[1] != version[1] else None
-        if names is not None:
-            table.keep(names)
-        table.shrink(nodes)
-        self._states.shrink(nodes)
-        said: dict[str, NodeResult] = {}
-        for base, node in view.states(changed):
-            if shape.uuids != ANY:
-                said[node.name] = self._ask(table, node, shape)
-                continue
-            state = self._states.of(base, node)
-            answer = table.by_state.get(state)
-            if answer is None:
-                answer = table.by_state[state] = self._ask(table, node, shape)
-            said[node.name] = answer
-        table.take(said)
-        table.version = version
-        with view.lock:
-            self._tables.count(shape, table)
-
-    def _ask(
-        self, table: ResultTable, node: Node, shape: PodRequest, placer: Placer | None = None
-    ) -> NodeResult:
-        found = (placer or self._place)(node, shape)
-        if isinstance(found, Refusal):
-            return REFUSED[found.reason]
-        strategy = self._policy.read(shape).node_strategy
-        rank = self._policy.increase(node, found), self._policy.fullness(node, strategy)
-        return table.fitting(rank, found, tuple(sorted(amounts(node, found).items())))
+    def _ask(self, node: Node, shape: PodRequest, placer: Placer) -> NodeResult:
+        return result_of(node, shape, self.policy, placer(node, shape))
 
     # The quota.
 
@@ -257,9 +218,10 @@ class NodeEvaluator:
             # What the quota looks at: the many nodes of a cluster differ in little of it.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
+                placement = moved(base, _shape(pod), answer.like)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = forbids(*limits, base, answer.like, without=(pod.uid,))
+                    verdicts[looked_at] = forbids(*limits, base, placement, without=(pod.uid,))
             reason = verdicts[looked_at]
             if reason is not None:
                 found[at] = self._mend(pod, base, reason, mended)
@@ -272,10 +234,9 @@ class NodeEvaluator:
         node = self.node(pod, base.name)
         if reason is Reason.POOL_FORBIDDEN or len(models) < 2 or node is None:
             return REFUSED[reason]
-        who = base.name if _shape(pod).uuids != ANY else ""
-        alike = base.pool, self._states.of(base, node), who
+        alike = base.pool, hardware(node), node.uses, "" if _shape(pod).uuids == ANY else base.name
         if alike not in mended:
-            mended[alike] = self._ask(ResultTable(), node, _shape(pod), self.within_quota(pod))
+            mended[alike] = self._ask(node, _shape(pod), self.within_quota(pod))
         return mended[alike]
 
     def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:
@@ -285,22 +246,13 @@ class NodeEvaluator:
         """
         used = self._view.usage_of(pod.namespace) if usage is None else usage
         quota = self._view.quota
-        return within(quota, used, pod.namespace, self._policy, without=(pod.uid,))
+        return within(quota, used, pod.namespace, self.policy, without=(pod.uid,))
 
     def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return place(node, request, self._policy)
+        return place(node, request, self.policy)
 
 
 def _shape(pod: PodState) -> PodRequest:
     if pod.shape is None:
         raise ValueError(f"pod {pod.full_name} asks for no GPU")
     return pod.shape
-
-
-def _named(placement: Placement, request: PodRequest) -> Placement:
-    """Return a placement with the names of the pod's own containers."""
-    containers = tuple(
-        replace(each, name=asked.name)
-        for each, asked in zip(placement.containers, request.containers, strict=True)
-    )
-    return replace(placement, containers=containers)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from extender.cache.equivalence_tables import NodeResult
+from gpustack.model.equivalence import NodeResult
 from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
@@ -22,12 +22,12 @@ class CacheVersion:
     """When a question was asked. What has changed since may be missing in its answers.
 
     Attributes:
-        version: of the view: the newest of any node's, and how many nodes had been forgotten.
+        version: of the view; it grows with every change of a node.
         rooms: how often cards may have become free by then.
         turns: of each node where the pod isn't answered as every pod of its shape.
     """
 
-    version: tuple[int, int] = (-1, 0)
+    version: int = -1
     rooms: int = 0
     turns: Mapping[str, Turns] = field(default_factory=dict)
 

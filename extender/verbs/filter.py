@@ -9,13 +9,13 @@ import operator
 from typing import Protocol
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_tables import REFUSED
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.verbs.pod_lookup import Deadline, PodFinder
 from extender.verbs.reserve import refuse_unplaceable
+from gpustack.model.equivalence import REFUSED
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
 

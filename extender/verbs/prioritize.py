@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Collection, Mapping
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_tables import NodeResult
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.verbs.pod_lookup import Deadline, PodFinder
+from gpustack.model.equivalence import NodeResult
 from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_tables import NodeResult
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
 from extender.requeue.requeue import Requeue
+from gpustack.model.equivalence import NodeResult
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import forbids
 from gpustack.model.verification import verify

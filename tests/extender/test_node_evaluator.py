@@ -8,14 +8,15 @@ import pytest
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.policy import PolicyKeeper
-from gpustack.model import policies
+from gpustack.model import equivalence, policies
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
+from gpustack.model.policies import Policy
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.quota.quota import NamespaceQuota, Quota
-from gpustack.model.refusal import Reason
-from gpustack.model.request import Selector, Strategy
+from gpustack.model.refusal import Reason, Refusal
+from gpustack.model.request import PodRequest, Selector, Strategy
 from gpustack.model.verification import verify
 from tests.extender.states import bound, known, running, view, waiting
 from tests.model.machines import card, pod
@@ -53,13 +54,12 @@ def test_a_shape_asked_again_asks_only_the_nodes_that_changed(
 ) -> None:
     answers = cluster(*(host(f"n{i}") for i in range(50)))
     asked: list[str] = []
-    real = NodeEvaluator._ask
 
-    def ask(self: NodeEvaluator, table: object, node: Node, *arguments: object) -> object:
+    def search(node: Node, request: PodRequest, policy: Policy) -> Placement | Refusal:
         asked.append(node.name)
-        return real(self, table, node, *arguments)  # type: ignore[arg-type]
+        return place(node, request, policy)
 
-    monkeypatch.setattr(NodeEvaluator, "_ask", ask)
+    monkeypatch.setattr(equivalence, "place", search)
     reasons(answers, waiting("a", HALF))
     assert len(asked) == 1  # fifty nodes that are alike
     seen = answers._view
