@@ -144,7 +144,7 @@ class SnapshotExtender:
 
     def start(self) -> None:
         """Say what is served; nothing runs beside the requests."""
-        nodes, pods = self.view.node_count, len(self.view.pods)
+        nodes, pods = len(self.view.node_names), len(self.view.pods)
         logger.info("serving a snapshot file=%s nodes=%d pods=%d", self._path, nodes, pods)
 
     def stop(self) -> None:

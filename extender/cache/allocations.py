@@ -44,11 +44,6 @@ class Allocations:
         """The nodes that are known."""
         return frozenset(self._bases)
 
-    @property
-    def node_count(self) -> int:
-        """How many nodes are known."""
-        return len(self._bases)
-
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of it."""
         return self._bases.get(name)

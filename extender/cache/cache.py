@@ -72,8 +72,8 @@ class ClusterCache(CacheReads):
             if state.version < self._node_versions.get(name, 0):
                 return
             self._node_versions[name] = state.version
-            if self._holdings.set_node(state.node):
-                self._limits.count(self._holdings.holders(name))
+            if self.allocations.set_node(state.node):
+                self._limits.count(self.allocations.holders(name))
             self._tell_room()
 
     def node_event(self, kind: str, state: NodeState) -> None:
@@ -86,9 +86,9 @@ class ClusterCache(CacheReads):
     def drop_node(self, name: str) -> None:
         """Forget a node."""
         with self.lock:
-            self._holdings.drop_node(name)
+            self.allocations.drop_node(name)
             self._node_versions.pop(name, None)
-            self._limits.drop(self._holdings.holders(name))
+            self._limits.drop(self.allocations.holders(name))
 
     def sync_pods(self, pods: Sequence[PodState], version: int) -> None:
         """Replace all pods by a list at ``version``; pods that we read later than it stay.
@@ -206,7 +206,7 @@ class ClusterCache(CacheReads):
         pod = self._pods.pop(uid, None)
         self._reservations.forget(uid)
         self._room |= self._nominated.forget(uid)
-        self._holdings.give_back(uid)
+        self.allocations.give_back(uid)
         self._limits.drop((uid,))
         if pod is not None:
             self._gone[uid] = None
@@ -221,14 +221,14 @@ class ClusterCache(CacheReads):
         """Count what a pod holds now."""
         placement = self._reservations.settle(pod)
         if placement is None:
-            self._holdings.give_back(pod.uid)
+            self.allocations.give_back(pod.uid)
             self._limits.drop((pod.uid,))
-        elif self._holdings.take(pod.uid, placement):
+        elif self.allocations.take(pod.uid, placement):
             self._limits.count((pod.uid,))
         self._room |= self._nominated.learn(pod)
 
     def _tell_room(self) -> None:
-        if self._room or self._holdings.freed:
-            self._room = self._holdings.freed = False
+        if self._room or self.allocations.freed:
+            self._room = self.allocations.freed = False
             self.rooms += 1
             self._on_room()

@@ -18,6 +18,7 @@ class CacheReads:
 
     Attributes:
         lock: everything here changes under it.
+        allocations: the nodes, and who holds which cards of them; hold the lock.
         rooms: how often cards may have become free.
     """
 
@@ -25,22 +26,17 @@ class CacheReads:
         """Start empty."""
         self.lock = threading.RLock()
         self.rooms = 0
-        self._holdings = Allocations()
+        self.allocations = Allocations()
         self._nominated = NominatedPods()
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
-        self._limits = QuotaUsage(self._pods, self._holdings)
+        self._limits = QuotaUsage(self._pods, self.allocations)
 
     @property
     def node_names(self) -> frozenset[str]:
         """The nodes that are known."""
         with self.lock:
-            return self._holdings.node_names
-
-    @property
-    def node_count(self) -> int:
-        """How many nodes are known."""
-        return self._holdings.node_count
+            return self.allocations.node_names
 
     @property
     def pods(self) -> list[PodState]:
@@ -63,26 +59,6 @@ class CacheReads:
         with self.lock:
             return self._limits.usage.of(namespace)
 
-    @property
-    def version(self) -> int:
-        """What grows with every change of a node."""
-        return self._holdings.version
-
-    @property
-    def states(self) -> Mapping[str, int]:
-        """By node, the number of its state, where it isn't to be numbered anew (`state`)."""
-        return self._holdings.states
-
-    @property
-    def versions(self) -> Mapping[str, int]:
-        """By node, the version since which it hasn't changed."""
-        return self._holdings.versions
-
-    def state(self, name: str) -> int:
-        """Return the number of a known node's state."""
-        with self.lock:
-            return self._holdings.state(name)
-
     def pod(self, uid: str) -> PodState | None:
         """Return a pod, or None when no watch has shown it yet."""
         with self.lock:
@@ -95,21 +71,21 @@ class CacheReads:
     def node_without(self, name: str, uids: Collection[str]) -> Node | None:
         """Return a node with its uses, as if these pods held nothing."""
         with self.lock:
-            return self._holdings.node_without(name, uids)
+            return self.allocations.node_without(name, uids)
 
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of its cards."""
-        return self._holdings.base(name)
+        return self.allocations.base(name)
 
     def placement(self, uid: str) -> Placement | None:
         """Return the cards that a pod holds or has reserved."""
         with self.lock:
-            return self._holdings.placement(uid)
+            return self.allocations.placement(uid)
 
     def holders(self, name: str) -> Mapping[str, Placement]:
         """Return what each pod holds or has reserved of a node, by UID."""
         with self.lock:
-            return dict(self._holdings.holders(name))
+            return dict(self.allocations.holders(name))
 
     @property
     def nominated_nodes(self) -> list[str]:
@@ -121,7 +97,7 @@ class CacheReads:
         """Return the pods that go before this one on a node and hold no cards yet."""
         with self.lock:
             found = self._nominated.before(pod, name)
-            return [each for each in found if self._holdings.placement(each.uid) is None]
+            return [each for each in found if self.allocations.placement(each.uid) is None]
 
     @property
     def reservations(self) -> int:

@@ -7,12 +7,11 @@ go first, and the quota of the namespace.
 """
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.node_results import CacheVersion, NodeResults, Turns
+from extender.cache.node_results import NodeResults, Turns
 from extender.cache.pods import PodState
 from gpustack.model.equivalence import (
     REFUSED,
@@ -71,20 +70,18 @@ class NodeEvaluator:
         if not turns and not limited:
             return remembered
         found = list(remembered.answers)
-        if turns:
-            self._ask_anew(pod, names, found, turns)
+        for at, name in enumerate(names) if turns else ():
+            node = self.node(pod, name) if name in turns else None
+            if node is not None:
+                found[at] = self._ask(pod, node, self._place)
         if limited:
             self._limit(pod, names, found)
-        return NodeResults(names, found, replace(remembered.moment, rooms=rooms, turns=turns))
+        return NodeResults(names, found, version=remembered.version, rooms=rooms, turns=turns)
 
     def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
         """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
-        version, moment = self._view.versions.get(name), said.moment
-        return (
-            version is not None
-            and version <= moment.version
-            and self._turn(pod, name) == moment.turns.get(name, ())
-        )
+        version = self._view.allocations.versions.get(name, said.version + 1)
+        return version <= said.version and self._turn(pod, name) == said.turns.get(name, ())
 
     def placement(self, pod: PodState, name: str, answer: NodeResult) -> Placement:
         """Return an answer's placement as this pod's on this node.
@@ -129,9 +126,9 @@ class NodeEvaluator:
         """
         for _ in range(_MOST_LOOKS):
             with self._view.lock:
-                version, held = self._view.versions.get(name), self._view.holders(name)
+                version, held = self._view.allocations.versions.get(name), self._view.holders(name)
             node = self.node(pod, name)
-            if version == self._view.versions.get(name):
+            if version == self._view.allocations.versions.get(name):
                 return None if node is None else (node, held)
         return None
 
@@ -156,25 +153,16 @@ class NodeEvaluator:
             leaving = ((uid, 0) for uid in self._leaving(name))
             return (*((each.uid, each.version) for each in first), *leaving)
 
-    def _ask_anew(
-        self, pod: PodState, names: Sequence[str], found: list[NodeResult], special: Collection[str]
-    ) -> None:
-        """Replace what is remembered of these nodes by what they say to this very pod."""
-        for at, name in enumerate(names):
-            node = self.node(pod, name) if name in special else None
-            if node is not None:
-                found[at] = self._ask(node, _shape(pod), self._place)
-
     def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
         """Return what nodes say to a shape; those that nobody asked in their state are asked."""
-        results, view = self._results, self._view
-        with view.lock:
-            version, table = view.version, results.table(shape)
+        results, allocations = self._results, self._view.allocations
+        with self._view.lock:
+            version, table = allocations.version, results.table(shape)
             # Like nodes don't answer alike to a pod that names UUIDs.
-            states = view.states if shape.uuids == ANY else view.versions
+            states = allocations.states if shape.uuids == ANY else allocations.versions
         # prioritize names the nodes that filter has just named.
         known, last = self._last
-        if known is table and last.moment.version == version and last.names is names:
+        if known is table and last.version == version and last.names is names:
             return last
         found: list[NodeResult] = []
         looking_up = map(table.by_state.__getitem__, map(states.__getitem__, names))
@@ -184,26 +172,26 @@ class NodeEvaluator:
             except KeyError:
                 found.append(self._first(table, names[len(found)]))
         if table.has_grown:
-            with view.lock:
+            with self._view.lock:
                 now = set(states.values())
             results.count(table, now)
-        said = NodeResults(names, found, CacheVersion(version=version, rooms=rooms))
+        said = NodeResults(names, found, version=version, rooms=rooms)
         if len(names) > 1:  # bind asks one node, beside those questions
             self._last = table, said
         return said
 
     def _first(self, table: ResultTable, name: str) -> NodeResult:
         """Return what a node says in whose state nobody was asked; it costs a search at most."""
+        allocations, by_name = self._view.allocations, table.request.uuids != ANY
         with self._view.lock:
-            node = self._view.node(name)
+            node = allocations.node(name)
             if node is None:
                 return REFUSED[Reason.NODE_UNKNOWN]
-            by_name = table.request.uuids != ANY
-            state = self._view.versions[name] if by_name else self._view.state(name)
+            state = allocations.versions[name] if by_name else allocations.state(name)
         return table.ask(state, node)
 
-    def _ask(self, node: Node, shape: PodRequest, placer: Placer) -> NodeResult:
-        return result_of(node, shape, self.policy, placer(node, shape))
+    def _ask(self, pod: PodState, node: Node, placer: Placer) -> NodeResult:
+        return result_of(node, _shape(pod), self.policy, placer(node, _shape(pod)))
 
     # The quota.
 
@@ -236,7 +224,7 @@ class NodeEvaluator:
             return REFUSED[reason]
         alike = base.pool, hardware(node), node.uses, "" if _shape(pod).uuids == ANY else base.name
         if alike not in mended:
-            mended[alike] = self._ask(node, _shape(pod), self.within_quota(pod))
+            mended[alike] = self._ask(pod, node, self.within_quota(pod))
         return mended[alike]
 
     def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:

@@ -69,7 +69,7 @@ class Filter:
         if answers.fits:
             self._telling.fits(pod, answers)
         elif answers.answers:
-            self._retry.refused(pod, answers.moment.rooms)
+            self._retry.refused(pod, answers.rooms)
             self._telling.refused(pod, answers)
         awaited = pod.nominated if self._makes_room(pod.nominated) else ""
         return _result(args, answers, awaited)

@@ -67,7 +67,7 @@ class Reserver:
             text = f"what pod {asked.full_name} may have changes faster than it can be looked at"
             raise CannotDecide("Busy", text)
         if choice.placement is None:
-            self._retry.refused(choice.pod, choice.answers.moment.rooms)
+            self._retry.refused(choice.pod, choice.answers.rooms)
         return choice
 
     def _try(self, asked: PodState, names: Sequence[str]) -> Choice | None:

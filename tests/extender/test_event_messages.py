@@ -51,7 +51,7 @@ class Cluster:
 
     def refuses(self, pod_state: PodState) -> str:
         self.view.add_pod(pod_state)
-        reasons = {Reason.INSUFFICIENT_CORE: self.view.node_count}
+        reasons = {Reason.INSUFFICIENT_CORE: len(self.view.node_names)}
         return self.words(pod_state, reasons, min(self.view.node_names))()
 
 
