@@ -145,14 +145,14 @@ class ResultTable:
         self.counted_bytes = 0
         self._policy = policy
         self._lock = lock
+        self._own_bytes = _CONTAINER_BYTES + request.size_bytes
         self._shared: dict[object, NodeResult] = {}
         self._shared_bytes = 0
 
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes."""
-        own = _CONTAINER_BYTES + self.request.size_bytes
-        return own + _STATE_BYTES * len(self.by_state) + self._shared_bytes
+        return self._own_bytes + _STATE_BYTES * len(self.by_state) + self._shared_bytes
 
     @property
     def has_grown(self) -> bool:
