@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpustack.model.node import Node, Use
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, holds, release
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import (
@@ -18,6 +18,7 @@ from gpustack.model.request import (
 )
 from gpustack.model.search import card_set_search
 from gpustack.model.topology import parse_link
+from tests.model.asking import rank
 from tests.model.machines import WHOLE, card, grouped, node, pod
 
 # The first seed's host: cards 0-2 under one switch, 3-6 under another, one host bridge above.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpustack.model import policies
 from gpustack.model.node import Node, Use
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.policies.fragmentation import Shape, Workload, fragmented
@@ -14,6 +14,7 @@ from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_search, whole_cards
 from gpustack.model.topology import Links
 from tests.model import gpu_manager, reference
+from tests.model.asking import rank
 from tests.model.machines import (
     WHOLE,
     Hierarchy,

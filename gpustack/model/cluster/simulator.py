@@ -1,4 +1,4 @@
-"""Many pods on many nodes, one after another: the same answers as `rank`, from memory.
+"""Many pods on many nodes, one after another, each where the policy takes it first.
 
 A node that didn't change isn't asked twice, nor is one of two that are in the same state
 (`equivalence`). `Simulator` stands for a cluster while pods come and go, and hands out frozen
@@ -74,7 +74,10 @@ class Simulator:
         placer: Placer | None = None,
         barred: Container[str] = (),
     ) -> Placement | None:
-        """Find the first of `rank`'s choices and take its cards; None where no node fits.
+        """Take a pod's cards on the policy's first choice of a node; None where no node fits.
+
+        Of nodes that fit it is the one that the placement costs least, then the fullest (or the
+        emptiest, to spread); names break ties.
 
         Args:
             request: what the pod asks.
@@ -102,13 +105,9 @@ class Simulator:
     def refusals(self, request: PodRequest, placer: Placer | None = None) -> Mapping[str, Refusal]:
         """Return why each node refuses, by name; nodes that would take the pod are left out."""
         request = self._policy.read(request)
-        ask = placer or self.answer
+        ask = placer or self._place
         answers = ((name, ask(node, request)) for name, node in sorted(self._nodes.items()))
         return {name: each for name, each in answers if isinstance(each, Refusal)}
-
-    def answer(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        """Return one node's answer under the policy: a placer."""
-        return place(node, request, self._policy)
 
     def room(self, request: PodRequest) -> Mapping[str, int]:
         """Return how many more pods each node takes one after another, by name.
@@ -172,11 +171,14 @@ class Simulator:
     def _ask(self, table: ResultTable, name: str) -> NodeResult:
         node, request = self._nodes[name], table.request
         if request.uuids != ANY:
-            return result_of(node, request, self._policy, self.answer(node, request))
+            return result_of(node, request, self._policy, self._place(node, request))
         return table.ask(self._states[name], node, self._search)
 
+    def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
+        return place(node, request, self._policy)
+
     def _search(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return self.answer(node, request) if _may_fit(node, request) else _NO
+        return self._place(node, request) if _may_fit(node, request) else _NO
 
     def _candidates(self, strategy: Strategy, among: Iterable[str] | None) -> Iterable[_Rank]:
         if among is not None:
@@ -205,13 +207,15 @@ def _may_fit(node: Node, request: PodRequest) -> bool:
     Most questions to a full cluster end here.
     """
     healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    return all(
-        any(
-            node.free_cores(index) >= each.cores
-            and node.free_memory_units(index) >= each.memory_units
-            for index in healthy
-        )
-        if each.is_share
-        else sum(node.uses[index].idle for index in healthy) >= each.whole_cards
-        for each in request.containers
-    )
+    for each in request.containers:
+        if not each.is_share:
+            fits = sum(node.uses[index].idle for index in healthy) >= each.whole_cards
+        else:
+            fits = any(
+                node.free_cores(index) >= each.cores
+                and node.free_memory_units(index) >= each.memory_units
+                for index in healthy
+            )
+        if not fits:
+            return False
+    return True
