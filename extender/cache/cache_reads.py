@@ -1,7 +1,7 @@
 """What can be asked of the cluster view. Hold its lock as long as an answer has to be true."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from extender.cache.allocations import Allocations
 from extender.cache.nominated import NominatedPods
@@ -66,12 +66,8 @@ class CacheReads:
 
     def node(self, name: str, *, without: str = "") -> Node | None:
         """Return a node with its uses, as if the pod with UID ``without`` held nothing."""
-        return self.node_without(name, (without,) if without else ())
-
-    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
-        """Return a node with its uses, as if these pods held nothing."""
         with self.lock:
-            return self.allocations.node_without(name, uids)
+            return self.allocations.node_without(name, (without,) if without else ())
 
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of its cards."""

@@ -57,11 +57,6 @@ class NodeEvaluator:
         if policy != self.policy:
             self._results = EquivalenceCache(policy, threading.Lock)
 
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory is taken by what is remembered."""
-        return self._results.size_bytes
-
     def of(self, pod: PodState, names: Sequence[str]) -> NodeResults:
         """Return what each of these nodes says to a pod that asks for a GPU."""
         rooms = self._view.rooms
@@ -110,7 +105,8 @@ class NodeEvaluator:
             if node is None or not first:
                 return node
             # Room is made for them: what pods hold that are about to end is theirs as well.
-            free = self._view.node_without(name, (*self._leaving(name), pod.uid))
+            others = self._leaving(name)
+            free = self._view.allocations.node_without(name, (*others, pod.uid))
         for asked in (other.request for other in first):
             plan = None if free is None or asked is None else self._place(free, asked)
             if free is not None and isinstance(plan, Placement):

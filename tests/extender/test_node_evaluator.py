@@ -200,13 +200,3 @@ def test_another_policy_gives_other_answers_at_once() -> None:
     assert first_of(answers, asked) == "n1"
     answers.policy = policies.named("spread")
     assert first_of(answers, asked) == "n0"
-
-
-def test_the_names_that_a_user_asks_for_count_as_memory() -> None:
-    """On a cluster of few nodes they are most of what a question leaves behind."""
-    answers = cluster(host("n0"))
-    names = tuple(f"model-{number:02}-{'x' * 50}" for number in range(64))
-    answers.of(waiting("short", HALF), ["n0"])
-    before = answers.size_bytes
-    answers.of(waiting("long", replace(HALF, models=Selector(include=names))), ["n0"])
-    assert answers.size_bytes - before > sum(map(len, names))

@@ -12,7 +12,7 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
-from gpustack.model.request import PodRequest
+from gpustack.model.request import PodRequest, Selector
 from tests.model.machines import card, pod
 
 HALF = pod((50, 8))
@@ -125,3 +125,13 @@ def test_tables_of_many_requests_stay_within_the_bytes(monkeypatch: pytest.Monke
         assert cache.table(pod((cores, 8))) is known
         assert cache.size_bytes <= 20_000
     assert cache.table(pod((1, 8))).by_state == {}
+
+
+def test_the_names_that_a_user_asks_for_count_as_memory() -> None:
+    """On a cluster of few nodes they are most of what a question leaves behind."""
+    cache = EquivalenceCache(EXACT)
+    names = tuple(f"model-{number:02}-{'x' * 50}" for number in range(64))
+    cache.table(HALF)
+    before = cache.size_bytes
+    cache.table(replace(HALF, models=Selector(include=names)))
+    assert cache.size_bytes - before > sum(map(len, names))
