@@ -10,7 +10,8 @@ from extender.cache.reservations import Reservations
 from extender.quota.quota_usage import QuotaUsage
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota.quota import Quota, Usage
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 
 
 class CacheReads:

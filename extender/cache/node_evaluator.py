@@ -26,7 +26,8 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.quota import Placer, Usage, forbids, within
+from gpustack.model.quota.quota import Placer, forbids, within
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from extender.cache.allocations import Allocations
 from extender.cache.pods import PodState
-from gpustack.model.quota.quota import NO_QUOTA, Quota, Usage
+from gpustack.model.quota.quota import NO_QUOTA, Quota
+from gpustack.model.quota.usage import Usage
 
 
 class QuotaUsage:

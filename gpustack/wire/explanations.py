@@ -12,7 +12,8 @@ from gpustack.model.explain.alternatives import Alternative, Standing
 from gpustack.model.explain.explanation import Explanation
 from gpustack.model.explain.query import Change
 from gpustack.model.placement import Placement
-from gpustack.model.quota.quota import Quota, Usage
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.units import CORES_PER_CARD
 

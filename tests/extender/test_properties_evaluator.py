@@ -14,7 +14,8 @@ from gpustack.model import equivalence, policies
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
-from gpustack.model.quota.quota import NO_QUOTA, Usage, within
+from gpustack.model.quota.quota import NO_QUOTA, within
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from tests.extender.states import known, running, view, waiting
 from tests.model.clusters import NAMESPACES, POOLS, quota, small_pod

@@ -12,6 +12,7 @@ from gpustack.model.node import Node, Use
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.policies import EXACT
 from gpustack.model.quota import quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import Candidate, Leaving, after, victims
 from tests.model import machines
@@ -204,7 +205,7 @@ def test_a_full_quota_names_the_pods_of_its_namespace() -> None:
     pods = [candidate("own", [0], 60, 8), candidate("strange", [1], 60, 8, namespace="b")]
     node = full(2, pods)
     limits = quota.Quota(namespaces={"a": quota.NamespaceQuota(cards={"P40": 100})})
-    usage = quota.Usage()
+    usage = Usage()
     for each in pods:
         usage.put(each.tenant.uid, each.tenant.namespace, each.tenant.name, node,
                   each.tenant.placement)  # fmt: skip

@@ -13,7 +13,8 @@ from gpustack.model.node import Node, Use
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import Policy
-from gpustack.model.quota.quota import Placer, Quota, Usage, within
+from gpustack.model.quota.quota import Placer, Quota, within
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from tests.model import reference

@@ -13,16 +13,9 @@ from gpustack.model.node import Node, Use, model_matches
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
-from gpustack.model.quota.quota import (
-    NamespaceQuota,
-    Quota,
-    Usage,
-    amounts,
-    cards_text,
-    check,
-    raised,
-    within,
-)
+from gpustack.model.quota.quota import NamespaceQuota, Quota, check, raised, within
+from gpustack.model.quota.refusal_text import cards_text
+from gpustack.model.quota.usage import Usage, amounts
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector
 from tests.model.clusters import NAMESPACES, clusters, quotas

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpustack.model.node import Node, model_matches
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.quota.quota import Usage
+from gpustack.model.quota.usage import Usage
 from tests.model.clusters import NAMESPACES
 from tests.model.machines import card, dice, node, pod
 

@@ -11,7 +11,8 @@ from gpustack.model.cluster.eligibility import Host
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release
-from gpustack.model.quota.quota import NO_QUOTA, Quota, Usage
+from gpustack.model.quota.quota import NO_QUOTA, Quota
+from gpustack.model.quota.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from gpustack.model.explain.query import Change, Kind, Query, largest
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota import quota
-from gpustack.model.quota.quota import Quota, cards_text
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.topology import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link

@@ -10,7 +10,8 @@ from math import ceil
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import IDLE, Node, Use, model_matches
 from gpustack.model.placement import holds
-from gpustack.model.quota.quota import Quota, Usage
+from gpustack.model.quota.quota import Quota
+from gpustack.model.quota.usage import Usage
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 
 

@@ -11,7 +11,8 @@ from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement, release
 from gpustack.model.policies import Policy
-from gpustack.model.quota.quota import Quota, Usage, within
+from gpustack.model.quota.quota import Quota, within
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
 

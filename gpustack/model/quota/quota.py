@@ -20,27 +20,11 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.quota import refusal_text
-from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.quota.usage import Usage, amounts, matching
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
-
-__all__ = [
-    "NO_QUOTA",
-    "NamespaceQuota",
-    "Placer",
-    "Quota",
-    "Usage",
-    "amounts",
-    "cards_text",
-    "check",
-    "forbids",
-    "others",
-    "raised",
-    "within",
-]
 
 # On a node with several models only so many sets of cards to avoid are tried, which takes some
 # milliseconds, and the refusal stands where none of them helps. All sets of four models are 14.
