@@ -7,7 +7,7 @@ answer once, and at no node by a line of Python of its own.
 import collections
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from gpustack.model.equivalence import NodeResult
 from gpustack.model.refusal import Reason
@@ -16,6 +16,7 @@ Turns = tuple[tuple[str, int], ...]
 """Who goes before a pod on a node and holds no cards yet, and who is about to leave it."""
 
 
+@dataclass(eq=False)
 class NodeResults:
     """The answers to one question, in the order in which the nodes were named.
 
@@ -29,21 +30,11 @@ class NodeResults:
         turns: of each node where the pod isn't answered as every pod of its shape.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        answers: Sequence[NodeResult],
-        *,
-        version: int = -1,
-        rooms: int = 0,
-        turns: Mapping[str, Turns] = MappingProxyType({}),
-    ) -> None:
-        """Take the fields."""
-        self.names = names
-        self.answers = answers
-        self.version = version
-        self.rooms = rooms
-        self.turns = turns
+    names: Sequence[str]
+    answers: Sequence[NodeResult]
+    version: int = -1
+    rooms: int = 0
+    turns: Mapping[str, Turns] = field(default_factory=dict)
 
     @functools.cached_property
     def different(self) -> frozenset[NodeResult]:

@@ -57,7 +57,7 @@ class RoomSimulation:
             placement = None if node is None else self._try(pod, node)
             if node is not None and placement is not None:
                 self._nodes[name] = apply(node, placement)
-                self._count(pod, node, placement)
+                self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
                 return True
             names.popleft()  # whoever asks the same finds none there either
         return False
@@ -81,10 +81,6 @@ class RoomSimulation:
             return None
         found = self._answers.within_quota(pod, self._usage(pod))(node, pod.request)
         return found if isinstance(found, Placement) else None
-
-    def _count(self, pod: PodState, node: Node, placement: Placement) -> None:
-        if self._view.quota.of(pod.namespace) is not None:
-            self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
 
     def _usage(self, pod: PodState) -> Usage:
         """Return what a pod's namespace holds, with those that were let in."""

@@ -8,19 +8,17 @@ import collections
 import functools
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 _Args = ParamSpec("_Args")
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
-_LARGEST_PART: Final = 8
-
 
 class LRUCache(Generic[_Key, _Value]):
     """The least recently used entries go first. Safe from any thread."""
 
-    def __init__(self, most_bytes: int, largest_part: int = _LARGEST_PART) -> None:
+    def __init__(self, most_bytes: int, largest_part: int = 8) -> None:
         """Start empty.
 
         Args:

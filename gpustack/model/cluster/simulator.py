@@ -8,6 +8,7 @@ values.
 import bisect
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from gpustack.model.equivalence import (
@@ -105,7 +106,7 @@ class Simulator:
     def refusals(self, request: PodRequest, placer: Placer | None = None) -> Mapping[str, Refusal]:
         """Return why each node refuses, by name; nodes that would take the pod are left out."""
         request = self._policy.read(request)
-        ask = placer or self._place
+        ask = placer or partial(place, policy=self._policy)
         answers = ((name, ask(node, request)) for name, node in sorted(self._nodes.items()))
         return {name: each for name, each in answers if isinstance(each, Refusal)}
 
@@ -171,14 +172,11 @@ class Simulator:
     def _ask(self, table: ResultTable, name: str) -> NodeResult:
         node, request = self._nodes[name], table.request
         if request.uuids != ANY:
-            return result_of(node, request, self._policy, self._place(node, request))
+            return result_of(node, request, self._policy, self._search(node, request))
         return table.ask(self._states[name], node, self._search)
 
-    def _place(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return place(node, request, self._policy)
-
     def _search(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return self._place(node, request) if _may_fit(node, request) else _NO
+        return place(node, request, self._policy) if _may_fit(node, request) else _NO
 
     def _candidates(self, strategy: Strategy, among: Iterable[str] | None) -> Iterable[_Rank]:
         if among is not None:
