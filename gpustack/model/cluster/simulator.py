@@ -52,6 +52,7 @@ class Simulator:
         self._states: dict[str, int] = {}
         self._results = EquivalenceCache(policy)
         self._orders: dict[Strategy, list[_Rank]] = {}
+        self._ranks: dict[tuple[Strategy, str], _Rank] = {}
         for node in nodes:
             if node.name in self._nodes:
                 raise ValueError(f"two nodes are named {node.name!r}")
@@ -187,13 +188,17 @@ class Simulator:
         return self._orders[strategy]
 
     def _place_in_order(self, name: str, strategy: Strategy) -> _Rank:
-        return self._policy.fullness(self._nodes[name], strategy), name
+        if (strategy, name) not in self._ranks:
+            self._ranks[strategy, name] = self._policy.fullness(self._nodes[name], strategy), name
+        return self._ranks[strategy, name]
 
     def _put(self, node: Node) -> None:
         """Replace a node by what became of it."""
         for strategy, order in self._orders.items():
             del order[bisect.bisect_left(order, self._place_in_order(node.name, strategy))]
         self._nodes[node.name] = node
+        for strategy in Strategy:
+            self._ranks.pop((strategy, node.name), None)
         for strategy, order in self._orders.items():
             bisect.insort(order, self._place_in_order(node.name, strategy))
         self._states[node.name] = self._numbers.state(self._hardware[node.name], node)
