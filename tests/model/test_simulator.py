@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from gpustack.model.cluster.simulator import Simulator
 from gpustack.model.node import Node
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Selector
+from tests.model.asking import rank
 from tests.model.machines import node, nodes, pod, pods
 from tests.model.test_policies import ALL
 

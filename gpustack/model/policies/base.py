@@ -76,7 +76,4 @@ class Policy:
 def free_totals(node: Node) -> tuple[int, int]:
     """Return the free cores and free memory units of a node's healthy cards."""
     healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    return (
-        sum(node.free_cores(index) for index in healthy),
-        sum(node.free_memory_units(index) for index in healthy),
-    )
+    return sum(map(node.free_cores, healthy)), sum(map(node.free_memory_units, healthy))
