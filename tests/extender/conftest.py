@@ -3,9 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from extender.cache.portions import PORTION
 from tests.extender import rights
+from tests.extender.metered import MeteredLock, counting
 from tests.extender.mini_cluster import MiniCluster, node, serving
 from tests.fakes.kube_api import FakeKubeApi
+
+# A portion of nodes, each looked at, its uses and its base, and what leads to it.
+MOST_LOOKS = 3 * PORTION
 
 
 @pytest.fixture
@@ -31,3 +36,13 @@ def hurried(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     api.create("nodes", node("gpu1"))
     with serving(api, tmp_path, decision_seconds=0.3) as running:
         yield running
+
+
+@pytest.fixture
+def lock() -> Iterator[MeteredLock]:
+    """A lock in place of the cache's, under which nothing searches and little is looked at."""
+    metered = MeteredLock()
+    with counting(metered):
+        yield metered
+    assert metered.searches == []
+    assert metered.busiest.looks <= MOST_LOOKS, metered.busiest

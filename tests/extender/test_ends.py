@@ -11,16 +11,17 @@ import pytest
 
 from tests.extender.client import WAIT_SECONDS, eventually
 from tests.extender.mini_cluster import node, pod
-from tests.extender.process import Process, process
+from tests.extender.process import process
 from tests.extender.test_slow import alive, post, read_all
 from tests.fakes.kube_api import FakeKubeApi
 
 
-def test_a_worker_that_dies_is_replaced(served: Process) -> None:
-    begun = served.said.count("Booting worker")
-    os.kill(served.worker, signal.SIGKILL)
-    eventually(lambda: served.said.count("Booting worker") > begun, lambda: served.said)
-    assert alive(served)
+def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    with FakeKubeApi() as api, process(api, tmp_path) as running:
+        begun = running.said.count("Booting worker")
+        os.kill(running.worker, signal.SIGKILL)
+        eventually(lambda: running.said.count("Booting worker") > begun, lambda: running.said)
+        assert alive(running)
 
 
 def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
