@@ -8,7 +8,6 @@ values.
 import bisect
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Final
 
 from gpustack.model.equivalence import (
@@ -20,7 +19,6 @@ from gpustack.model.equivalence import (
     result_of,
 )
 from gpustack.model.node import Node
-from gpustack.model.place import place
 from gpustack.model.placement import Placement, Placer, apply, release
 from gpustack.model.policies.base import Policy
 from gpustack.model.refusal import Reason, Refusal
@@ -38,13 +36,14 @@ _Rank = tuple[tuple[int, ...], str]  # a node's fullness, and its name
 class Simulator:
     """A cluster under one policy."""
 
-    def __init__(self, nodes: Iterable[Node], policy: Policy) -> None:
-        """Begin with these nodes; two of one name are one too many.
+    def __init__(self, nodes: Iterable[Node], policy: Policy, placer: Placer) -> None:
+        """Begin with these nodes; `placer` places a pod on one of them under the policy.
 
         Raises:
             ValueError: two nodes have one name.
         """
         self._policy = policy
+        self._placer = placer
         self._nodes: dict[str, Node] = {}
         self._numbers = NodeStates()
         self._hardware: dict[str, int] = {}
@@ -106,7 +105,7 @@ class Simulator:
     def refusals(self, request: PodRequest, placer: Placer | None = None) -> Mapping[str, Refusal]:
         """Return why each node refuses, by name; nodes that would take the pod are left out."""
         request = self._policy.read(request)
-        ask = placer or partial(place, policy=self._policy)
+        ask = placer or self._placer
         answers = ((name, ask(node, request)) for name, node in sorted(self._nodes.items()))
         return {name: each for name, each in answers if isinstance(each, Refusal)}
 
@@ -125,7 +124,7 @@ class Simulator:
     def _filled(self, name: str, request: PodRequest) -> int:
         node = self._nodes[name]
         count = 0
-        while isinstance(found := place(node, request, self._policy), Placement):
+        while isinstance(found := self._placer(node, request), Placement):
             node = apply(node, found)
             count += 1
         return count
@@ -176,7 +175,7 @@ class Simulator:
         return table.ask(self._states[name], node)
 
     def _search(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        return place(node, request, self._policy) if _may_fit(node, request) else _NO
+        return self._placer(node, request) if _may_fit(node, request) else _NO
 
     def _candidates(self, strategy: Strategy, among: Iterable[str] | None) -> Iterable[_Rank]:
         if among is not None:
