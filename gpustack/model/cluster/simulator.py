@@ -135,7 +135,10 @@ class Simulator:
         table = self._results.table(request)
         for name, like in self._by_preference(table, candidates):
             node = self._nodes[name]
-            found = moved(node, request, like) if placer is None else placer(node, request)
+            if placer is not None:
+                found = placer(node, request)
+            else:
+                found = like if like.node == name else moved(node, request, like)
             if isinstance(found, Placement):
                 break
         else:

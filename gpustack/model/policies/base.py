@@ -7,7 +7,7 @@ a policy is a frozen value, compared and hashed by what it holds.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gpustack.model.node import Node
@@ -71,6 +71,13 @@ class Policy:
         """Return what the placement costs the node; it is compared before `fullness`."""
         del node, placement
         return 0
+
+
+def with_strategy(request: PodRequest, strategy: Strategy) -> PodRequest:
+    """Return the pod as one that asks for this strategy on nodes and on cards."""
+    if request.node_strategy is request.card_strategy is strategy:
+        return request
+    return replace(request, node_strategy=strategy, card_strategy=strategy)
 
 
 def free_totals(node: Node) -> tuple[int, int]:
