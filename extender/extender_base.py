@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.snapshot import Snapshotter
 from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
@@ -61,7 +61,7 @@ class ExtenderBase:
         self._decision_seconds = settings.decision_seconds
         self._clock = clock
         self.cache = cache
-        self.evaluator = EquivalenceCache(cache)
+        self.evaluator = NodeEvaluator(cache)
         self.policy = PolicyKeeper(
             settings.policy, cache=cache, evaluator=self.evaluator, clock=clock
         )

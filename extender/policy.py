@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from gpustack.model import policies
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.request import PodRequest
@@ -22,7 +22,7 @@ class PolicyKeeper:
         name: str,
         *,
         cache: ClusterCache,
-        evaluator: EquivalenceCache,
+        evaluator: NodeEvaluator,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Let the policy of this name hold.

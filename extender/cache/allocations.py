@@ -2,61 +2,73 @@
 
 A change of one pod costs the arithmetic on its node's cards; a change of a node's cards a recount
 of that node's pods; other nodes cost nothing. Every node has a version that changes whenever its
-answer to some pod could, so a memory of answers asks only the nodes that changed since.
+answer to some pod could, and the number of its state, by which answers are remembered.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
+from typing import Final
 
+from gpustack.model.equivalence import NodeStates
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release
 
 _NOBODY: Mapping[str, Placement] = MappingProxyType({})
+_CHANGED: Final = -1  # in place of the number of a state, until somebody asks for it
 
 
 class Allocations:
     """Not locked: its owner is.
 
     Attributes:
-        freed: cards may have become free since it was cleared.
-        version: the newest version of any node.
-        drops: how many nodes were forgotten.
+        freed: cards may have become free since somebody cleared it.
+        version: grows with every change of a node.
+        versions: the version of each node.
     """
 
     def __init__(self) -> None:
         self.freed = False
         self.version = 0
-        self.drops = 0
+        self.versions: dict[str, int] = {}
         self._bases: dict[str, Node] = {}
         self._held: dict[str, Placement] = {}
         self._by_node: dict[str, dict[str, Placement]] = {}
         self._current: dict[str, Node] = {}
-        self._versions: dict[str, int] = {}  # ascending: a changed node goes to the end
+        self._states: dict[str, int] = {}
+        self._spelt = 0  # how many of the names in `_states` lie side by side
+        self._hardware: dict[str, int] = {}
+        self._numbers = NodeStates()
 
     @property
     def node_names(self) -> frozenset[str]:
         """The nodes that are known."""
         return frozenset(self._bases)
 
-    @property
-    def node_count(self) -> int:
-        """How many nodes are known."""
-        return len(self._bases)
-
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of it."""
         return self._bases.get(name)
 
-    def changed_after(self, version: int) -> Iterator[str]:
-        """Yield the nodes whose version is newer, the newest first."""
-        for name, its in reversed(self._versions.items()):
-            if its <= version:
-                return
-            yield name
+    @property
+    def states(self) -> Mapping[str, int]:
+        """The number of each node's state as far as it is known; see `state`."""
+        if self._spelt != len(self._states):
+            # A question looks all names up, at a time when other programs have filled the caches:
+            # names that lie where each node was read cost twice as much as names side by side.
+            spelt = [name.encode("utf-8", "surrogatepass") for name in self._states]
+            copies = [str(each, "utf-8", "surrogatepass") for each in spelt]
+            self._states = dict(zip(copies, self._states.values(), strict=True))
+            self._spelt = len(copies)
+        return self._states
 
-    def version_of(self, name: str) -> int | None:
-        """Return a node's version; None when the node isn't known."""
-        return self._versions.get(name)
+    def state(self, name: str) -> int:
+        """Return the number of a known node's state."""
+        state = self._states[name]
+        node = self.node(name) if state == _CHANGED else None
+        if node is not None:
+            if name not in self._hardware:
+                self._hardware[name] = self._numbers.hardware(node)
+            state = self._states[name] = self._numbers.state(self._hardware[name], node)
+        return state
 
     def set_node(self, base: Node) -> bool:
         """Learn of a node, with nothing taken of its cards; returns whether that is news."""
@@ -64,16 +76,17 @@ class Allocations:
             return False
         self._bases[base.name] = base
         self._current.pop(base.name, None)
+        self._hardware.pop(base.name, None)
         self._touch(base.name)
         self.freed = True  # cards came, came back or changed: cheaper to ask than to compare
         return True
 
     def drop_node(self, name: str) -> None:
         """Forget a node; what its pods hold is remembered in case it returns."""
-        if self._bases.pop(name, None) is not None:
-            self.drops += 1
-        self._current.pop(name, None)
-        self._versions.pop(name, None)
+        self.version += 1
+        for known in (self._bases, self._current, self._hardware, self._states, self.versions):
+            known.pop(name, None)
+        self._spelt = min(self._spelt, len(self._states))
 
     def take(self, uid: str, placement: Placement) -> bool:
         """Count a pod's cards, instead of those it held; returns whether that is news."""
@@ -135,5 +148,5 @@ class Allocations:
         if name not in self._bases:
             return
         self.version += 1
-        self._versions.pop(name, None)
-        self._versions[name] = self.version
+        self.versions[name] = self.version
+        self._states[name] = _CHANGED

@@ -1,12 +1,11 @@
 """The reads of the cluster cache. Hold its lock as long as an answer has to be true."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from extender.cache.allocations import Allocations
 from extender.cache.nominated import NominatedPods
 from extender.cache.pods import PodState
-from extender.cache.portions import portions
 from extender.cache.reservations import Reservations
 from extender.quota.quota_usage import QuotaUsage
 from gpustack.model.cluster.eligibility import OPEN, Host
@@ -43,11 +42,6 @@ class CacheReads:
             return self.allocations.node_names
 
     @property
-    def node_count(self) -> int:
-        """How many nodes are known."""
-        return self.allocations.node_count
-
-    @property
     def pods(self) -> list[PodState]:
         """The pods that are known, in no order."""
         with self.lock:
@@ -68,33 +62,6 @@ class CacheReads:
         with self.lock:
             return self._quota_usage.usage.of(namespace)
 
-    @property
-    def version(self) -> tuple[int, int]:
-        """The newest version of any node, and how many nodes were forgotten."""
-        return self.allocations.version, self.allocations.drops
-
-    def changed_after(self, version: int) -> list[str]:
-        """Return the nodes that changed since, the newest change first."""
-        with self.lock:
-            return list(self.allocations.changed_after(version))
-
-    def version_of(self, name: str) -> int | None:
-        """Return the version of a node; None when the node isn't known."""
-        return self.allocations.version_of(name)
-
-    def states(self, names: Iterable[str]) -> Iterator[tuple[Node, Node]]:
-        """Yield the nodes that are known, each with nothing taken and with its uses.
-
-        Each portion of them is what there was at one moment.
-        """
-        for some in portions(names):
-            with self.lock:
-                held = self.allocations
-                found = [(held.base(name), held.node(name)) for name in some]
-            for base, node in found:
-                if base is not None and node is not None:
-                    yield base, node
-
     def pod(self, uid: str) -> PodState | None:
         """Return a pod, or None when no watch has shown it yet."""
         with self.lock:
@@ -102,12 +69,8 @@ class CacheReads:
 
     def node(self, name: str, *, without: str = "") -> Node | None:
         """Return a node with its uses, as if the pod with UID ``without`` held nothing."""
-        return self.node_without(name, (without,) if without else ())
-
-    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
-        """Return a node with its uses, as if these pods held nothing."""
         with self.lock:
-            return self.allocations.node_without(name, uids)
+            return self.allocations.node_without(name, (without,) if without else ())
 
     def host(self, name: str) -> Host:
         """Return what a node says to pods beside its cards: labels, taints, cordons."""

@@ -8,43 +8,33 @@ import collections
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from extender.cache.equivalence_tables import NodeResult
+from gpustack.model.equivalence import NodeResult
 from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
 """Who goes before a pod on a node and holds no cards yet, and who is about to leave it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheVersion:
-    """When a question was asked. What has changed since may be missing in its answers.
+@dataclass(eq=False)
+class NodeResults:
+    """The answers to one question, in the order in which the nodes were named.
+
+    What has changed since the question was asked may be missing in them.
 
     Attributes:
-        version: of the view: the newest of any node's, and how many nodes had been forgotten.
+        names: the nodes.
+        answers: in the same order.
+        version: of the allocations, when the question was asked.
         rooms: how often cards may have become free by then.
         turns: of each node where the pod isn't answered as every pod of its shape.
     """
 
-    version: tuple[int, int] = (-1, 0)
+    names: Sequence[str]
+    answers: Sequence[NodeResult]
+    version: int = -1
     rooms: int = 0
     turns: Mapping[str, Turns] = field(default_factory=dict)
-
-
-NEVER: Final = CacheVersion()
-
-
-class NodeResults:
-    """The answers to one question, in the order in which the nodes were named."""
-
-    def __init__(
-        self, names: Sequence[str], answers: Sequence[NodeResult], moment: CacheVersion = NEVER
-    ) -> None:
-        """Take the nodes' names, in the same order their answers, and when they were asked."""
-        self.names = names
-        self.answers = answers
-        self.moment = moment
 
     @functools.cached_property
     def different(self) -> frozenset[NodeResult]:

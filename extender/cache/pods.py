@@ -228,15 +228,7 @@ def _asked_by(keys: Keys, asking: bytes) -> _Asked:
     )
 
 
-def request_bytes(request: PodRequest) -> int:
-    """Return about how much memory a request takes; its user may name 64 models."""
-    lists = request.models, request.uuids
-    names = [name for each in lists for name in (*each.include, *each.exclude)]
-    names += [each.name for each in request.containers]
-    return _ENTRY_BYTES * (1 + len(request.containers)) + sum(64 + len(name) for name in names)
-
-
-@remembered(16 << 20, request_bytes)
+@remembered(16 << 20, lambda request: request.size_bytes)
 def _shared(request: PodRequest) -> PodRequest:
     return request
 

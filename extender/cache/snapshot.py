@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from gpustack.model.cluster.cluster import Cluster, Tenant
@@ -66,7 +66,7 @@ class ClusterSnapshot:
 class Snapshotter:
     """Takes snapshots."""
 
-    def __init__(self, cache: ClusterCache, evaluator: EquivalenceCache) -> None:
+    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator) -> None:
         self._cache = cache
         self._evaluator = evaluator
 

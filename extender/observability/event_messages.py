@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, Snapshotter, advise
 from extender.requeue.simulation import Kind, kind_of
@@ -56,7 +56,7 @@ class EventMessages:
     def __init__(
         self,
         snapshotter: Snapshotter,
-        evaluator: EquivalenceCache,
+        evaluator: NodeEvaluator,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

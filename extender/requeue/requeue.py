@@ -22,7 +22,7 @@ from typing import Final
 
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.requeue.simulation import Kind, RoomSimulation
@@ -50,7 +50,7 @@ class Requeue:
         *,
         writer: PodWriter,
         cache: ClusterCache,
-        evaluator: EquivalenceCache,
+        evaluator: NodeEvaluator,
         on_tick: Callable[[], None] = lambda: None,
         refuses_all: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,

@@ -6,7 +6,7 @@ So that one card that became free makes one pod look again, and not the thousand
 import collections
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
@@ -31,7 +31,7 @@ class RoomSimulation:
         opened: how many kinds of pods were looked at.
     """
 
-    def __init__(self, cache: ClusterCache, evaluator: EquivalenceCache) -> None:
+    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator) -> None:
         self._cache = cache
         self._evaluator = evaluator
         self._names = sorted(cache.node_names)
@@ -57,7 +57,7 @@ class RoomSimulation:
             placement = None if node is None else self._try(pod, node)
             if node is not None and placement is not None:
                 self._nodes[name] = apply(node, placement)
-                self._count(pod, node, placement)
+                self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
                 return True
             names.popleft()  # there is none for a pod that asks the same either
         return False
@@ -81,10 +81,6 @@ class RoomSimulation:
             return None
         found = self._evaluator.within_quota(pod, self._usage(pod))(node, pod.request)
         return found if isinstance(found, Placement) else None
-
-    def _count(self, pod: PodState, node: Node, placement: Placement) -> None:
-        if self._cache.quota.of(pod.namespace) is not None:
-            self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
 
     def _usage(self, pod: PodState) -> Usage:
         """Return what a pod's namespace holds, with those that were let in."""

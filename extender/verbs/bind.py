@@ -17,7 +17,7 @@ from extender.apiserver.keyed_lock import KeyedLock
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.consistent_read import ConsistentRead
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
 from extender.verbs.deadline import Deadline
@@ -56,7 +56,7 @@ class Bind:
         self,
         *,
         cache: ClusterCache,
-        evaluator: EquivalenceCache,
+        evaluator: NodeEvaluator,
         lookup: PodLookup,
         reserver: Reserver,
         consistent_read: ConsistentRead,

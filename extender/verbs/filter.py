@@ -9,14 +9,14 @@ import operator
 from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.equivalence_tables import REFUSED
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import FITS, NOT_OURS, Outcome, bad_request, refused
 from extender.verbs.pod_lookup import FindPod
 from extender.verbs.reserve import refuse_unplaceable
+from gpustack.model.equivalence import REFUSED
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
 
@@ -28,7 +28,7 @@ class Filter:
         self,
         *,
         cache: ClusterCache,
-        evaluator: EquivalenceCache,
+        evaluator: NodeEvaluator,
         find: FindPod,
         on_refused: Callable[[PodState, int], None],
     ) -> None:
@@ -67,7 +67,7 @@ class Filter:
             return Outcome(pod=pod, code=FITS, answer=answer, reasons=results.reasons())
         if not args.names:
             return Outcome(pod=pod, code="", answer=answer)
-        self._on_refused(pod, results.moment.rooms)
+        self._on_refused(pod, results.rooms)
         return refused(pod, results, answer)
 
     def _makes_room(self, name: str) -> bool:

@@ -11,7 +11,6 @@ from extender.apiserver.keyed_lock import KeyedLock
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.consistent_read import ConsistentRead
-from extender.cache.equivalence_tables import REFUSED
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
@@ -20,6 +19,7 @@ from extender.verbs.outcome import NOT_OURS, PLACED, Outcome, bad_request, refus
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.reserve import Choice, Reserver
 from gpustack.adapters import kube
+from gpustack.model.equivalence import REFUSED
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
 from extender.cache.pods import PodState
 from extender.verbs.deadline import Deadline
@@ -43,7 +43,7 @@ class Preempt:
         self,
         *,
         cache: ClusterCache,
-        evaluator: EquivalenceCache,
+        evaluator: NodeEvaluator,
         find: FindPod,
         budgets: PodDisruptionBudgets,
     ) -> None:

@@ -10,19 +10,19 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.equivalence_tables import NodeResult
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import Outcome
 from extender.verbs.pod_lookup import FindPod
+from gpustack.model.equivalence import NodeResult
 from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
 
 class Prioritize:
     """Answers `/scheduler/prioritize` and `/scheduler/priorities`; changes nothing."""
 
-    def __init__(self, *, cache: ClusterCache, evaluator: EquivalenceCache, find: FindPod) -> None:
+    def __init__(self, *, cache: ClusterCache, evaluator: NodeEvaluator, find: FindPod) -> None:
         """Compose; ``find`` finds the pod of a request."""
         self._cache = cache
         self._evaluator = evaluator

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
-from extender.cache.equivalence_tables import NodeResult
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.errors import CannotDecide, Gone
 from extender.requeue.requeue import Requeue
+from gpustack.model.equivalence import NodeResult
 from gpustack.model.placement import Placement
 from gpustack.model.quota.check import forbids
 from gpustack.model.verification import verify
@@ -44,7 +44,7 @@ class Reserver:
     that happens, others decide at the same time: then one decides after another.
     """
 
-    def __init__(self, cache: ClusterCache, evaluator: EquivalenceCache, requeue: Requeue) -> None:
+    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator, requeue: Requeue) -> None:
         self._cache = cache
         self._evaluator = evaluator
         self._requeue = requeue
@@ -67,7 +67,7 @@ class Reserver:
             text = f"what pod {wanted.full_name} may have changes faster than it can be looked at"
             raise CannotDecide("Busy", text)
         if choice.placement is None:
-            self._requeue.refused(choice.pod, choice.results.moment.rooms)
+            self._requeue.refused(choice.pod, choice.results.rooms)
         return choice
 
     def _try(self, wanted: PodState, names: Sequence[str]) -> Choice | None:

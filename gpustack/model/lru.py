@@ -8,26 +8,26 @@ import collections
 import functools
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 _Args = ParamSpec("_Args")
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
-# One entry may take this part of the whole, so that a single large one doesn't displace all others.
-_LARGEST_PART: Final = 8
-
 
 class LRUCache(Generic[_Key, _Value]):
     """The least recently used entries go first. Safe from any thread."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, largest_part: int = 8) -> None:
         """Start empty.
 
         Args:
             most_bytes: the sum of all entries' sizes, as their owner estimates them.
+            largest_part: one entry may take this part of the whole, so that a single large one
+                doesn't displace all others.
         """
         self._most_bytes = most_bytes
+        self._largest_part = largest_part
         self._bytes = 0
         self._entries: collections.OrderedDict[_Key, tuple[_Value, int]] = collections.OrderedDict()
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class LRUCache(Generic[_Key, _Value]):
             old = self._entries.pop(key, None)
             if old is not None:
                 self._bytes -= old[1]
-            if size_bytes * _LARGEST_PART > self._most_bytes:
+            if size_bytes * self._largest_part > self._most_bytes:
                 return
             self._entries[key] = value, size_bytes
             self._bytes += size_bytes

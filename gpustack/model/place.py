@@ -1,4 +1,4 @@
-"""The answer: which cards of a node a pod gets, or why none; and in which order nodes are taken.
+"""The answer: which cards of a node a pod gets, or why none.
 
 A pod is placed as a whole. Its containers are tried one after another, the demanding ones first,
 each on its best cards; where that leaves a later container without any, the earlier choice is
@@ -10,7 +10,7 @@ taken back and the next best one tried, so a refusal means that no choice fits.
   than the pod has: first the ones that `inherited_minors` names.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import partial
 
 from gpustack.model.node import Node
@@ -36,26 +36,6 @@ def place(
     if not node.cards:
         return Refusal(reason=Reason.NO_CARDS, detail=f"node {node.name} has no cards")
     return Attempt(node, request, policy, accepts).answer()
-
-
-def rank(
-    nodes: Iterable[Node], request: PodRequest, policy: Policy = EXACT
-) -> list[tuple[Node, Placement]]:
-    """Return the nodes that fit, the first choice first, each with its placement.
-
-    The policy's order; by default binpack takes the fullest node first and spread the emptiest.
-    Names break ties, so the order of `nodes` doesn't matter.
-    """
-    request = policy.read(request)
-    answers = [(node, place(node, request, policy)) for node in nodes]
-    fitting = [(node, answer) for node, answer in answers if isinstance(answer, Placement)]
-
-    def order(entry: tuple[Node, Placement]) -> tuple[int, tuple[int, ...], str]:
-        node, placement = entry
-        fullness = policy.fullness(node, request.node_strategy)
-        return policy.increase(node, placement), fullness, node.name
-
-    return sorted(fitting, key=order)
 
 
 def within(

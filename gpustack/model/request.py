@@ -13,6 +13,8 @@ from gpustack.model.errors import GpustackError
 from gpustack.model.model_name import model_matches
 from gpustack.model.use import Use
 
+_BYTES: Final = 512  # of a request, or of a container in it, beside the names
+
 
 class ContainerKind(Enum):
     """How a container lives beside the pod's others."""
@@ -120,6 +122,14 @@ class PodRequest:
     topology: Topology = Topology.BEST_EFFORT
     node_strategy: Strategy = Strategy.BINPACK
     card_strategy: Strategy = Strategy.BINPACK
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes; its user may name 64 models."""
+        lists = self.models, self.uuids
+        names = [name for each in lists for name in (*each.include, *each.exclude)]
+        names += [each.name for each in self.containers]
+        return _BYTES * (1 + len(self.containers)) + sum(64 + len(name) for name in names)
 
     def accepts(self, model: str, uuid: str) -> bool:
         """Say whether the user's lists of models and UUIDs allow a card."""

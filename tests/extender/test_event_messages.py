@@ -3,7 +3,7 @@
 from typing import Any
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.snapshot import Snapshotter
 from extender.observability.event_messages import EventMessages
@@ -36,7 +36,7 @@ class Cluster:
         self.step = 0.0  # by how much the clock is on each time that it is looked at
         self.view: ClusterCache = states.view()
         self.view.sync_nodes([states.known(node) for node in nodes])
-        answers = EquivalenceCache(self.view)
+        answers = NodeEvaluator(self.view)
         self.words = EventMessages(Snapshotter(self.view, answers), answers, clock=self._clock)
 
     def _clock(self) -> float:
@@ -48,7 +48,7 @@ class Cluster:
 
     def refuses(self, pod_state: PodState) -> str:
         self.view.add_pod(pod_state)
-        reasons = {Reason.INSUFFICIENT_CORE: self.view.node_count}
+        reasons = {Reason.INSUFFICIENT_CORE: len(self.view.node_names)}
         return self.words(pod_state, reasons, min(self.view.node_names))()
 
 

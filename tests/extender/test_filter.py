@@ -8,8 +8,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from extender.cache.equivalence_tables import NodeResult
 from extender.verbs.prioritize import scores as score
+from gpustack.model.equivalence import NodeResult
 from gpustack.model.refusal import Reason
 from tests.extender.calls import args, bound, filter_nodes, post, scores
 from tests.extender.client import eventually

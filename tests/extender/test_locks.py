@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extender.api.app import create_app
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import PORTION
 from extender.extender import Extender
@@ -101,7 +101,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
     assert len(seen.pods) == PORTION // 2
     assert seen.usage.used("default", "P40") == 30 * (PORTION // 2)
     seen.sync_nodes(nodes[:3])
-    assert seen.node_count == 3
+    assert len(seen.node_names) == 3
 
 
 def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: MeteredLock) -> None:
@@ -157,7 +157,7 @@ def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
 ) -> None:
     """Who they are is worded for an Event, later; ten thousand of them take 20 ms to rank."""
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0), card(1)))))
     bound(seen, "holder", asking((100, 0)), "n0")
@@ -186,7 +186,7 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
 ) -> None:
     """The node goes, or the card that was found; the pod is refused or gets what there is."""
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0), card(1)))))
     bound(seen, "holder", asking((100, 0)), "n0")
@@ -216,7 +216,7 @@ def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(
     """Choosers that race for few cards: each gets cards of its own, or none."""
     rolled = random.Random(seed)  # noqa: S311
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
     for at in range(2):
         seen.set_node(known(Node(name=f"n{at}", cards=(card(0), card(1)))))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
@@ -30,7 +30,7 @@ class Queue:
         self.retry = Requeue(
             writer=None,  # type: ignore[arg-type]  # looking writes nothing
             cache=self.view,
-            evaluator=EquivalenceCache(self.view),
+            evaluator=NodeEvaluator(self.view),
             refuses_all=lambda: self.refuses_all,
             clock=self.clock,
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
@@ -17,7 +17,7 @@ from tests.model.machines import pod as asking
 
 def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
     """Waiting pods of so many kinds, all refused, none of which fits anywhere but the last."""
-    retry = Requeue(writer=None, cache=seen, evaluator=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
     pods = []
     for number in range(kinds):
         each = waiting(f"w{number:04d}", asking((99, 1000 + number)))
@@ -45,7 +45,7 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
 def test_kinds_that_come_and_go_without_end_keep_nobody_from_room() -> None:
     """Who was looked at in vain is looked at again, though a round never runs out of new kinds."""
     seen = view()
-    retry = Requeue(writer=None, cache=seen, evaluator=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
     hostile = [waiting(f"w{at:05d}", asking((99, 1000 + at))) for at in range(3000)]
     first, *coming = [waiting("first", asking((30, 8))), *hostile]
 
@@ -76,7 +76,7 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
     seen = view()
     any_lock: Any = lock
     seen.lock = any_lock
-    retry = Requeue(writer=None, cache=seen, evaluator=EquivalenceCache(seen))  # type: ignore[arg-type]
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
     pods = [waiting(f"w{number}", asking((30, 8))) for number in range(MANY)]
     for each in pods:
         seen.pod_event("ADDED", each)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.errors import CannotDecide
 from extender.requeue.requeue import Requeue
 from extender.verbs.reserve import Reserver
@@ -19,7 +19,7 @@ def test_a_pod_whose_user_key_turns_bad_is_not_said_to_be_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = view()
-    answers = EquivalenceCache(seen)
+    answers = NodeEvaluator(seen)
     chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0),))))
     share = ContainerRequest(name="main", index=0, cores=50, memory_units=8)

@@ -1,12 +1,14 @@
 """Questions about pods that wait, put shortly."""
 
+from collections.abc import Iterable
+
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.explain.explanation import explain
 from gpustack.model.explain.query import Change, Kind, Pending
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
-from gpustack.model.policies import EXACT
+from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.request import PodRequest
 
@@ -29,3 +31,19 @@ def tenant(where: Node, name: str, request: PodRequest, namespace: str = "team-a
 def fits(cluster: Cluster, request: PodRequest, namespace: str) -> bool:
     ask = within(cluster.quota, cluster.usage(), namespace, EXACT)
     return any(isinstance(ask(each, request), Placement) for each in cluster.nodes.values())
+
+
+def rank(
+    nodes: Iterable[Node], request: PodRequest, policy: Policy = EXACT
+) -> list[tuple[Node, Placement]]:
+    """The nodes that fit, the first choice first, each with its placement: every node is asked."""
+    request = policy.read(request)
+    answers = [(node, place(node, request, policy)) for node in nodes]
+    fitting = [(node, answer) for node, answer in answers if isinstance(answer, Placement)]
+
+    def order(entry: tuple[Node, Placement]) -> tuple[int, tuple[int, ...], str]:
+        node, placement = entry
+        fullness = policy.fullness(node, request.node_strategy)
+        return policy.increase(node, placement), fullness, node.name
+
+    return sorted(fitting, key=order)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpustack.model.node import Node
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, holds, release
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import (
@@ -19,6 +19,7 @@ from gpustack.model.request import (
 from gpustack.model.search import card_set_search
 from gpustack.model.topology.link_level import parse_link
 from gpustack.model.use import Use
+from tests.model.asking import rank
 from tests.model.machines import WHOLE, card, grouped, node, pod
 
 # A host of seven P40s: cards 0-2 under one switch, 3-6 under another, one host bridge above.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpustack.model import policies
 from gpustack.model.node import Node
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT, Fgd, Original, Spread
 from gpustack.model.policies.fragmentation import Shape, Workload, fragmented
@@ -15,6 +15,7 @@ from gpustack.model.search import card_set_search, demand
 from gpustack.model.topology.link_level import Links
 from gpustack.model.use import Use
 from tests.model import gpu_manager, reference
+from tests.model.asking import rank
 from tests.model.machines import (
     WHOLE,
     Hierarchy,

@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import event, example, given
-from hypothesis import strategies as st
 
 from gpustack.model.node import Node, arrange
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply
 from gpustack.model.policies import EXACT
 from gpustack.model.refusal import Reason, Refusal
@@ -22,7 +21,7 @@ from gpustack.model.verification import verify
 from tests import profiles
 from tests.model import reference
 from tests.model.cases import Case, cases, machines, pod_of
-from tests.model.machines import dice, grouped, in_use, machine, node, numbered
+from tests.model.machines import dice, grouped, in_use, node, numbered
 from tests.model.test_policies import ALL, ORIGINAL
 
 # All cards are alike but for their neighbours: the share may not go to card 0, which has none.
@@ -184,22 +183,6 @@ def test_verification_passes_exactly_what_the_rules_allow(
         assert (verify(node, decided, request) is None) == (not complaint or thriftless)
     if isinstance(answer, Placement):
         assert verify(node, answer, request) is None
-
-
-@given(cases(most=4, containers=2), st.integers(1, 4), dice)
-def test_rank_does_not_depend_on_the_order_of_nodes_and_leaves_out_only_refusals(
-    case: Case, others: int, rolled: random.Random
-) -> None:
-    request = case.request
-    more = (in_use(rolled, machine(rolled, 3, name=f"n{number}")) for number in range(others))
-    several = [case.node, *more]
-    ranked = rank(several, request)
-    assert ranked == rank(rolled.sample(several, len(several)), request)
-    fitting = {node.name for node in several if reference.fits_somehow(node, request)}
-    event(f"{len(fitting)} of {len(several)} fit")
-    assert {node.name for node, _ in ranked} == fitting
-    for on, placement in ranked:
-        assert not reference.complaint(on, request, placement)
 
 
 @given(cases())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 
 from gpustack.model.cluster.simulator import Simulator
 from gpustack.model.node import Node
-from gpustack.model.place import place, rank
+from gpustack.model.place import place
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Selector
+from tests.model.asking import rank
 from tests.model.machines import node, nodes, pod, pods
 from tests.model.test_policies import ALL
 
@@ -36,6 +38,10 @@ def clusters(draw: st.DrawFn) -> list[Node]:
     ]
 
 
+def simulator(several: Iterable[Node], policy: Policy = EXACT) -> Simulator:
+    return Simulator(several, policy, partial(place, policy=policy))
+
+
 class Plainly:
     """The same by asking every node every time."""
 
@@ -56,7 +62,7 @@ class Plainly:
 def test_pods_that_come_and_go_are_placed_as_rank_places_them(
     several: list[Node], requests: list[PodRequest], policy: Policy, data: st.DataObject
 ) -> None:
-    fleet, plain = Simulator(several, policy), Plainly(several, policy)
+    fleet, plain = simulator(several, policy), Plainly(several, policy)
     held: list[Placement] = []
     for _ in range(data.draw(st.integers(1, 10))):
         leaves: bool = data.draw(st.booleans())
@@ -76,7 +82,7 @@ def test_pods_that_come_and_go_are_placed_as_rank_places_them(
 def test_room_is_what_placing_until_nothing_fits_comes_to(
     several: list[Node], request: PodRequest, policy: Policy
 ) -> None:
-    fleet, plain = Simulator(several, policy), Plainly(several, policy)
+    fleet, plain = simulator(several, policy), Plainly(several, policy)
     counts = {each.name: 0 for each in several}
     while (found := plain.place(request)) is not None:
         counts[found.node] += 1
@@ -89,13 +95,13 @@ def test_refusals_are_those_of_the_nodes_that_refuse(
 ) -> None:
     answers = {each.name: place(each, request, policy) for each in several}
     expected = {name: each for name, each in answers.items() if isinstance(each, Refusal)}
-    assert Simulator(several, policy).refusals(request) == expected
+    assert simulator(several, policy).refusals(request) == expected
 
 
 def test_a_pod_that_names_a_uuid_gets_that_card_and_not_a_like_one() -> None:
     a = replace(A, cards=tuple(replace(card, uuid=f"a{card.minor}") for card in A.cards))
     b = replace(B, cards=tuple(replace(card, uuid=f"b{card.minor}") for card in B.cards))
-    fleet = Simulator([a, b], EXACT)
+    fleet = simulator([a, b])
     found = fleet.place(pod((50, 8), uuids=Selector(include=("b1",))))
     assert found is not None
     assert (found.node, found.containers[0].uuids) == ("b", ("b1",))
@@ -103,18 +109,18 @@ def test_a_pod_that_names_a_uuid_gets_that_card_and_not_a_like_one() -> None:
 
 
 def test_only_the_named_nodes_are_looked_at() -> None:
-    found = Simulator([A, B], EXACT).place(pod((50, 8)), among=["b"])
+    found = simulator([A, B]).place(pod((50, 8)), among=["b"])
     assert found is not None
     assert found.node == "b"
 
 
 def test_two_nodes_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two nodes are named 'a'"):
-        Simulator([A, A], EXACT)
+        simulator([A, A])
 
 
 def test_giving_back_what_was_never_taken_is_refused() -> None:
-    fleet = Simulator([A], EXACT)
+    fleet = simulator([A])
     found = fleet.place(pod((50, 8)))
     assert found is not None
     fleet.release(found)

@@ -20,12 +20,12 @@ from gpustack.model.cluster.what_if import (
 )
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
-from gpustack.model.place import rank
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest
+from tests.model.asking import rank
 from tests.model.machines import node, pod, pods
 from tests.model.test_simulator import clusters, every_policy
 

@@ -11,9 +11,11 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.node import Node
+from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy, fragmentation
 from gpustack.model.policies.fragmentation import Workload
@@ -127,7 +129,7 @@ class Simulation:
     def __init__(
         self, nodes: Iterable[Node], arrivals: Iterable[Arrival], policy: Policy, workload: Workload
     ) -> None:
-        self.fleet = Simulator(nodes, policy)
+        self.fleet = Simulator(nodes, policy, partial(place, policy=policy))
         self.arrived = 0
         self.placements: list[Placement] = []
         self.waited_seconds = 0.0

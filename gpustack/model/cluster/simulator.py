@@ -1,60 +1,34 @@
-"""Many pods on many nodes, one after another: the same answers as `rank`, from memory.
+"""Many pods on many nodes, one after another, each where the policy takes it first.
 
-Nodes that have the same hardware and the same uses answer alike, so an answer is remembered by
-(state, request) and found again on every node in that state; a node that didn't change isn't asked
-twice. This is the model's one place with state of its own: `Simulator` stands for a cluster while
-pods come and go, and hands out frozen values.
+A node that didn't change isn't asked twice, nor is one of two that are in the same state
+(`equivalence`). `Simulator` stands for a cluster while pods come and go, and hands out frozen
+values.
 """
 
 import bisect
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-from gpustack.model.equivalence import hardware, moved
+from gpustack.model.equivalence import (
+    EquivalenceCache,
+    NodeResult,
+    NodeStates,
+    ResultTable,
+    moved,
+    result_of,
+)
 from gpustack.model.node import Node
-from gpustack.model.place import place
 from gpustack.model.placement import Placement, Placer, apply, release
 from gpustack.model.policies.base import Policy
-from gpustack.model.refusal import Refusal
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest, Strategy
-from gpustack.model.use import Use
-
-_MOST_STATES: Final = 100_000  # some hundred megabytes; states that no node is in go first
-
 
 Progress = Callable[[int, int], None]
 """Called with how many pods are done, and of how many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What a node in some state answers: its placement there (None: no) and what that costs it."""
-
-    placement: Placement | None
-    increase: int
-
-
-_NO: Final = _Answer(placement=None, increase=0)
-
-
-@dataclass(slots=True, kw_only=True)
-class _State:
-    """Nodes that nothing but their name and their cards' identity tells apart.
-
-    Attributes:
-        free: (cores, memory units) free of each healthy card.
-        idle: how many of those are wholly free.
-        answers: by number of the request.
-        rooms: how many more pods, by request.
-    """
-
-    free: frozenset[tuple[int, int]]
-    idle: int
-    answers: dict[int, _Answer] = field(default_factory=dict)
-    rooms: dict[PodRequest, int] = field(default_factory=dict)
-
+_NO: Final = Refusal(reason=Reason.INSUFFICIENT_CORE, detail="no card has room for a container")
 
 _Rank = tuple[tuple[int, ...], str]  # a node's fullness, and its name
 
@@ -62,26 +36,27 @@ _Rank = tuple[tuple[int, ...], str]  # a node's fullness, and its name
 class Simulator:
     """A cluster under one policy."""
 
-    def __init__(self, nodes: Iterable[Node], policy: Policy) -> None:
-        """Begin with these nodes; two of one name are one too many.
+    def __init__(self, nodes: Iterable[Node], policy: Policy, placer: Placer) -> None:
+        """Begin with these nodes; `placer` places a pod on one of them under the policy.
 
         Raises:
             ValueError: two nodes have one name.
         """
         self._policy = policy
+        self._placer = placer
         self._nodes: dict[str, Node] = {}
+        self._numbers = NodeStates()
         self._hardware: dict[str, int] = {}
-        self._kinds: dict[object, int] = {}
-        self._states: dict[tuple[int, tuple[Use, ...]], _State] = {}
-        self._state_of: dict[str, _State] = {}
+        self._states: dict[str, int] = {}
+        self._results = EquivalenceCache(policy, self._search)
         self._orders: dict[Strategy, list[_Rank]] = {}
-        self._requests: dict[PodRequest, int] = {}
+        self._ranks: dict[tuple[Strategy, str], _Rank] = {}
         for node in nodes:
             if node.name in self._nodes:
                 raise ValueError(f"two nodes are named {node.name!r}")
             self._nodes[node.name] = node
-            self._hardware[node.name] = self._kinds.setdefault(hardware(node), len(self._kinds))
-            self._state_of[node.name] = self._state(node)
+            self._hardware[node.name] = self._numbers.hardware(node)
+            self._states[node.name] = self._numbers.state(self._hardware[node.name], node)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -99,7 +74,10 @@ class Simulator:
         placer: Placer | None = None,
         barred: Container[str] = (),
     ) -> Placement | None:
-        """Find the first of `rank`'s choices and take its cards; None where no node fits.
+        """Take a pod's cards on the policy's first choice of a node; None where no node fits.
+
+        Of nodes that fit it is the one that the placement costs least, then the fullest (or the
+        emptiest, to spread); names break ties.
 
         Args:
             request: what the pod asks.
@@ -127,13 +105,9 @@ class Simulator:
     def refusals(self, request: PodRequest, placer: Placer | None = None) -> Mapping[str, Refusal]:
         """Return why each node refuses, by name; nodes that would take the pod are left out."""
         request = self._policy.read(request)
-        ask = placer or self.answer
+        ask = placer or self._placer
         answers = ((name, ask(node, request)) for name, node in sorted(self._nodes.items()))
         return {name: each for name, each in answers if isinstance(each, Refusal)}
-
-    def answer(self, node: Node, request: PodRequest) -> Placement | Refusal:
-        """Return one node's answer under the policy: a placer."""
-        return place(node, request, self._policy)
 
     def room(self, request: PodRequest) -> Mapping[str, int]:
         """Return how many more pods each node takes one after another, by name.
@@ -141,20 +115,16 @@ class Simulator:
         Nodes fill up independently, so their sum is what placing until nothing fits comes to.
         """
         request = self._policy.read(request)
-        return {name: self._room(name, request) for name in sorted(self._nodes)}
-
-    def _room(self, name: str, request: PodRequest) -> int:
-        state = self._state_of[name]
         if request.uuids != ANY:
-            return self._filled(name, request)
-        if request not in state.rooms:
-            state.rooms[request] = self._filled(name, request)
-        return state.rooms[request]
+            return {name: self._filled(name, request) for name in sorted(self._nodes)}
+        example = {state: name for name, state in self._states.items()}
+        counts = {state: self._filled(name, request) for state, name in example.items()}
+        return {name: counts[self._states[name]] for name in sorted(self._nodes)}
 
     def _filled(self, name: str, request: PodRequest) -> int:
         node = self._nodes[name]
         count = 0
-        while isinstance(found := place(node, request, self._policy), Placement):
+        while isinstance(found := self._placer(node, request), Placement):
             node = apply(node, found)
             count += 1
         return count
@@ -162,46 +132,53 @@ class Simulator:
     def _choose(
         self, request: PodRequest, candidates: Iterable[_Rank], placer: Placer | None
     ) -> Placement | None:
-        for name, placement in self._by_preference(request, candidates):
-            found = placement if placer is None else placer(self._nodes[name], request)
+        table = self._results.table(request)
+        for name, like in self._by_preference(table, candidates):
+            node = self._nodes[name]
+            if placer is not None:
+                found = placer(node, request)
+            else:
+                found = like if like.node == name else moved(node, request, like)
             if isinstance(found, Placement):
-                return moved(self._nodes[name], found)
-        return None
+                break
+        else:
+            found = None
+        if table.has_grown:
+            self._results.count(table, set(self._states.values()))
+        return found
 
     def _by_preference(
-        self, request: PodRequest, candidates: Iterable[_Rank]
+        self, table: ResultTable, candidates: Iterable[_Rank]
     ) -> Iterator[tuple[str, Placement]]:
         """Yield the nodes that fit, the first choice first, with their (or a like node's) answer.
 
         Lazily: mostly the first one is taken, and a placer that costs more than a look into the
         memory isn't asked about a thousand others.
         """
-        number = self._requests.setdefault(request, len(self._requests))
         weighed: list[tuple[int, int, str, Placement]] = []
+        known = table.by_state if table.request.uuids == ANY else {}
         for place_in_order, (_, name) in enumerate(candidates):
-            answer = self._state_of[name].answers.get(number)
-            if answer is None or request.uuids != ANY:
-                answer = self._state_of[name].answers[number] = self._ask(name, request)
-            if answer.placement is None:
+            result = known.get(self._states[name]) or self._ask(table, name)
+            if result.like is None:
                 continue
             if self._policy.weighs_placements:
                 # No two places in order are equal, so placements are never compared.
-                weighed.append((answer.increase, place_in_order, name, answer.placement))
+                weighed.append((result.rank[0], place_in_order, name, result.like))
             else:
-                yield name, answer.placement
+                yield name, result.like
         heapq.heapify(weighed)
         while weighed:
             _, _, name, placement = heapq.heappop(weighed)
             yield name, placement
 
-    def _ask(self, name: str, request: PodRequest) -> _Answer:
-        node = self._nodes[name]
-        if not _may_fit(self._state_of[name], request):
-            return _NO
-        found = self.answer(node, request)
-        if isinstance(found, Refusal):
-            return _NO
-        return _Answer(placement=found, increase=self._policy.increase(node, found))
+    def _ask(self, table: ResultTable, name: str) -> NodeResult:
+        node, request = self._nodes[name], table.request
+        if request.uuids != ANY:
+            return result_of(node, request, self._policy, self._search(node, request))
+        return table.ask(self._states[name], node)
+
+    def _search(self, node: Node, request: PodRequest) -> Placement | Refusal:
+        return self._placer(node, request) if _may_fit(node, request) else _NO
 
     def _candidates(self, strategy: Strategy, among: Iterable[str] | None) -> Iterable[_Rank]:
         if among is not None:
@@ -212,42 +189,37 @@ class Simulator:
         return self._orders[strategy]
 
     def _place_in_order(self, name: str, strategy: Strategy) -> _Rank:
-        return self._policy.fullness(self._nodes[name], strategy), name
+        if (strategy, name) not in self._ranks:
+            self._ranks[strategy, name] = self._policy.fullness(self._nodes[name], strategy), name
+        return self._ranks[strategy, name]
 
     def _put(self, node: Node) -> None:
         """Replace a node by what became of it."""
         for strategy, order in self._orders.items():
             del order[bisect.bisect_left(order, self._place_in_order(node.name, strategy))]
         self._nodes[node.name] = node
+        for strategy in Strategy:
+            self._ranks.pop((strategy, node.name), None)
         for strategy, order in self._orders.items():
             bisect.insort(order, self._place_in_order(node.name, strategy))
-        self._state_of[node.name] = self._state(node)
-
-    def _state(self, node: Node) -> _State:
-        if len(self._states) >= _MOST_STATES:
-            used = {id(state) for state in self._state_of.values()}
-            self._states = {key: each for key, each in self._states.items() if id(each) in used}
-        key = self._hardware[node.name], node.uses
-        if key not in self._states:
-            healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-            free = ((node.free_cores(i), node.free_memory_units(i)) for i in healthy)
-            idle = sum(1 for index in healthy if node.uses[index].idle)
-            self._states[key] = _State(free=frozenset(free), idle=idle)
-        return self._states[key]
+        self._states[node.name] = self._numbers.state(self._hardware[node.name], node)
 
 
-def _may_fit(state: _State, request: PodRequest) -> bool:
+def _may_fit(node: Node, request: PodRequest) -> bool:
     """Say no only where `place` is sure to: some container alone finds no room. Saves the search.
 
     Most questions to a full cluster end here.
     """
-    for container in request.containers:
-        if not container.is_share:
-            if container.whole_cards > state.idle:
-                return False
-        elif not any(
-            cores >= container.cores and memory >= container.memory_units
-            for cores, memory in state.free
-        ):
+    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
+    for each in request.containers:
+        if not each.is_share:
+            fits = sum(node.uses[index].idle for index in healthy) >= each.whole_cards
+        else:
+            fits = any(
+                node.free_cores(index) >= each.cores
+                and node.free_memory_units(index) >= each.memory_units
+                for index in healthy
+            )
+        if not fits:
             return False
     return True

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from gpustack.model.cluster.cluster import Cluster
@@ -11,7 +12,7 @@ from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.errors import GpustackError
 from gpustack.model.frozen import FrozenMap, freeze
 from gpustack.model.node import Node
-from gpustack.model.place import within
+from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
@@ -82,7 +83,7 @@ class _Planner:
     def __init__(self, cluster: Cluster, policy: Policy) -> None:
         self._hosts = cluster.hosts
         self._barred: dict[Demands, Mapping[str, Refusal]] = {}
-        self.fleet = Simulator(cluster.nodes.values(), policy)
+        self.fleet = Simulator(cluster.nodes.values(), policy, partial(place, policy=policy))
         self._quota = cluster.quota
         self._policy = policy
         self._usage = cluster.usage()

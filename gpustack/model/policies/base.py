@@ -7,7 +7,7 @@ a policy is a frozen value, compared and hashed by what it holds.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gpustack.model.node import Node
@@ -73,10 +73,14 @@ class Policy:
         return 0
 
 
+def with_strategy(request: PodRequest, strategy: Strategy) -> PodRequest:
+    """Return the pod as one that asks for this strategy on nodes and on cards."""
+    if request.node_strategy is request.card_strategy is strategy:
+        return request
+    return replace(request, node_strategy=strategy, card_strategy=strategy)
+
+
 def free_totals(node: Node) -> tuple[int, int]:
     """Return the free cores and free memory units of a node's healthy cards."""
     healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    return (
-        sum(node.free_cores(index) for index in healthy),
-        sum(node.free_memory_units(index) for index in healthy),
-    )
+    return sum(map(node.free_cores, healthy)), sum(map(node.free_memory_units, healthy))

@@ -13,12 +13,12 @@ nothing is refused that fits. What a pod says of binpack and spread, the origina
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
 from gpustack.model.node import Node
-from gpustack.model.policies.base import Policy
+from gpustack.model.policies.base import Policy, with_strategy
 from gpustack.model.request import ContainerRequest, PodRequest, Strategy
 from gpustack.model.search.demand import Demand, joins
 from gpustack.model.topology import card_tree
@@ -32,7 +32,7 @@ class Original(Policy):
 
     def read(self, request: PodRequest) -> PodRequest:
         """Return the pod without its wishes to be spread."""
-        return replace(request, node_strategy=Strategy.BINPACK, card_strategy=Strategy.BINPACK)
+        return with_strategy(request, Strategy.BINPACK)
 
     def wholes(
         self,

@@ -1,9 +1,9 @@
 """`spread`: the emptiest node and the emptiest card, whatever the pod says."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from gpustack.model.policies.base import Policy
+from gpustack.model.policies.base import Policy, with_strategy
 from gpustack.model.request import PodRequest, Strategy
 
 
@@ -15,4 +15,4 @@ class Spread(Policy):
 
     def read(self, request: PodRequest) -> PodRequest:
         """Return the pod with both strategies replaced."""
-        return replace(request, node_strategy=Strategy.SPREAD, card_strategy=Strategy.SPREAD)
+        return with_strategy(request, Strategy.SPREAD)

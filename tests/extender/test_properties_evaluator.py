@@ -4,12 +4,13 @@ import itertools
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
-from gpustack.model import policies
+from gpustack.model import equivalence, policies
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, apply
@@ -29,7 +30,7 @@ class Truth:
     def __init__(self, rolled: random.Random, policy: policies.Policy) -> None:
         self.rolled = rolled
         self.view = view()
-        self.answers = EquivalenceCache(self.view, policy)
+        self.answers = NodeEvaluator(self.view, policy)
         self.bases: dict[str, Node] = {}
         self.pods: dict[str, PodState] = {}
         self.held: dict[str, Placement] = {}
@@ -133,10 +134,20 @@ class Truth:
                 assert said.of(name).rank == rank
 
 
+@pytest.mark.parametrize("small", [False, True])
 @given(dice, st.integers(3, 14), st.sampled_from(policies.NAMES))
 def test_answers_from_memory_are_those_of_the_nodes_as_they_are(
-    rolled: random.Random, steps: int, policy: str
+    small: bool, rolled: random.Random, steps: int, policy: str
 ) -> None:
+    """``small``: a memory that is full all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for bound in ("_MOST_BYTES", "_MOST_STATE_BYTES", "_SPARE") if small else ():
+            patch.setattr(equivalence, bound, 3000 if bound.endswith("BYTES") else 0)
+        live(rolled, steps, policy)
+
+
+def live(rolled: random.Random, steps: int, policy: str) -> None:
+    """Let things happen, and ask again and again about the pods that wait."""
     truth = Truth(rolled, policies.named(policy))
     truth.set_node()
     asked: list[PodState] = []

@@ -5,35 +5,37 @@ from dataclasses import replace
 
 import pytest
 
-from extender.cache.equivalence_cache import EquivalenceCache
+from extender.cache import node_evaluator
+from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.policy import PolicyKeeper
 from gpustack.model import policies
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
+from gpustack.model.policies import Policy
 from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.quota.quota import NamespaceQuota, Quota
-from gpustack.model.refusal import Reason
-from gpustack.model.request import Selector, Strategy
+from gpustack.model.refusal import Reason, Refusal
+from gpustack.model.request import PodRequest, Selector, Strategy
 from gpustack.model.verification import verify
 from tests.extender.states import bound, known, running, view, waiting
 from tests.model.machines import card, pod
 
 
-def cluster(*nodes: Node) -> EquivalenceCache:
+def cluster(*nodes: Node) -> NodeEvaluator:
     seen = view()
     for each in nodes:
         seen.set_node(known(each))
-    return EquivalenceCache(seen)
+    return NodeEvaluator(seen)
 
 
-def reasons(answers: EquivalenceCache, asked: PodState) -> Mapping[str, Reason | None]:
+def reasons(answers: NodeEvaluator, asked: PodState) -> Mapping[str, Reason | None]:
     names = sorted(answers._view.node_names)
     return {name: each.reason for name, each in answers.of(asked, names).pairs()}
 
 
-def first_of(answers: EquivalenceCache, asked: PodState) -> str:
+def first_of(answers: NodeEvaluator, asked: PodState) -> str:
     best = answers.of(asked, ["n0", "n1"]).best()
     assert best is not None
     return best[0]
@@ -51,15 +53,14 @@ CARD = pod((100, 0))
 def test_a_shape_asked_again_asks_only_the_nodes_that_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = cluster(*(host(f"n{i}") for i in range(50)))
     asked: list[str] = []
-    real = EquivalenceCache._ask
 
-    def ask(self: EquivalenceCache, table: object, node: Node, *arguments: object) -> object:
+    def search(node: Node, request: PodRequest, policy: Policy) -> Placement | Refusal:
         asked.append(node.name)
-        return real(self, table, node, *arguments)  # type: ignore[arg-type]
+        return place(node, request, policy)
 
-    monkeypatch.setattr(EquivalenceCache, "_ask", ask)
+    monkeypatch.setattr(node_evaluator, "place", search)
+    answers = cluster(*(host(f"n{i}") for i in range(50)))
     reasons(answers, waiting("a", HALF))
     assert len(asked) == 1  # fifty nodes that are alike
     seen = answers._view
@@ -200,13 +201,3 @@ def test_another_policy_gives_other_answers_at_once() -> None:
     assert first_of(answers, asked) == "n1"
     answers.policy = policies.named("spread")
     assert first_of(answers, asked) == "n0"
-
-
-def test_the_names_that_a_user_asks_for_count_as_memory() -> None:
-    """On a cluster of few nodes they are most of what a question leaves behind."""
-    answers = cluster(host("n0"))
-    names = tuple(f"model-{number:02}-{'x' * 50}" for number in range(64))
-    answers.of(waiting("short", HALF), ["n0"])
-    before = answers.size_bytes
-    answers.of(waiting("long", replace(HALF, models=Selector(include=names))), ["n0"])
-    assert answers.size_bytes - before > sum(map(len, names))

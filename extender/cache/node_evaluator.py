@@ -1,48 +1,40 @@
 """What every node says to a pod, from memory.
 
-An answer is remembered by what is asked (``PodState.shape``) and by the node's version. Nodes of
-the same hardware and uses answer alike and are asked once for all. What depends on the pod itself
-is applied after: its own cards count as free, nominated pods go first, and the namespace's quota.
+An answer is remembered by what is asked (``PodState.shape``) and by the state that a node is in
+(`equivalence`). What depends on the pod itself is applied after: its own cards count as free,
+nominated pods go first, and the namespace's quota.
 """
 
-import itertools
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.cache.equivalence_tables import (
-    REFUSED,
-    NodeResult,
-    NodeStates,
-    ResultTable,
-    ResultTables,
-)
-from extender.cache.node_results import CacheVersion, NodeResults, Turns
+from extender.cache.node_results import NodeResults, Turns
 from extender.cache.pods import PodState
-from gpustack.model.equivalence import moved
+from gpustack.model.equivalence import (
+    REFUSED,
+    EquivalenceCache,
+    NodeResult,
+    ResultTable,
+    hardware,
+    moved,
+    result_of,
+)
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer, apply
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.check import forbids
-from gpustack.model.quota.usage import Usage, amounts
+from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A question, and what was said to it when its table was at this version of the view."""
-
-    table: ResultTable
-    said: NodeResults
-
-
-class EquivalenceCache:
+class NodeEvaluator:
     """Asks nodes under one policy.
 
     No search is made under the cache's lock: its holder calls ``holds`` and ``placement`` only.
@@ -52,51 +44,39 @@ class EquivalenceCache:
 
     def __init__(self, view: ClusterCache, policy: Policy = EXACT) -> None:
         self._view = view
-        self._policy = policy
-        self._tables = ResultTables()
-        self._states = NodeStates()
-        self._last = _Asked(table=ResultTable(), said=NodeResults((), ()))
+        self._results = _cache(policy)
+        self._last: tuple[ResultTable | None, NodeResults] = None, NodeResults((), ())
 
     @property
     def policy(self) -> Policy:
         """In which order nodes and cards are tried."""
-        return self._policy
+        return self._results.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        with self._view.lock:
-            if policy != self._policy:
-                self._policy = policy
-                self._tables.clear()
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory is taken by what is remembered."""
-        return self._tables.size_bytes
+        if policy != self.policy:
+            self._results = _cache(policy)
 
     def of(self, pod: PodState, names: Sequence[str]) -> NodeResults:
         """Return what each of these nodes says to a pod that asks for a GPU."""
         rooms = self._view.rooms
-        table = self._table(_shape(pod))
-        remembered = self._remembered(table, names, rooms)
+        remembered = self._remembered(_shape(pod), names, rooms)
         turns, limited = self._turns(pod), self._view.quota.of(pod.namespace) is not None
         if not turns and not limited:
             return remembered
         found = list(remembered.answers)
-        if turns:
-            self._ask_anew(pod, names, found, turns)
+        for at, name in enumerate(names) if turns else ():
+            node = self.node(pod, name) if name in turns else None
+            if node is not None:
+                found[at] = self._ask(pod, node, self._results.placer)
         if limited:
             self._limit(pod, names, found)
-        return NodeResults(names, found, replace(remembered.moment, rooms=rooms, turns=turns))
+        return NodeResults(names, found, version=remembered.version, rooms=rooms, turns=turns)
 
     def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
         """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
-        version, moment = self._view.version_of(name), said.moment
-        return (
-            version is not None
-            and version <= moment.version[0]
-            and self._turn(pod, name) == moment.turns.get(name, ())
-        )
+        version = self._view.allocations.versions.get(name, said.version + 1)
+        return version <= said.version and self._turn(pod, name) == said.turns.get(name, ())
 
     def placement(self, pod: PodState, name: str, answer: NodeResult) -> Placement:
         """Return an answer's placement as this pod's on this node.
@@ -107,7 +87,7 @@ class EquivalenceCache:
         base = self._view.base(name)
         if base is None or answer.like is None or pod.request is None:
             raise ValueError(f"node {name} has no cards for pod {pod.full_name}")
-        return _named(moved(base, answer.like), pod.request)
+        return moved(base, pod.request, answer.like)
 
     def refusal(self, pod: PodState, name: str) -> Refusal | None:
         """Return a node's refusal with its numbers, None when it has room; costs a search."""
@@ -125,9 +105,10 @@ class EquivalenceCache:
             if node is None or not first:
                 return node
             # Room is made for them: what pods hold that are about to end is theirs as well.
-            free = self._view.node_without(name, (*self._leaving(name), pod.uid))
+            others = self._leaving(name)
+            free = self._view.allocations.node_without(name, (*others, pod.uid))
         for asked in (other.request for other in first):
-            plan = None if free is None or asked is None else place(free, asked, self._policy)
+            plan = None if free is None or asked is None else self._results.placer(free, asked)
             if free is not None and isinstance(plan, Placement):
                 free, node = apply(free, plan), apply(node, plan)
         return node
@@ -141,9 +122,9 @@ class EquivalenceCache:
         """
         for _ in range(_MOST_LOOKS):
             with self._view.lock:
-                version, held = self._view.version_of(name), self._view.holders(name)
+                version, held = self._view.allocations.versions.get(name), self._view.holders(name)
             node = self.node(pod, name)
-            if version == self._view.version_of(name):
+            if version == self._view.allocations.versions.get(name):
                 return None if node is None else (node, held)
         return None
 
@@ -168,80 +149,45 @@ class EquivalenceCache:
             leaving = ((uid, 0) for uid in self._leaving(name))
             return (*((each.uid, each.version) for each in first), *leaving)
 
-    def _ask_anew(
-        self, pod: PodState, names: Sequence[str], found: list[NodeResult], special: Collection[str]
-    ) -> None:
-        """Replace what is remembered of these nodes by what they say to this very pod."""
-        for at, name in enumerate(names):
-            node = self.node(pod, name) if name in special else None
-            if node is not None:
-                found[at] = self._ask(ResultTable(), node, _shape(pod))
-
-    # The memory.
-
-    def _remembered(self, table: ResultTable, names: Sequence[str], rooms: int) -> NodeResults:
-        """Return what nodes say to a table's shape."""
-        asked, version = self._last, table.version
+    def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
+        """Return what nodes say to a shape; those that nobody asked in their state are asked."""
+        results, allocations = self._results, self._view.allocations
+        with self._view.lock:
+            version, table = allocations.version, results.table(shape)
+            # Like nodes don't answer alike to a pod that names UUIDs.
+            states = allocations.states if shape.uuids == ANY else allocations.versions
         # prioritize names the nodes that filter has just named.
-        last = asked.said
-        if asked.table is table and last.moment.version == version and last.names is names:
+        known, last = self._last
+        if known is table and last.version == version and last.names is names:
             return last
-        try:
-            found = list(map(table.answers.__getitem__, names))
-        except KeyError:
-            unknown = itertools.repeat(REFUSED[Reason.NODE_UNKNOWN])
-            found = list(map(table.answers.get, names, unknown))
-        said = NodeResults(names, found, CacheVersion(version=version, rooms=rooms))
+        found: list[NodeResult] = []
+        looking_up = map(table.by_state.__getitem__, map(states.__getitem__, names))
+        while len(found) < len(names):
+            try:
+                found.extend(looking_up)  # no line of Python is run for a node that is known
+            except KeyError:
+                found.append(self._first(table, names[len(found)]))
+        if table.has_grown:
+            with self._view.lock:
+                now = set(states.values())
+            results.count(table, now)
+        said = NodeResults(names, found, version=version, rooms=rooms)
         if len(names) > 1:  # bind asks one node, beside those questions
-            self._last = _Asked(table=table, said=said)
+            self._last = table, said
         return said
 
-    def _table(self, shape: PodRequest) -> ResultTable:
-        """Return the answers to a shape, as they are at some moment from now on."""
+    def _first(self, table: ResultTable, name: str) -> NodeResult:
+        """Return what a node says in whose state nobody was asked; it costs a search at most."""
+        allocations, by_name = self._view.allocations, table.request.uuids != ANY
         with self._view.lock:
-            table = self._tables.of(shape)
-            if table.version == self._view.version:
-                return table
-        with table.turn:  # whoever asks the same waits for the answers instead of searching, too
-            self._update(table, shape)
-        return table
+            node = allocations.node(name)
+            if node is None:
+                return REFUSED[Reason.NODE_UNKNOWN]
+            state = allocations.versions[name] if by_name else allocations.state(name)
+        return table.ask(state, node)
 
-    def _update(self, table: ResultTable, shape: PodRequest) -> None:
-        view = self._view
-        with view.lock:
-            version, nodes = view.version, view.node_count
-            if table.version == version:
-                return
-            changed = view.changed_after(table.version[0])
-            names = view.node_names if table.version[1] != version[1] else None
-        if names is not None:
-            table.keep(names)
-        table.shrink(nodes)
-        self._states.shrink(nodes)
-        said: dict[str, NodeResult] = {}
-        for base, node in view.states(changed):
-            if shape.uuids != ANY:
-                said[node.name] = self._ask(table, node, shape)
-                continue
-            state = self._states.of(base, node)
-            answer = table.by_state.get(state)
-            if answer is None:
-                answer = table.by_state[state] = self._ask(table, node, shape)
-            said[node.name] = answer
-        table.take(said)
-        table.version = version
-        with view.lock:
-            self._tables.count(shape, table)
-
-    def _ask(
-        self, table: ResultTable, node: Node, shape: PodRequest, placer: Placer | None = None
-    ) -> NodeResult:
-        found = (placer or partial(place, policy=self._policy))(node, shape)
-        if isinstance(found, Refusal):
-            return REFUSED[found.reason]
-        strategy = self._policy.read(shape).node_strategy
-        rank = self._policy.increase(node, found), self._policy.fullness(node, strategy)
-        return table.fitting(rank, found, tuple(sorted(amounts(node, found).items())))
+    def _ask(self, pod: PodState, node: Node, placer: Placer) -> NodeResult:
+        return result_of(node, _shape(pod), self.policy, placer(node, _shape(pod)))
 
     # The quota.
 
@@ -256,9 +202,10 @@ class EquivalenceCache:
             # What the quota looks at: the many nodes of a cluster differ in little of it.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
+                placement = moved(base, _shape(pod), answer.like)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = forbids(*limits, base, answer.like, without=(pod.uid,))
+                    verdicts[looked_at] = forbids(*limits, base, placement, without=(pod.uid,))
             reason = verdicts[looked_at]
             if reason is not None:
                 found[at] = self._mend(pod, base, reason, mended)
@@ -271,29 +218,23 @@ class EquivalenceCache:
         node = self.node(pod, base.name)
         if reason is Reason.POOL_FORBIDDEN or len(models) < 2 or node is None:
             return REFUSED[reason]
-        who = base.name if _shape(pod).uuids != ANY else ""
-        alike = base.pool, self._states.of(base, node), who
+        alike = base.pool, hardware(node), node.uses, "" if _shape(pod).uuids == ANY else base.name
         if alike not in mended:
-            mended[alike] = self._ask(ResultTable(), node, _shape(pod), self.within_quota(pod))
+            mended[alike] = self._ask(pod, node, self.within_quota(pod))
         return mended[alike]
 
     def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:
         """Return a placer that keeps to the namespace's quota; ``usage`` is what it holds."""
         used = self._view.usage_of(pod.namespace) if usage is None else usage
         quota = self._view.quota
-        return within(quota, used, pod.namespace, self._policy, without=(pod.uid,))
+        return within(quota, used, pod.namespace, self.policy, without=(pod.uid,))
+
+
+def _cache(policy: Policy) -> EquivalenceCache:
+    return EquivalenceCache(policy, partial(place, policy=policy), threading.Lock)
 
 
 def _shape(pod: PodState) -> PodRequest:
     if pod.shape is None:
         raise ValueError(f"pod {pod.full_name} asks for no GPU")
     return pod.shape
-
-
-def _named(placement: Placement, request: PodRequest) -> Placement:
-    """Return a placement with the names of the pod's own containers."""
-    containers = tuple(
-        replace(each, name=asked.name)
-        for each, asked in zip(placement.containers, request.containers, strict=True)
-    )
-    return replace(placement, containers=containers)
