@@ -12,8 +12,8 @@ _JOIN_SECONDS = 10.0  # longer than any single call of a thread
 class Tasks:
     """Runs functions in threads until told to stop; one that fails stops all.
 
-    A thread that died in silence would leave an agent that looks alive and does half its work;
-    systemd restarts a whole one.
+    A thread that died silently would leave an agent that looks alive and does half its work;
+    systemd restarts the whole agent.
     """
 
     def __init__(self) -> None:
