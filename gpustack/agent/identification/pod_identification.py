@@ -142,7 +142,7 @@ class PodIdentification:
             if not found.is_sure(self._passed):
                 found = self._ask_api_server(call)
         except PodResourcesLimited as error:
-            raise PluginRefusal("KubeletBusy", f"{error}; find who else asks it") from error
+            raise PluginRefusal("KubeletBusy", f"{error}; find its other client") from error
         return self._chosen(found)
 
     def _ask_api_server(self, call: AllocateCall) -> Candidates:

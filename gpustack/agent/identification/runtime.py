@@ -101,7 +101,7 @@ class KubeletView:
             held = ask(pods, deadline)
         except PodResourcesUnavailable as error:
             self.failures += 1
-            logger.warning("kubelet does not say who holds which device: %s", error)
+            logger.warning("kubelet does not say which pod holds which device: %s", error)
             return None
         with_init = [pod for pod in pods if held[uid_of(pod)] and _ordinary_init(pod)]
         return {**held, **self._completed(with_init, held)} if with_init else held
