@@ -38,7 +38,7 @@ class Tasks:
         try:
             function(self.stop)
         except Exception:
-            # The boundary of a thread: whatever it was, the process must not go on without it.
+            # The boundary of a thread: after any error the whole process stops.
             logger.exception("thread failed name=%s", name)
             self.failed = True
             self.stop.set()

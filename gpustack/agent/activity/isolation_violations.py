@@ -187,7 +187,7 @@ class IsolationViolations:
         size_bytes = 0
         try:
             with (self._proc / str(pid) / "maps").open("rb") as maps:
-                # The kernel escapes line feeds in names, and nothing else that may end a line.
+                # Of all characters that may end a line, the kernel escapes only line feeds.
                 for line in maps:
                     size_bytes += len(line)
                     if size_bytes > _MAPS_BYTES:

@@ -243,6 +243,6 @@ def _make(page: Page, accept: str) -> Response:
     try:
         return page(accept)
     except Exception:
-        # A page must not end its connection without a status; the process goes on.
+        # Every request gets a status, also when its page fails; the process goes on.
         logger.exception("page failed")
         return refused(http.HTTPStatus.INTERNAL_SERVER_ERROR, "failed; see the log")
