@@ -1,4 +1,4 @@
-"""Which container a process belongs to, read from /proc: the same on cgroup v1, hybrid and v2.
+"""The container of a process, read from /proc: the same on cgroup v1, hybrid and v2.
 
 The last path element of every line of /proc/PID/cgroup names the container, plain with the
 cgroupfs driver (`.../pod<UID>/<id>`) and as `<runtime>-<id>.scope` with the systemd driver.
@@ -23,7 +23,7 @@ def container_of(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> str
         text = (proc / str(pid) / "cgroup").read_bytes()
     except OSError:
         return None  # it ended meanwhile
-    # Who may make cgroups names them, with any byte but a line feed.
+    # Users who may make cgroups name them, with any byte but a line feed.
     for line in text.split(b"\n"):
         path = os.fsdecode(line.split(b":", 2)[-1])
         if (match := _CONTAINER_ID.search(path)) is not None:

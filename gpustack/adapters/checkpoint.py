@@ -17,7 +17,7 @@ from gpustack.wire.files import regular_file
 
 
 class CheckpointError(GpustackError):
-    """The file can't be read, or isn't what was written."""
+    """The file can't be read, or has been altered since it was written."""
 
 
 class CheckpointFile:
@@ -59,9 +59,9 @@ class CheckpointFile:
             raise CheckpointError(f"{self.path}: {error}") from error
 
     def set_aside(self) -> pathlib.Path:
-        """Move a broken document, or what is in its place, out of the way; return its new path.
+        """Move a broken document, or a folder in its place, out of the way; return its new path.
 
-        What was moved there before is removed.
+        A document that was moved there before is removed.
 
         Raises:
             CheckpointError: the disk refused.

@@ -1,4 +1,4 @@
-"""Metrics as text, in the form that the one who asks reads: Prometheus's own, or OpenMetrics."""
+"""Metrics as text, in the form that the client reads: Prometheus's own, or OpenMetrics."""
 
 from typing import Final
 
@@ -7,8 +7,8 @@ from prometheus_client.registry import Collector
 
 # Longer than Prometheus 3 sends (260 characters); a header may be as long as a whole head.
 _LONGEST_ACCEPT: Final = 1024
-# Those that the library writes as their standards say. It takes the client's word for any other
-# number, and a word that is none is a TypeError.
+# Versions that the library writes as their standards say. It takes any other version from the
+# client, and one that is no number is a TypeError.
 _VERSIONS: Final = frozenset({"", "0.0.4", "1.0.0"})
 
 
@@ -25,7 +25,7 @@ def render(registry: Collector, accept: str) -> tuple[bytes, str]:
 
 
 def form(accept: str) -> str:
-    """Return an `Accept` that asks for the same: one of a few, whatever clients write."""
+    """Return an `Accept` of the same meaning, one of a few for all that clients write."""
     content_type: str = exposition.choose_encoder(_written(accept))[1]
     return content_type
 
@@ -37,7 +37,7 @@ def _written(accept: str) -> str:
 
 
 def _writable(media: str) -> bool:
-    """Tell whether a media type's parameters (RFC 9110, 12.5.1) ask for what we can write."""
+    """Say whether we can write a media type with these parameters (RFC 9110, 12.5.1)."""
     parameters = dict(part.strip().partition("=")[::2] for part in media.split(";")[1:])
     refused = parameters.get("q", "1").rstrip("0") in ("", "0.")
     return parameters.get("version", "") in _VERSIONS and not refused

@@ -2,11 +2,11 @@
 
 They are made complete under a temporary name and renamed into place before a container starts;
 from then on they are only written in place, since a file that is mounted into a container doesn't
-follow a rename. Nothing is mapped here: a tenant may truncate its ledger, and a mapping would then
-raise SIGBUS in the agent. Nor is any opening waited for: root in a container may hold a lease on a
-file of its own, for which the kernel would keep whoever opens it for `fs.lease-break-time` (45 s);
-that is a BlockingIOError. Nor does a tenant's ledger take more of us than it should: its file may
-grow, and each question about a lock takes the kernel as long as there are locks on the file.
+follow a rename. This module maps no file: a tenant may truncate its ledger, and a mapping would
+then raise SIGBUS in the agent. No open waits: root in a container may hold a lease on a file of
+its own, for which the kernel would block an open for `fs.lease-break-time` (45 s); that is a
+BlockingIOError. A tenant's ledger takes bounded work: its file may grow, and the kernel looks
+through all locks on the file for each question about one.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ _FLOCK = struct.Struct("hh4xqqi4x")
 
 
 class LockedLedgerError(two_slot_page.LayoutError):
-    """A ledger has so many locks that it isn't known whose slots are in use."""
+    """A ledger has too many locks to find out which slots are in use."""
 
 
 def create_limits(path: pathlib.Path, value: limits.Limits) -> None:
@@ -111,7 +111,7 @@ def create_ledger(path: pathlib.Path, uuids: Sequence[str]) -> None:
 def read_ledger(
     path: pathlib.Path, *, clock: Callable[[], float] = time.thread_time
 ) -> ledger.LedgerReading:
-    """Return what the container's living processes say they use.
+    """Return the usage that the container's living processes have written.
 
     Args:
         path: the file.
@@ -140,7 +140,7 @@ def read_ledger(
 
 
 def cut_ledger(path: pathlib.Path) -> None:
-    """Take back what of the disk a ledger takes beyond its end; its own bytes stay.
+    """Free the disk space that a ledger takes beyond its end; its own bytes stay.
 
     Raises:
         OSError: the file can't be changed.
@@ -148,7 +148,7 @@ def cut_ledger(path: pathlib.Path) -> None:
     fd = _open(path, os.O_RDWR)
     try:
         if os.fstat(fd).st_size > ledger.FILE_BYTES or _has_grown(fd):
-            os.ftruncate(fd, ledger.FILE_BYTES)  # of the same size, what lies beyond it goes, too
+            os.ftruncate(fd, ledger.FILE_BYTES)  # frees blocks beyond the end at the same size, too
     finally:
         os.close(fd)
 
@@ -162,7 +162,7 @@ def _open(path: pathlib.Path, flags: int) -> int:
 
 
 def _read(path: pathlib.Path, size_bytes: int) -> bytes:
-    """Return a file of this size; a longer one is told by one byte more."""
+    """Return a file of this size; a longer file gives one byte more."""
     fd = _open(path, os.O_RDONLY)
     try:
         return os.pread(fd, size_bytes + 1, 0)
@@ -171,7 +171,7 @@ def _read(path: pathlib.Path, size_bytes: int) -> bytes:
 
 
 def _is_locked(fd: int, offset: int) -> bool:
-    """Return whether somebody holds a lock on one byte; any process, in any PID namespace."""
+    """Return whether any process, in any PID namespace, holds a lock on one byte."""
     query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
     answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, query)
     return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
@@ -193,7 +193,7 @@ def _create(path: pathlib.Path, data: bytes, *, size_bytes: int, mode: int) -> N
 
 
 def _remove_folder(path: pathlib.Path) -> None:
-    """Remove a folder in a file's place: a runtime makes one where it finds nothing to mount."""
+    """Remove a folder in a file's place: a runtime makes one where the file to mount is missing."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
 
@@ -203,8 +203,8 @@ def _publish(path: pathlib.Path, magic: bytes, body: bytes) -> None:
     try:
         data = os.pread(fd, two_slot_page.PAGE_FILE_BYTES + 1, 0)
         published = two_slot_page.check_page(magic, data)
-        # Readers compare generations for equality only. The idle slot counts too: a writer that
-        # died may have left one there that a reader has seen, and that must not come again.
+        # Readers compare generations for equality only. The idle slot counts too: a dead writer
+        # may have left a generation there that a reader has seen; it is not used again.
         generation = max(
             two_slot_page.SLOT_HEADER.unpack_from(data, two_slot_page.slot_offset(slot))[0]
             for slot in (0, 1)

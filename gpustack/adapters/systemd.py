@@ -1,4 +1,4 @@
-"""What systemd hears of a service: its state, by sd_notify(3), and its log, by sd-daemon(3)."""
+"""A service's messages to systemd: its state, by sd_notify(3), and its log, by sd-daemon(3)."""
 
 import logging
 import os
@@ -62,13 +62,13 @@ class Notifier:
 
 
 def watchdog_seconds() -> float:
-    """Return how often systemd wants to hear from us at least; 0 when it doesn't."""
+    """Return the watchdog interval of systemd's unit; 0 when it has none."""
     for_us = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(os.environ.get("WATCHDOG_USEC", "0")) / _MICROSECONDS if for_us else 0.0
 
 
 class _OneLine(logging.Formatter):
-    """Writes each record as one line, its traceback too: whatever it quotes can't begin another."""
+    """Writes each record as one line, its traceback too: no text in it can begin another."""
 
     def __init__(self, *, journal: bool) -> None:
         # The journal adds the time itself.

@@ -1,4 +1,4 @@
-"""The composition root: what the agent is made of, and the order in which it starts and ends."""
+"""The composition root: the agent's parts, and the order in which they start and end."""
 
 import functools
 import logging
@@ -48,7 +48,7 @@ from gpustack.wire.kube.api_objects import decode_host_pod
 
 logger = logging.getLogger(__name__)
 
-_SYNC_SECONDS = 10.0  # an API server that is away keeps the agent from starting no longer
+_SYNC_SECONDS = 10.0  # the agent waits no longer for the API server before it starts
 _RECOVERY_SECONDS = 30.0
 _CORE_SOCKET, _MEMORY_SOCKET = "vcore.sock", "vmemory.sock"
 
@@ -262,7 +262,7 @@ class Agent:
         )
 
     def start(self) -> None:
-        """Start every part; the plugins last, when the records agree with the world."""
+        """Start every part; the plugins last, when the records agree with runtime and cluster."""
         tasks = self.tasks
         self.pods.start()
         tasks.start("writes", self.writes.run)
@@ -280,7 +280,7 @@ class Agent:
         tasks.start("registrar", self.registrar.run)
 
     def serve(self, notifier: Notifier) -> int:
-        """Tell systemd how things are until told to stop; return the exit status."""
+        """Report the agent's state to systemd until it stops; return the exit status."""
         return self.condition.tell(notifier)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Whether the agent can do its work, for `/readyz`, for systemd and for the log.
 
-A node's agent works for the kubelet, so systemd hears READY as soon as the kubelet watches both
-plugins. An API server that is away doesn't keep it from serving what its checkpoint says; that is
-no good state all the same: until the node's pods are known, nobody else's decision is.
+A node's agent works for the kubelet, so systemd gets READY as soon as the kubelet watches both
+plugins. While the API server is away, the agent serves the pods of its checkpoint; the state
+counts as a problem all the same: until the node's pods are known, no new decision is.
 """
 
 import logging
@@ -20,10 +20,11 @@ _BEAT_SECONDS: Final = 1.0
 
 
 class Condition:
-    """What is wrong, and telling it.
+    """The agent's problems, and their report to systemd and the log.
 
     Args:
-        checks: what may go wrong, for people, and what says why it is so; empty while it isn't.
+        checks: by problem, in words for people, a function that returns its cause; empty while the
+            problem is absent.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Condition:
         self._checks = checks
 
     def unready(self) -> list[str]:
-        """Return what keeps the agent from taking work."""
+        """Return the problems that keep the agent from taking work."""
         problems = self.unwell()
         found = {what: check() for what, check in self._checks.items()}
         problems += [f"{what}: {why}" for what, why in found.items() if why]
@@ -49,11 +50,11 @@ class Condition:
         return problems
 
     def unwell(self) -> list[str]:
-        """Return what only a restart may cure."""
+        """Return the problems that only a restart may cure."""
         return ["a thread has failed"] if self._tasks.failed else []
 
     def tell(self, notifier: Notifier) -> int:
-        """Tell systemd how things are until the agent stops; return the exit status."""
+        """Report the agent's state to systemd until it stops; return the exit status."""
         pause = min(_BEAT_SECONDS, watchdog_seconds() / 3 or _BEAT_SECONDS)
         started = was_ready = False
         told = ""

@@ -15,11 +15,11 @@ class InstanceError(GpustackError):
 class OnlyInstance:
     """Holds a lock file until released; the kernel releases it for a process that dies.
 
-    Whoever may read a file may lock it, so nobody else may: a lock of somebody else's would keep
+    A user who may read a file may lock it, so only root may: another user's lock would keep
     the agent from starting.
 
     Raises:
-        InstanceError: somebody else holds it, or something else is in its place.
+        InstanceError: another process holds it, or another kind of file is in its place.
         OSError: the folder can't be made.
     """
 
@@ -39,7 +39,7 @@ class OnlyInstance:
 
 
 def _open(path: pathlib.Path) -> int:
-    # A link would have us make or change a file elsewhere, and a FIFO would keep us waiting.
+    # A link would lead to a file elsewhere, and a FIFO would keep the agent waiting.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags, 0o600)

@@ -11,7 +11,7 @@ from gpustack.wire.config import load_config
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """What `gpustack/wire/schemas/agent.json` describes, with its defaults filled in."""
+    """The values of `gpustack/wire/schemas/agent.json`, with its defaults filled in."""
 
     node_name: str
     domain: str
@@ -32,17 +32,17 @@ class AgentSettings:
 
     @property
     def plugin_dir(self) -> pathlib.Path:
-        """Where the kubelet looks for device plugins."""
+        """The kubelet's folder of device plugins."""
         return self.kubelet_root / "device-plugins"
 
     @property
     def kubelet_checkpoint(self) -> pathlib.Path:
-        """Where the kubelet writes down which devices it gave to whom."""
+        """The kubelet's checkpoint: the devices that it gave to each container."""
         return self.plugin_dir / "kubelet_internal_checkpoint"
 
     @property
     def pod_resources_socket(self) -> pathlib.Path:
-        """Where the kubelet says which devices it gave to whom."""
+        """The kubelet's PodResources socket: the devices that it gave to each container."""
         return self.kubelet_root / "pod-resources" / "kubelet.sock"
 
 

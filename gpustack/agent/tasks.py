@@ -12,8 +12,8 @@ _JOIN_SECONDS = 10.0  # longer than any single call of a thread
 class Tasks:
     """Runs functions in threads until told to stop; one that fails stops all.
 
-    A thread that died in silence would leave an agent that looks alive and does half its work;
-    systemd restarts a whole one.
+    A thread that died silently would leave an agent that looks alive and does half its work;
+    systemd restarts the whole agent.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Tasks:
         try:
             function(self.stop)
         except Exception:
-            # The boundary of a thread: whatever it was, the process must not go on without it.
+            # The boundary of a thread: after any error the whole process stops.
             logger.exception("thread failed name=%s", name)
             self.failed = True
             self.stop.set()

@@ -1,1 +1,1 @@
-"""The ``gpustack`` command: who uses what, why a pod waits, a snapshot to ask the same offline."""
+"""The ``gpustack`` command: the use of cards, why a pod waits, and a snapshot for both offline."""

@@ -1,7 +1,7 @@
 """A snapshot as the model's cluster: each pod read once, every error with file and place.
 
-Who asks about a cluster at night must not be blinded by one node: then a node that describes no
-machine counts as one without cards, as the extender takes it. Who plans with a file wants it whole.
+One unreadable node must not keep an operator from an answer about a cluster: there a node that
+describes no machine counts as one without cards, as in the extender. A plan needs its file whole.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ from gpustack.wire.quota import BadQuota, decode_quota
 
 
 def read(keys: Keys, snapshot: Snapshot) -> Cluster:
-    """Return nodes, tenants and quota; stderr says which pods could not be counted.
+    """Return nodes, tenants and quota; stderr names the pods that could not be counted.
 
     Raises:
         SourceError: a node describes no machine, or the quota is none; names the place.
@@ -50,7 +50,7 @@ def read_what_can_be(keys: Keys, snapshot: Snapshot) -> Cluster:
 
 
 def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
-    """Return what is wrong with the nodes that describe no machine."""
+    """Return the errors of the nodes that describe no machine."""
     problems = []
     for item in snapshot.nodes:
         try:
@@ -63,7 +63,7 @@ def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
 def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
     """Return why bound pods that ask for cards don't count, or not in full.
 
-    Nobody knows which cards they have, or they have some that the nodes here don't.
+    Their cards are unknown, or the nodes here lack some of them.
     """
     nodes = dict(_decoded(keys, snapshot))
     problems = []
@@ -84,7 +84,7 @@ def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
 
 
 def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:
-    """Say why a pod holds nothing although it is bound or decided; empty for one that waits."""
+    """Say why a bound or decided pod holds no card; empty for one that waits."""
     try:
         decided = decode_decision(keys, pod, request)
     except BadAnnotation as error:
@@ -96,7 +96,7 @@ def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:
 
 
 def _lost(keys: Keys, pod: Mapping[str, Any], nodes: Mapping[str, Node | None]) -> str:
-    """Say which of a bound pod's cards nobody here has; empty where all are there."""
+    """Say which of a bound pod's cards no node here has; empty where all are there."""
     held = holding(keys, pod)
     if held is None:
         return ""
@@ -105,13 +105,13 @@ def _lost(keys: Keys, pod: Mapping[str, Any], nodes: Mapping[str, Node | None]) 
         return f"it holds cards of node {name}, which is not known here"
     node = nodes[name]
     if node is None:
-        return ""  # the node can't be read, which is told of the node
+        return ""  # the node can't be read; its own message says so
     minors = ", ".join(map(str, lost(node, held.decision.placement)))
     return f"it holds card {minors}, and node {name} has no such card" if minors else ""
 
 
 def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
-    """Print to stderr what of the cluster could not be counted; return whether there was any."""
+    """Print to stderr the nodes and pods that could not be counted; return whether any was."""
     problems = [*unread(keys, snapshot), *uncounted(keys, snapshot)]
     for problem in problems:
         printing.tell(problem)
@@ -124,7 +124,7 @@ def _nodes(keys: Keys, snapshot: Snapshot) -> Iterator[Node]:
 
 
 def _decoded(keys: Keys, snapshot: Snapshot) -> Iterator[tuple[str, Node | None]]:
-    """Yield names and nodes; None for one that describes no machine, which `unread` tells."""
+    """Yield names and nodes; None for one that describes no machine: `unread` has its error."""
     for item in snapshot.nodes:
         try:
             node = decode_node(keys, item, snapshot.names.labels)

@@ -20,7 +20,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     parser = commands.add_parser(
         "completion",
         help="a script for the shell: words to complete",
-        description="Print what makes a shell complete gpustack's words. Put into its start file:\n"
+        description="Print a script that completes gpustack's words. For the shell's start file:\n"
         + "\n".join(f"  {shell}: {use}" for shell, use in _USE.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -37,12 +37,12 @@ class Staying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What becomes of drained nodes.
+    """The effect of a drain on the pods of its nodes.
 
     Attributes:
         moving: the pods to place elsewhere, the most demanding first.
         staying: those that need no other place.
-        nothing: why there is nothing to place, by node; only nodes of which that is so.
+        nothing: why there is nothing to place, by node; only nodes without a pod to place.
     """
 
     moving: tuple[DrainedPod, ...] = ()
@@ -51,10 +51,10 @@ class Drain:
 
 
 def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str]) -> Drain:
-    """Return what becomes of the GPU pods of these nodes.
+    """Return which GPU pods of these nodes move, which stay, and why.
 
     Raises:
-        SourceError: a pod says of nodes what the API server would refuse; names the place.
+        SourceError: a pod has demands on nodes that the API server would refuse; names the place.
     """
     moving: dict[str, DrainedPod] = {}
     staying: dict[str, list[Staying]] = {node: [] for node in nodes}

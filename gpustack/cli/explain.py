@@ -67,7 +67,7 @@ def explain(
     """Ask the model about one pod of the snapshot.
 
     Raises:
-        SourceError: it asks for no GPU or for what doesn't exist, it has ended, or the snapshot
+        SourceError: it asks for no GPU or for an impossible amount, it has ended, or the snapshot
             has a broken quota; names the place.
     """
     request, demands, ignored = _asked(keys, snapshot, pod)
@@ -95,7 +95,7 @@ def explain(
 
 
 def _policy(name: str, cluster: Cluster, answer: PodExplanation, request: PodRequest) -> Policy:
-    """Return the policy; what `fgd` measures by is what the cluster's pods ask, and this one."""
+    """Return the policy; `fgd` measures by the requests of the cluster's pods, and this one's."""
     asked: list[PodRequest | Placement] = [request]
     asked.extend(each.placement for each in cluster.tenants if each.title != answer.pod)
     return named(name, workload_of((each, 1) for each in asked))
@@ -131,7 +131,7 @@ def _find(snapshot: Snapshot, name: str, namespace: str | None) -> Mapping[str, 
     """Return the pod of this name.
 
     Raises:
-        SourceError: there is none; says in which namespaces there is one.
+        SourceError: there is none; names the namespaces that have one.
     """
     before, slash, short = name.rpartition("/")
     if slash and namespace not in {None, before}:

@@ -1,4 +1,4 @@
-"""Files that several questions are asked with: a pod, a trace. Errors name file and place."""
+"""Input files that several commands share: a pod, a trace. Errors name file and place."""
 
 import argparse
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ def positive(text: str) -> int:
     """Read a number of things on the command line.
 
     Raises:
-        argparse.ArgumentTypeError: not a whole number above 0, or one that nobody waits for.
+        argparse.ArgumentTypeError: not a whole number from 1 to 999999.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
@@ -47,7 +47,7 @@ class AskedPod:
         namespace: where it would run.
         name: its own, or that of the object around it.
         request: the cards that it asks for.
-        demands: what it says about nodes.
+        demands: its demands on nodes.
         containers: the names of `spec.containers`, in order.
     """
 
@@ -62,7 +62,7 @@ def pod(keys: Keys, path: str) -> AskedPod:
     """Return the one pod of a file that asks for a GPU.
 
     Raises:
-        SourceError: none does, several do, or one asks for what doesn't exist; names the field.
+        SourceError: none does, several do, or one asks an impossible amount; names the field.
         BadDocument, BadPodTemplate: there is no pod in it.
     """
     found = [

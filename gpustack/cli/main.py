@@ -21,10 +21,10 @@ from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 
 COMMANDS: Final = (topo, usage, explain, what_if, replay, snapshot, completion)
-_INTERRUPTED: Final = 128 + signal.SIGINT  # what shells say of a program that a signal ended
+_INTERRUPTED: Final = 128 + signal.SIGINT  # a shell's status for a program that a signal ended
 _HELP: Final = """\
-Who uses which GPU, why a pod waits, and what would happen if. Reads a cluster or a snapshot of one;
-topo reads this host."""
+Shows the use of every GPU, why a pod waits, and the effect of more pods or nodes. Reads a cluster
+or a snapshot of one; topo reads this host."""
 _STATUS: Final = """\
 exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
 `gpustack COMMAND --help` says more about each."""
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _help(chosen: argparse.Namespace) -> int:
-    """Print what there is, as kubectl does when it is given no command."""
+    """Print the help, as kubectl does without a command."""
     chosen.parser.print_help()
     return 0
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
-        _close_stdout()  # `gpustack usage | head -1`: nobody reads on
+        _close_stdout()  # `gpustack usage | head -1`: head has closed the pipe
         return 1
     except KeyboardInterrupt:
         _close_stdout()
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GpustackError as error:
         printing.tell(error)
         return 2
-    except OSError as error:  # inputs translate theirs; this is the answer that has no place
+    except OSError as error:  # inputs translate theirs; here the answer can't be written
         _close_stdout()
         printing.tell(f"can't write the answer: {error.strerror}")
         return 2

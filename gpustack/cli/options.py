@@ -80,7 +80,7 @@ def check_one_pipe(parser: argparse.ArgumentParser, **files: str | None) -> None
 
 
 def read(chosen: argparse.Namespace) -> snapshots.Snapshot:
-    """Return what the options of ``add_reading`` point to.
+    """Return the snapshot that the options of ``add_reading`` name.
 
     Raises:
         GpustackError: the cluster or the file can't be read.

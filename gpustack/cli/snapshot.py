@@ -1,4 +1,4 @@
-"""``gpustack snapshot``: write what the other commands read."""
+"""``gpustack snapshot``: write the file that the other commands read."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Where a question is answered from: a cluster, or a file that ``gpustack snapshot`` wrote.
+"""The source of an answer: a cluster, or a file that ``gpustack snapshot`` wrote.
 
 Both are the same value (``wire.snapshots``), so an answer never depends on where it came from.
 """
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def find(chosen: argparse.Namespace) -> Context:
-    """Return the cluster that the options of ``add_options`` name, and who we are there.
+    """Return the cluster that the options of ``add_options`` name, and our identity there.
 
     Raises:
         KubeConfigError: there is none, or it can't be used.
@@ -73,7 +73,7 @@ def read_cluster(context: Context, names: Names = USUAL) -> dict[str, Any]:
 
 
 def _read_quota(client: KubeClient, namespace: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the quota where there is one; who may not read it is answered as if there were none."""
+    """Yield the quota where there is one; an identity without the right to it gets none."""
     try:
         body = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
     except KubeError as error:

@@ -1,4 +1,4 @@
-"""``gpustack usage``: every card, what is free of it, who holds the rest; and every quota.
+"""``gpustack usage``: every card, its free part, the pods that hold the rest; and every quota.
 
 The JSON follows the schema `usage.json` beside the other schemas.
 """
@@ -27,7 +27,7 @@ _HEAD: Final = (
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command line."""
-    parser = commands.add_parser("usage", help="every card and who holds it")
+    parser = commands.add_parser("usage", help="every card and the pods that hold it")
     options.add_reading(parser)
     return parser
 
@@ -49,7 +49,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardTenant:
-    """What one container has of one card: of whole cards, all compute and memory of each."""
+    """One container's part of one card: of whole cards, all compute and memory of each."""
 
     namespace: str
     pod: str
@@ -60,9 +60,9 @@ class CardTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardUsage:
-    """One card, with what is left of it and who has the rest.
+    """One card, with its free part and the tenants of the rest.
 
-    `node_states` is what keeps new pods from its node.
+    `node_states` are the states that keep new pods from its node.
     """
 
     node: str
@@ -122,7 +122,7 @@ def _tenants(node: Node, here: Iterable[model.Tenant], index: int) -> Iterable[C
 
 
 def rows(cards: Iterable[CardUsage]) -> list[Sequence[object]]:
-    """Return the table: a line a tenant, and a line for a card that nobody holds."""
+    """Return the table: a line a tenant, and a line for a card that no pod holds."""
     table: list[Sequence[object]] = [_HEAD]
     for card in cards:
         state = ", ".join(card.node_states) or "Ready"

@@ -13,7 +13,7 @@ from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.policies.fragmentation import Workload, workload_of
 from gpustack.wire.keys import Keys
 
-_LONG: Final = 1000  # pods; fewer are placed before anybody wonders
+_LONG: Final = 1000  # pods; fewer are placed before a person expects progress
 _MORE: Final = """\
 Pods go where kube-scheduler would let them and our extender has cards: cordoned nodes, taints,
 nodeSelector, required node affinity and scheduling gates count, and so does the GPU quota. Not
@@ -66,7 +66,7 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
         "--add-nodes", type=inputs.positive, metavar="N", help="so many new nodes, before all else"
     )
     parser.add_argument(
-        "--like", metavar="NODE", help="whose hardware, labels and taints the new nodes have"
+        "--like", metavar="NODE", help="the node with the new nodes' hardware, labels and taints"
     )
 
 

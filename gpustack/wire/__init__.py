@@ -1,5 +1,5 @@
 """Bytes and JSON to model types and back: annotations, mapped files, configuration, bodies.
 
-What comes in is checked against its schema or format; every error names the key or field and
+Input is checked against its schema or format; every error names the key or field and
 what is allowed there.
 """

@@ -1,8 +1,8 @@
 """The annotations that carry a decision: which node, which cards, when, and whether it holds yet.
 
 Keys and formats are the original's, with UUIDs and restartable init containers added. A decision
-counts only while the pod's own limits justify it, whoever wrote it, so reading one needs the
-pod's request and refuses whatever doesn't agree with it.
+counts only while the pod's own limits justify it, whichever client wrote it, so reading one needs
+the pod's request and refuses a decision that doesn't agree with it.
 """
 
 import re
@@ -26,7 +26,7 @@ _LONGEST: Final = 256 * 41
 
 
 class BadAnnotation(GpustackError, ValueError):
-    """An annotation that can't be read, or that says something that can't be.
+    """An annotation that can't be read, or whose value is impossible.
 
     Attributes:
         key: the full annotation key.

@@ -26,9 +26,9 @@ class ConfigError(GpustackError):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML would silently take the last one.
+    """Refuses a key that stands twice: YAML would silently take the last one.
 
-    Also numbers that are none (`.nan`): they are within every limit of a schema.
+    It also refuses `.nan`, which is within every limit of a schema.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -94,7 +94,7 @@ def placement(found: Placement) -> dict[str, Any]:
 
 
 def gap(found: Placement) -> dict[str, Any]:
-    """Return what a search that was stopped has not ruled out; nothing where it came to its end."""
+    """Return what a stopped search has not ruled out; nothing where the search came to its end."""
     if found.gap is None:
         return {}
     return {"gap": {"level": found.gap.level.name, "cost": found.gap.cost}}

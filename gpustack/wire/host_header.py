@@ -1,8 +1,8 @@
 """The header `Host` (RFC 9110, 7.2): whether a request was meant for the server that got it.
 
-A web page whose own name has been made to lead here (DNS rebinding) is, for the browser, of our
-origin, and reads whatever is answered. Its requests name its host, so a server answers under names
-that it knows to be its own.
+DNS rebinding lets a web page's own name resolve to this server: for the browser the page is then of
+our origin, and reads every answer. Its requests name its host, so a server answers only under
+names that it knows to be its own.
 """
 
 import ipaddress
@@ -25,14 +25,14 @@ _SHOWN: Final = 80  # of a wrong value, in an error
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """What a request is refused with: the status of HTTP, and a text that names the field."""
+    """The answer to a refused request: the status of HTTP, and a text that names the field."""
 
     status: int
     text: str
 
 
 class AllowedHosts:
-    """The names that a server is asked by; this machine's own, of loopback, are always in."""
+    """The names under which a server answers; those of loopback always belong to them."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         """Take names and addresses, without ports; addresses of IPv6 with or without brackets."""
@@ -58,7 +58,7 @@ class AllowedHosts:
         name = _normal(found["v6"] or found["name"])
         if name == _LOCAL or name in self._names or _is_loopback(name):
             return None
-        # 421 (RFC 9110, 15.5.20): the one who asks has reached a server that isn't meant.
+        # 421 (RFC 9110, 15.5.20): the request has reached a server that isn't meant.
         return HttpRefusal(
             421,
             f"Host: {value[:_SHOWN]!r} is no name of this server; ask by a loopback name or the "
@@ -67,7 +67,7 @@ class AllowedHosts:
 
 
 def _normal(name: str) -> str:
-    """Return the one form of a name or address that is compared."""
+    """Return the canonical form of a name or address, for comparison."""
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:

@@ -35,12 +35,12 @@ class Keys:
 
     @functools.cached_property
     def predicate_time(self) -> str:
-        """When the decision was made: Unix nanoseconds, decimal."""
+        """Time of the decision: Unix nanoseconds, decimal."""
         return self._key("predicate-time")
 
     @functools.cached_property
     def predicate_node(self) -> str:
-        """Which node was decided."""
+        """The node of the decision."""
         return self._key("predicate-node")
 
     @functools.cached_property
@@ -85,12 +85,12 @@ class Keys:
 
     @functools.cached_property
     def idx_prefix(self) -> str:
-        """What the keys of all containers' minors begin with."""
+        """The prefix of the keys of all containers' minors."""
         return self._key("predicate-gpu-idx-")
 
     @functools.cached_property
     def uuid_prefix(self) -> str:
-        """What the keys of all containers' UUIDs begin with."""
+        """The prefix of the keys of all containers' UUIDs."""
         return self._key("predicate-gpu-uuid-")
 
     def idx(self, kind: ContainerKind, index: int) -> str:

@@ -1,13 +1,13 @@
 """A node's cards, links and health as the node's annotation carries them, and back.
 
-`links` says of a pair that NVLink joins nothing about its PCIe path, which the original's tree is
-made of. So a node that knows the paths and has such a pair publishes them, too, as `paths`; a
+The original's tree is made of PCIe paths, and `links` lacks the path of a pair that NVLink joins.
+So a node that knows the paths and has such a pair publishes them, too, as `paths`; a
 reader that doesn't know this key passes it over.
 
 Nodes that the original gpu-manager still runs carry no annotation: they count as equal cards
 without links, as many as their `vcuda-core` holds hundreds.
 
-A node writes all of this itself, and one that lies must harm nobody else: what is too large is
+A node writes all of this itself, and a lying node must harm only itself: too large a text is
 refused before it is parsed, and every text in it is as long as the driver can make it at most.
 """
 
@@ -61,7 +61,7 @@ _MOST_CARD_BYTES: Final = 9_007_199_254_740_991  # whole numbers that every read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLabels:
-    """The labels that name a node's pool, and its cards' model where nobody publishes the cards.
+    """The labels that name a node's pool, and its cards' model where no agent publishes the cards.
 
     The original's configuration chose them by `GPUModelLabel` and `GPUPoolLabel`.
     """
@@ -91,7 +91,7 @@ class _Device(TypedDict):
 
 
 class _Devices(TypedDict):
-    """What the schema `gpu-devices` allows, or less: a list of 5000 nodes has no time for it."""
+    """A subset of the schema `gpu-devices`, quick enough for a list of 5000 nodes."""
 
     version: Literal[1]
     driver: NotRequired[_Version]
@@ -159,7 +159,7 @@ _DECODED: Final[LRUCache[tuple[str, bytes], Node]] = LRUCache(96 << 20)
 
 
 def _decode(key: str, text: str) -> Node:
-    """Return what a text describes, without the node's name."""
+    """Return the node that a text describes, without its name."""
     raw = b"" if len(text) > MOST_TEXT_BYTES else text.encode("utf-8", "surrogatepass")
     if max(len(raw), len(text)) > MOST_TEXT_BYTES:
         size = max(len(raw), len(text))
@@ -197,7 +197,7 @@ def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if len(raw) > _EXPLAINED_BYTES:
             raise BadAnnotation(key, f"describes no machine: {error}") from None
-    # What the quick reader doesn't take, the schema judges, and names.
+    # The schema judges, and names, a text that the quick reader doesn't take.
     try:
         body = json.loads(text)
         problems = schemas.problems(schemas.load("gpu-devices"), body, _MOST_PROBLEMS)

@@ -1,7 +1,7 @@
-"""Text of others as one line: for logs, Events, and whatever else is read line by line.
+"""Text of tenants as one line: for logs, Events, and other texts that are read line by line.
 
 A tenant names its processes, writes annotations and chooses paths. A line break in one of these
-would begin a line of the journal that says what the tenant likes, with a priority of its choice.
+would begin a line of the journal with the tenant's text and a priority of its choice.
 """
 
 from typing import Final
@@ -10,12 +10,12 @@ _CUT: Final = " … "
 
 
 def one_line(text: str, longest: int) -> str:
-    r"""Return a text without line breaks, control characters and whatever else doesn't print.
+    r"""Return a text without line breaks, control characters and others that don't print.
 
     They are written as Python writes them in a string: `\n`, `\x1b`, `\u202e`.
 
     Args:
-        text: whatever somebody wrote.
+        text: any text.
         longest: how many characters the line may have; of a longer text both ends are kept.
     """
     shorter = _shortened(text, longest)

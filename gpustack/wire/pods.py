@@ -1,7 +1,7 @@
 """Pods of the API as requests and holdings. Pods are plain dicts, as the API's JSON gives them.
 
 A pod asks for a GPU when any container or init container has a limit above 0 for `vcuda-core` or
-`vcuda-memory`. One that asks in a way that doesn't exist is still a GPU pod, and a bad one: the
+`vcuda-memory`. A pod with impossible limits is still a GPU pod, and a bad one: the
 original took it for a pod without GPU and let it pass.
 """
 
@@ -35,10 +35,10 @@ MOST_CONTAINERS: Final = 64  # of a GPU pod; as the admission policy gpustack-re
 def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     """Return what the limits of a pod ask; None when it is not a GPU pod.
 
-    What a pod holds is judged by this alone: its user may change the user keys at any time.
+    Only the limits decide what a pod holds: its user may change the user keys at any time.
 
     Raises:
-        BadRequest: limits that don't exist, or too many containers; names the field.
+        BadRequest: impossible limits, or too many containers; names the field.
     """
     spec = pod.get("spec") or {}
     _refuse_many(keys, spec)
@@ -54,7 +54,7 @@ def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     """Return what a pod that waits asks; None when it is not a GPU pod.
 
     Raises:
-        BadRequest: limits or user keys that don't exist; names the field.
+        BadRequest: impossible limits or user keys; names the field.
     """
     request, problems = parse_readable(keys, pod)
     if problems:
@@ -67,7 +67,7 @@ def parse_readable(
 ) -> tuple[PodRequest | None, tuple[BadRequest, ...]]:
     """Return what a pod asks by the user keys that can be read, and what is wrong with the others.
 
-    A pod that is bound has no use of them any more; one that waits is refused for each.
+    A bound pod no longer uses them; a waiting pod is refused for each unreadable one.
 
     Raises:
         BadRequest: as `parse_limits`.
@@ -87,7 +87,7 @@ def is_bound(pod: Mapping[str, Any]) -> bool:
 def asking(keys: Keys, pod: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a pod that `parse_request` reads; the pods of one template share it.
 
-    It is bounded: what is longer than a user key may be is cut, and is too long still.
+    It is bounded: a text longer than a user key may be is cut, and the rest is too long still.
 
     Raises:
         BadRequest: as `parse_limits`, for too many containers.
@@ -108,7 +108,7 @@ def asking(keys: Keys, pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asking(keys: Keys, container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of a container that is read; empty where it asks for nothing."""
+    """Return the part of a container that is read; empty where it asks for no GPU."""
     limits = (container.get("resources") or {}).get("limits")
     if not limits:
         return {}
@@ -123,7 +123,7 @@ def _asking(keys: Keys, container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _refuse_many(keys: Keys, spec: Mapping[str, Any]) -> None:
-    """Refuse a GPU pod of more containers than anybody reads."""
+    """Refuse a GPU pod of more than `MOST_CONTAINERS` containers."""
     count = sum(len(spec.get(name) or ()) for name in _CONTAINER_LISTS)
     if count <= MOST_CONTAINERS:
         return
@@ -141,7 +141,7 @@ def container_names(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def leaving(pod: Mapping[str, Any]) -> bool:
-    """Say whether somebody has deleted a pod; its containers may still run."""
+    """Say whether a pod is being deleted; its containers may still run."""
     return bool((pod.get("metadata") or {}).get("deletionTimestamp"))
 
 
@@ -173,10 +173,10 @@ class Holding:
 
 
 def holding(keys: Keys, pod: Mapping[str, Any]) -> Holding | None:
-    """Return what a pod holds: it is bound or reserved, not finished, and validly decided.
+    """Return the cards of a pod that is bound or reserved, not finished, and validly decided.
 
     None for every other pod. A decision that can't be read, or that the pod's limits don't
-    justify, holds nothing: users can write annotations too. Their user keys change nothing.
+    justify, holds no card: users can write annotations too. Their user keys change nothing.
     """
     if finished(pod):
         return None

@@ -1,9 +1,9 @@
 """The quota ConfigMap of the original gpu-admission, with fractions of cards added.
 
 Key `gpu_quota` holds JSON: namespace -> `{"quota": {MODEL: CARDS}, "pool": [POOL, ...]}`
-(schema `gpu-quota.json`). What the original accepted is accepted, `null` for an empty list
-included (Go writes it so), but two things that it overlooked are errors: an unknown key of a
-namespace (`"pools"` would lift the limit that somebody meant to set) and a negative number.
+(schema `gpu-quota.json`). It accepts what the original accepted, `null` for an empty list
+included (Go writes it so), but two things that the original overlooked are errors: an unknown key
+of a namespace (`"pools"` would lift the limit that the operator means) and a negative number.
 """
 
 import decimal
@@ -41,13 +41,13 @@ def decode_quota(config_map: Mapping[str, Any] | None) -> Quota:
     """Read the ConfigMap as the API gives it; None, which means there is none, is no quota.
 
     Raises:
-        BadQuota: the key is missing, or what stands there isn't a quota.
+        BadQuota: the key is missing, or its value isn't a quota.
     """
     if config_map is None:
         return NO_QUOTA
     text = (config_map.get("data") or {}).get(KEY)
     if not isinstance(text, str):
-        raise BadQuota(["is missing; write {} to limit nobody, or delete the ConfigMap"])
+        raise BadQuota(["is missing; write {} to set no limit, or delete the ConfigMap"])
     return parse_quota(text)
 
 
@@ -75,7 +75,7 @@ def parse_quota(text: str) -> Quota:
 def _namespace(name: str, body: Mapping[str, Any]) -> NamespaceQuota:
     cards: dict[str, int] = {}
     for model, value in (body.get("quota") or {}).items():
-        # Somebody may write the driver's name, with its spaces.
+        # An operator may write the driver's name, with its spaces.
         safe = label_safe_model(model)
         if safe in cards:
             raise BadQuota([f"{name}.quota.{model}: {safe} stands twice"])

@@ -1,4 +1,4 @@
-"""What users wrote, quoted in messages: cut, so that a hostile text fills no log and no Event."""
+"""Users' texts quoted in messages: cut, so that a hostile text fills neither a log nor an Event."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ _LONGEST: Final = 64  # characters; a name of Kubernetes has at most 63 in its l
 
 
 def quoted(value: object) -> str:
-    """Return a value as Python writes it; of a long text the beginning and how long it is."""
+    """Return a value as Python writes it; of a long text its beginning and its length."""
     if not isinstance(value, str):
         return quoted(str(value)) if len(repr(value)) > _LONGEST else repr(value)
     if len(value) <= _LONGEST:

@@ -1,7 +1,7 @@
 """The annotations with which a pod's user chooses cards, and bounds what it may burst to.
 
-Whoever may edit a pod may change them at any time, so every value is bounded before it is read,
-and what a pod holds never depends on them.
+A user with the right to edit a pod may change them at any time, so every value is bounded before
+it is read, and the cards that a pod holds never depend on them.
 """
 
 import functools
@@ -27,7 +27,7 @@ _NAMING: Final = re.compile(r"[0-9A-Za-z]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserKeys:
-    """What the user keys of a pod say.
+    """The values of a pod's user keys.
 
     Attributes:
         models: acceptable models.
@@ -36,7 +36,7 @@ class UserKeys:
         node_strategy: which nodes are filled first.
         card_strategy: which cards are filled first.
         core_limit: the burst ceiling in percent, at most 100; None where there is none.
-        problems: what can't be read, each with its field; such a key counts as not written.
+        problems: unreadable keys, each with its field; such a key counts as not written.
     """
 
     models: Selector = ANY
@@ -66,11 +66,11 @@ def names_of(keys: Keys) -> tuple[str, ...]:
 
 
 def parse_user_keys(keys: Keys, pod: Mapping[str, Any]) -> UserKeys:
-    """Read the user keys of a pod, whatever stands there."""
+    """Read the user keys of a pod, readable or not."""
     annotations = annotations_of(pod)
     readers: dict[str, Callable[[str, str], dict[str, Any]]] = {
         keys.gpu_placement: _strategies,
-        # Somebody may write the driver's name, with its spaces; unread, it would exclude nothing.
+        # A user may write the driver's name, with its spaces; unread, it would exclude nothing.
         keys.gpu_model: lambda key, text: {"models": _selector(key, text, label_safe_model)},
         keys.gpu_uuid: lambda key, text: {"uuids": _selector(key, text, str.strip)},
         keys.gpu_topology: lambda key, text: {"topology": _topology(key, text)},

@@ -30,7 +30,7 @@ FORMAT = 2
 HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest")
 # Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload.
 PRELOAD = "/usr/local/vcuda/libvcuda.so\n"
-# What a wheel's build reads; nothing else of the tree may change its bytes.
+# The inputs of a wheel's build; no other file of the tree may change its bytes.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "gpustack", "extender")
 # 1980-01-01, the earliest time that a zip member can carry: wheels then have no build time.
 EPOCH_SECONDS = 315_532_800
@@ -39,7 +39,7 @@ MANYLINUX = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux201
 
 
 class BundleError(Exception):
-    """Something that the bundle needs is missing; the message says what to run."""
+    """A part of the bundle is missing; the message names the command that makes it."""
 
 
 def sha256(path: pathlib.Path) -> str:
@@ -48,7 +48,7 @@ def sha256(path: pathlib.Path) -> str:
 
 
 def pip(verb: str, *arguments: str) -> None:
-    """Run one pip command for exactly the packages named, and show its words only if it failed.
+    """Run one pip command for exactly the packages named, and show its output only if it failed.
 
     Raises:
         BundleError: the program's exit status was not 0.
@@ -180,8 +180,8 @@ def copy_hook(bundle: pathlib.Path, architectures: Sequence[str]) -> dict[str, d
 def hook_build(version: str, sums: Mapping[str, str]) -> str:
     """Return the name of a build of the hook, which is the name of its folder on hosts.
 
-    The agent finds the same sum in the folder itself (gpustack/agent/node/hook_build.py), or gives
-    the folder to nobody.
+    The agent computes the same sum of the folder itself (gpustack/agent/node/hook_build.py), or
+    refuses to give the folder to containers.
     """
     lines = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
     return f"{version}-{hashlib.sha256(lines.encode()).hexdigest()[:8]}"

@@ -1,10 +1,10 @@
-"""Puts together what a release of this version is: `make release`, into dist/release/VERSION.
+"""Assembles a release of this version: `make release`, into dist/release/VERSION.
 
     release.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
 
 The version stands in gpustack/__init__.py alone. A release holds our wheel, the bundle's archive,
-RELEASE-NOTES.md (the version's section of CHANGELOG.md, what an upgrade needs first),
-THIRD-PARTY-NOTICES.txt (the licences of what the bundle brings along, by the installed packages'
+RELEASE-NOTES.md (the version's section of CHANGELOG.md, the steps of an upgrade first),
+THIRD-PARTY-NOTICES.txt (the licences of the packages in the bundle, by the installed packages'
 own metadata) and SHA256SUMS. The same sources give the same bytes.
 """
 
@@ -33,7 +33,7 @@ def version() -> str:
 
 
 def notes(changelog: str, release: str) -> str:
-    """Return the notes of a release: what to do in an upgrade, then the rest.
+    """Return the notes of a release: the steps of an upgrade, then the rest.
 
     Raises:
         BundleError: the changelog has no dated section for it.
@@ -62,7 +62,7 @@ def notices(lock: str) -> str:
     """Return names, versions and licences of all packages of a lock file, with their own texts.
 
     Raises:
-        BundleError: a package isn't installed, or has no word about its licence.
+        BundleError: a package isn't installed, or names no licence.
     """
     pins = sorted(re.findall(r"^([a-zA-Z0-9._-]+)==(\S+)", lock, re.MULTILINE))
     texts = ["What the bundle of gpustack brings along, each under its own licence.\n"]

@@ -107,7 +107,7 @@ def changed(kind: str, **fields: Any) -> dict[str, Any]:
             changed("cluster", **{"certificate-authority-data": "&"}),
             "cluster.certificate-authority-data: is not base64",
         ),
-        (changed("user", **{"as": "root"}), "user.as: acting as somebody else is not supported"),
+        (changed("user", **{"as": "root"}), "user.as: impersonation is not supported"),
         (
             changed("user", **{"auth-provider": {"name": "gcp"}}),
             "user.auth-provider: 'gcp' is not supported, as in kubectl; use an exec plugin",

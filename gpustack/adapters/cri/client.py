@@ -26,7 +26,7 @@ class RuntimeContainer:
 
     Attributes:
         running: it runs now.
-        created: it was made and not started yet; it will run with what it was given, or never.
+        created: it was made and not started yet; it runs as it was made, or never.
         annotations: among others those of the Allocate response.
     """
 

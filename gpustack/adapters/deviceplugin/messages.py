@@ -1,4 +1,4 @@
-"""What a device plugin says and hears, as values instead of protobuf messages."""
+"""A device plugin's requests and answers as values instead of protobuf messages."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from gpustack.model.errors import GpustackError
 
 
 class PluginRefusal(GpustackError):
-    """The plugin says no. The kubelet shows the text to the user: it starts with a stable reason.
+    """The plugin refuses. The kubelet shows the text to the user: it starts with a stable reason.
 
     Attributes:
         reason: one CamelCase word.
@@ -51,7 +51,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerResponse:
-    """What the kubelet passes to the container runtime for one container."""
+    """The kubelet's input to the container runtime for one container."""
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()

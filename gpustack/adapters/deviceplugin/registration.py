@@ -24,7 +24,7 @@ def register(*, kubelet_socket: pathlib.Path, endpoint: str, plugin: Plugin) -> 
     """Tell the kubelet that `plugin` listens at `endpoint`, a name in the kubelet socket's folder.
 
     Raises:
-        KubeletUnavailable: nobody answered in time, or the kubelet refused.
+        KubeletUnavailable: no answer in time, or the kubelet refused.
     """
     request = pb.RegisterRequest(
         version=_API_VERSION,

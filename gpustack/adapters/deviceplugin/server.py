@@ -55,8 +55,8 @@ class PluginServer:
         server = grpc.server(pool)
         server.add_generic_rpc_handlers((self._handlers(),))
         server.add_insecure_port(f"unix:{self.socket}")
-        # The kubelet is root; anybody else who may write to a socket may call us. A kubelet that
-        # starts removes the sockets that it finds, and then this one is made again.
+        # The kubelet is root; any other user with write access to a socket may call us. A kubelet
+        # that starts removes the sockets that it finds, and then this one is made again.
         with contextlib.suppress(FileNotFoundError):
             self.socket.chmod(0o600)
         server.start()
@@ -160,7 +160,7 @@ class PluginServer:
 
 
 def options(plugin: Plugin) -> pb.DevicePluginOptions:
-    """Return what the plugin asks of the kubelet; registration and server say the same."""
+    """Return the plugin's options for the kubelet; registration and server send the same."""
     return pb.DevicePluginOptions(
         pre_start_required=plugin.pre_start_required, get_preferred_allocation_available=True
     )

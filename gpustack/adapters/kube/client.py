@@ -103,7 +103,7 @@ class KubeClient:
             timeout: gives the seconds that the next page may take; left out, the client's own.
 
         Raises:
-            KubeError: the server refused; 410 a list took longer than the server remembers.
+            KubeError: the server refused; 410 a list took longer than its version is kept.
             KubeUnavailable: no answer in time.
         """
 
@@ -168,7 +168,7 @@ class KubeClient:
         """Open an answer that has no end, such as a watch; closed when the block is left.
 
         Args:
-            path: what to read.
+            path: the object or collection.
             params: query parameters.
             idle_seconds: longest silence before the connection counts as dead.
 
@@ -198,7 +198,7 @@ class KubeClient:
             raise KubeUnavailable(f"GET {path}: {error}") from error
         finally:
             if response is not None:
-                # Not back into the pool: the rest of the answer is never read.
+                # The connection stays out of the pool: the rest of the answer is never read.
                 response.close()
 
     def _request(
@@ -228,7 +228,7 @@ class KubeClient:
         if answer.status >= 300:
             refusal = _refusal(answer.status, answer.data)
             if again and method != "GET" and not (refusal.conflict or refusal.not_found):
-                # The first try may have come through: this no is not the last word on it.
+                # The first try may have succeeded before this refusal of the second.
                 text = f"{method} {path}: {refusal}, after a first try without an answer"
                 raise KubeUnavailable(text) from refusal
             raise refusal
@@ -239,7 +239,7 @@ class KubeClient:
         try:
             return send(), False
         except urllib3.exceptions.ProtocolError:
-            # The server closed a connection that lay idle in the pool just as we took it.
+            # The server closed an idle connection of the pool just as we took it.
             if method not in _IDEMPOTENT:
                 raise
             logger.debug("connection was closed, asking again method=%s path=%s", method, path)

@@ -1,11 +1,11 @@
 """From a context of a kubeconfig to a connection pool.
 
-A peer that is gone without a word (a host without power, a cut network, a forgotten NAT entry) is
-noticed by TCP itself, also on a watch that waits. A peer whose kernel answers and whose program
-doesn't is none of TCP's business: for that, each call and each watch has its own time limit.
+TCP itself notices a peer that is gone without a FIN (a host without power, a cut network, a
+forgotten NAT entry), also on a watch that waits. It doesn't notice a peer whose kernel answers and
+whose program doesn't: for that, each call and each watch has its own time limit.
 
 Client certificates named by path are read again for every new TLS connection, so a kubelet's
-rotated certificate is picked up without a restart; tokens are asked for before every request.
+rotated certificate takes effect without a restart; tokens are read before every request.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ _BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeE
 _ONLY: Final = "only"
 
 
-# A peer that answers nothing is given up 20 s after its last sign of life, looked at every 5 s: on
-# Linux TCP_USER_TIMEOUT takes the place of a count of probes, and bounds what was sent and not
-# acknowledged as well (tcp(7)). Without them it would take two hours, or a quarter of one.
+# TCP gives up a silent peer 20 s after its last packet, with a probe every 5 s: on Linux
+# TCP_USER_TIMEOUT takes the place of a count of probes, and bounds unacknowledged data
+# as well (tcp(7)). Without them it would take two hours, or a quarter of one.
 _IDLE_SECONDS: Final = 10
 _PROBE_SECONDS: Final = 5
 _DEAD_SECONDS: Final = 20
@@ -46,7 +46,7 @@ _SOCKET_OPTIONS: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Direct:
-    """How to reach an API server that no proxy stands before.
+    """How to reach an API server without a proxy.
 
     Attributes:
         pool: its connections.
@@ -66,8 +66,8 @@ class ApiConnection:
     Attributes:
         server: base URL without a trailing slash.
         pool: connections, with TLS already configured.
-        authorization: gives the headers that prove who we are; empty for client certificates.
-        direct: the shorter way; None where a proxy stands before the server.
+        authorization: gives the headers that prove our identity; empty for client certificates.
+        direct: the connection without a proxy; None where a proxy stands before the server.
     """
 
     server: str
@@ -121,7 +121,7 @@ def _direct(server: str, pool: urllib3.PoolManager) -> Direct:
 
 
 def _alone(context: Context) -> dict[str, Any]:
-    """Return a kubeconfig of this context alone, which says what the loader takes of several."""
+    """Return a kubeconfig of this context alone, with the fields that the loader takes."""
     names = {"cluster": _ONLY, "user": _ONLY}
     return {
         "current-context": _ONLY,
@@ -133,7 +133,7 @@ def _alone(context: Context) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _logged() -> Iterator[list[str]]:
-    """Collect the errors that the loader logs, and goes on without an identity."""
+    """Collect the errors that the loader logs before it continues without an identity."""
     told: list[str] = []
 
     def keep(record: logging.LogRecord) -> bool:
@@ -153,7 +153,7 @@ def _logged() -> Iterator[list[str]]:
 def _check_plugin(
     place: str, context: Context, settings: kube_client.Configuration, told: list[str]
 ) -> None:
-    """Refuse a plugin that gave no identity: requests would go out as nobody's."""
+    """Refuse a plugin that gave no identity: requests would be anonymous."""
     plugin = next((name for name in ("exec", "auth-provider") if name in context.user), None)
     if plugin is None or settings.api_key or settings.cert_file:
         return
@@ -162,7 +162,7 @@ def _check_plugin(
     if plugin == "exec" and shutil.which(command) is None:
         why = " ".join(["there is no such program;", *hint.split()]).removesuffix(";")
     elif sys.stdout.isatty():  # a plugin speaks for itself there
-        why = "what it says stands above"
+        why = "its own message stands above"
     else:
         why = "; ".join(told) or "it says nothing"
     raise KubeConfigError(f"{place}: {plugin} {command} gives no credentials: {why}")

@@ -1,8 +1,8 @@
-"""What can go wrong between us and the API server.
+"""Errors between us and the API server.
 
 Two questions decide what a caller does: did the server answer, and what did it say. A server that
-answered "no" is a ``KubeError`` (asking again changes nothing, except after a conflict); a request
-whose answer never came is a ``KubeUnavailable``: it may or may not have been carried out.
+refused is a ``KubeError`` (a second request changes nothing, except after a conflict); a request
+without an answer is a ``KubeUnavailable``: the server may or may not have carried it out.
 """
 
 from gpustack.model.errors import GpustackError

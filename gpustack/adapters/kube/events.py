@@ -1,9 +1,9 @@
 """Events on pods: the numbers behind a refusal, where `kubectl describe pod` shows them.
 
-Nothing waits for an event: they are queued, written by one thread, said once a minute at most for
-the same pod and topic, and dropped when the API server can't keep up. Of a wave of pods that fit,
-some get an Event that names their cards, which their annotations do as well; those that don't fit
-need theirs more.
+No caller waits for an event: one thread writes them from a queue, once a minute at most for
+the same pod and topic, and drops them when the API server can't keep up. Of a wave of pods that
+fit, some get an Event that names their cards, which their annotations do as well; pods that don't
+fit need their Events more.
 """
 
 import collections
@@ -33,7 +33,7 @@ _GOOD_NEWS_PER_SECOND: Final = 1  # and in the long run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectEvent:
-    """Something to tell about a pod, or another object of core/v1.
+    """An Event about a pod, or another object of core/v1.
 
     Attributes:
         kind: the object's.
@@ -41,9 +41,9 @@ class ObjectEvent:
         name: its name.
         uid: its UID.
         reason: a stable code.
-        message: a sentence, or what words it when the Event is written.
+        message: a sentence, or a function that words it when the Event is written.
         warning: decides the Event's type.
-        topic: what it is about: an object is told about it once a minute; empty: its reason.
+        topic: its subject: an object gets one Event a minute about it; empty: its reason.
     """
 
     kind: str = "Pod"
@@ -71,7 +71,7 @@ class EventRecorder:
         on_drop: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; ``component`` is who says it, ``on_drop`` hears of each that isn't written."""
+        """Compose; ``component`` is the Events' source, ``on_drop`` gets each dropped one."""
         self._client = client
         self._component = component
         self._tell_drop = on_drop
@@ -99,13 +99,13 @@ class EventRecorder:
             self._thread.join(timeout=5)
 
     def told(self, uid: str, topic: str) -> bool:
-        """Say whether a pod was told something about this within the last minute."""
+        """Say whether a pod got an Event of this topic within the last minute."""
         with self._lock:
             last = self._told.get((uid, topic))
             return last is not None and self._clock() - last < _REPEAT_SECONDS
 
     def record(self, event: ObjectEvent) -> None:
-        """Queue an event, unless this pod was told about its topic within the last minute."""
+        """Queue an event, unless this pod got one of its topic within the last minute."""
         key = (event.uid, event.topic or event.reason)
         if self.told(*key):
             return
@@ -154,7 +154,7 @@ class EventRecorder:
                 self._on_drop()
                 logger.warning("event lost pod=%s/%s %s", event.namespace, event.name, error)
             except Exception:
-                # Last line of this thread: one that can't be worded must not silence the others.
+                # Last resort of this thread: an Event that can't be worded drops alone.
                 self._on_drop()
                 logger.exception("event not worded pod=%s/%s", event.namespace, event.name)
             self._stop.wait(1 / _PER_SECOND)

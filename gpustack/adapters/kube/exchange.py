@@ -1,9 +1,8 @@
 """One request and its answer over a connection that is kept, in as few steps as HTTP/1.1 needs.
 
 A decision is one POST whose answer is a line. urllib3 takes 0.8 ms of processor for that and
-http.client half of it, most of it for headers that nobody reads; this takes 0.25. Connections, TLS
-and tunnels stay urllib3's, and an answer whose length isn't told by one plain header is
-http.client's.
+http.client half of it, most of it for unread headers; this takes 0.25. urllib3 keeps connections,
+TLS and tunnels, and http.client reads an answer whose length isn't in one plain header.
 """
 
 import http.client
@@ -26,7 +25,7 @@ _HEAD: Final = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9])(?: [^\r\n]*)?\r\n(?:[^\
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?=\r\n)", re.IGNORECASE)
 # http.client takes a length that Python makes no number of (4300 digits) for none at all.
 _BOUNDLESS: Final = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]{19}", re.IGNORECASE)
-# With one of these, something else than the length says where the answer or the connection ends.
+# These headers, not the length, say where the answer or the connection ends.
 _OTHERWISE: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|[ \t])", re.IGNORECASE)
 _WITHOUT_BODY: Final = frozenset({b"204", b"304"})
 _TARGET: Final = re.compile(r"[!-~]+")
@@ -39,7 +38,7 @@ class ResponseTooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """What the server said."""
+    """The server's answer."""
 
     status: int
     data: bytes
@@ -131,7 +130,7 @@ def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[ApiResp
     while missing > 0:
         chunks.append(incoming.receive())
         missing -= len(chunks[-1])
-    # Whoever says more than was asked isn't asked again on this connection.
+    # A server that sends more than one answer gets no further request on this connection.
     return ApiResponse(status=int(found[1]), data=b"".join(chunks)[:length]), missing == 0
 
 
@@ -146,7 +145,7 @@ def _read_any(
             data = read_within(response, most)
         except (OverflowError, MemoryError) as error:  # room is made before anything has come
             raise http.client.HTTPException("a chunk's size: more than any answer has") from error
-        if response.length:  # it says so by itself only where it is asked for everything
+        if response.length:  # http.client raises by itself only where it reads everything
             raise http.client.IncompleteRead(data, response.length)
         return ApiResponse(status=response.status, data=data), not response.will_close
 
@@ -163,10 +162,10 @@ def read_within(
 
 
 class _Incoming(io.RawIOBase):
-    """What comes from the server, until time is over; a socket, as far as http.client wants one.
+    """The server's bytes, until time is over; a socket, as far as http.client wants one.
 
     Attributes:
-        begun: what has been received already.
+        begun: the bytes that have been received already.
     """
 
     def __init__(self, sock: Any, *, until: float) -> None:
@@ -178,10 +177,10 @@ class _Incoming(io.RawIOBase):
         self._limit()
 
     def receive(self) -> bytes:
-        """Return what has come, or what comes first.
+        """Return the bytes that have come, or the first that come.
 
         Raises:
-            OSError: nothing came in time, or the server has closed the connection.
+            OSError: no byte came in time, or the server has closed the connection.
         """
         if not (data := self._next(_RECEIVED_BYTES)):
             raise http.client.RemoteDisconnected("the server has closed the connection")
@@ -206,7 +205,7 @@ class _Incoming(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as something is there; nothing at the connection's end."""
+        """Fill a buffer with the bytes that are there; with none at the connection's end."""
         data = self.begun or self._next(len(buffer))
         count = min(len(buffer), len(data))
         buffer[:count] = data[:count]

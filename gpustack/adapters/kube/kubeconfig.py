@@ -36,12 +36,12 @@ _UNKNOWN_USER: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A cluster, and who somebody is there.
+    """A cluster, and the identity of a user there.
 
     Attributes:
         name: the context's.
         origin: the files that it was read from, as errors name them.
-        namespace: where its user works who says no other; empty: not said.
+        namespace: the default namespace of its user; empty: none is set.
         cluster: the fields of its cluster, with absolute paths.
         user: the fields of its user, with absolute paths; empty where it names none.
     """
@@ -96,7 +96,7 @@ class _Entry:
         place: its fields' place in the document.
         fields: those that are set.
         path: the file.
-        document: what stands in it.
+        document: its content.
     """
 
     kind: str
@@ -227,7 +227,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _reachable(cluster: _Entry) -> _Entry:
-    """Refuse a server that no request could be sent to: it would look like one that is down."""
+    """Refuse a server URL that takes no request: the server would look as if it were down."""
     cluster.check()
     server = cluster.fields.get("server", "")
     try:
@@ -241,10 +241,10 @@ def _reachable(cluster: _Entry) -> _Entry:
 
 
 def _supported(user: _Entry) -> _Entry:
-    """Refuse a user whose identity we would not take on, by the field that says it."""
+    """Refuse a user whose identity we don't support, by its field."""
     for name in _UNKNOWN_USER:
         if name in user.fields:
-            raise user.error(name, "acting as somebody else is not supported; leave it out")
+            raise user.error(name, "impersonation is not supported; leave it out")
     plugin, provider = user.fields.get("exec"), user.fields.get("auth-provider")
     for name, value in (("exec", plugin), ("auth-provider", provider)):
         if value is not None and not isinstance(value, dict):

@@ -18,7 +18,7 @@ class Page:
     Attributes:
         items: the objects as they came.
         version: ``resourceVersion`` that the list is true at.
-        following: what to ask for the next page with; empty on the last one.
+        following: the continue token of the next page; empty on the last one.
     """
 
     items: Sequence[msgspec.Raw]
@@ -54,7 +54,7 @@ class _Object(msgspec.Struct):
 
 
 class ApiStatus(msgspec.Struct):
-    """What a ``Status`` object says."""
+    """The fields of a ``Status`` object."""
 
     code: int = 0
     reason: str = ""
@@ -72,7 +72,7 @@ def decode_page(raw: bytes) -> Page:
     """Read one page.
 
     Raises:
-        KubeUnavailable: it isn't one; something in between answered.
+        KubeUnavailable: it isn't one; a proxy or balancer in between answered.
     """
     found = _decode(_LIST, raw)
     return Page(

@@ -1,7 +1,7 @@
 """Long lists, read in pages of bounded bytes.
 
 A page is in memory as a whole before it is decoded, and any user may write pods that take 9 MB as
-JSON (1.5 MB in etcd, of characters that JSON escapes): a thousand of them would end who reads them.
+JSON (1.5 MB in etcd, of characters that JSON escapes): a thousand of them would end their reader.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,9 +21,9 @@ def read_pages(ask: Ask) -> Iterator[Page]:
     """Read a list; after a page that was too large, fewer objects are asked for at a time.
 
     Args:
-        ask: is given query parameters and the most bytes that an answer may have, None for any
+        ask: gets query parameters and the most bytes that an answer may have, None for any
             number: a single object is as large as the server lets it be. Raises AnswerTooLargeError
-            for an answer that has more.
+            for a longer answer.
     """
     items, following = _ITEMS, ""
     while True:

@@ -2,9 +2,9 @@
 
 The API server promises that a watch from a list's ``resourceVersion`` shows every later change in
 order, until it has forgotten that version (410) and the list must be read again. Silence is
-ambiguous: bookmarks are asked for, but the server promises none, and sends none of a resource that
-nothing has happened to since it started. So it is asked to end each watch before we would call the
-silence a loss: who hears neither a change nor an end has lost the connection.
+ambiguous: a watch asks for bookmarks, but the server promises none, and sends none of a resource
+without a change since it started. So each watch asks the server to end it before silence would
+count as a loss: a client that sees neither a change nor an end has lost the connection.
 See https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 
@@ -36,8 +36,8 @@ KubeObject = dict[str, Any]
 _Item = TypeVar("_Item")
 
 _IDLE_SECONDS: Final = 90.0
-# Of that, how long the server is to keep a watch open: spreads what clients that started together
-# ask, and leaves an end that is late on a busy server its time.
+# Of that, the time for which the server keeps a watch open: it spreads the requests of clients that
+# started together, and leaves time for the late end of a busy server.
 _WATCH_PARTS: Final = (0.5, 0.75)
 _SPIN_SECONDS: Final = 0.5  # below the shortest watch that can be asked for, a second
 _BACKOFF_FIRST_SECONDS: Final = 0.2
@@ -49,8 +49,8 @@ _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 class Watcher(Generic[_Item]):
     """A thread that keeps a follower up to date with one list of objects.
 
-    ``decode`` makes of an object's bytes what the follower is given, page by page: of a long list
-    only that is ever in memory as a whole.
+    ``decode`` makes the follower's object of an object's bytes, page by page: of a long list
+    only these objects are ever in memory as a whole.
 
     ``on_sync`` gets the whole list, at first and whenever it had to be read again; ``on_event``
     gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
@@ -59,8 +59,8 @@ class Watcher(Generic[_Item]):
 
     Attributes:
         synced: the follower has had a list.
-        last_seen: when the server last told us anything (seconds of ``clock``); 0 before.
-        problem: why it doesn't, for people; empty while it does.
+        last_seen: time of the server's last message (seconds of ``clock``); 0 before.
+        problem: why none comes, for people; empty while they come.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class Watcher(Generic[_Item]):
         self._stop.set()
         with self._stream_lock:
             if self._open_stream is not None:
-                # One that has just ended by itself can't be shut down, and need not be.
+                # A stream that has just ended by itself needs no shutdown.
                 with contextlib.suppress(OSError, ValueError):
                     self._open_stream.shutdown()
         if self._thread.ident is not None and self._thread is not threading.current_thread():
-            # Longer only for a server that accepts and says nothing; then nothing is called back.
+            # Longer only for a server that accepts and stays silent; then no callback runs.
             self._thread.join(timeout=_STOP_SECONDS)
 
     @property
@@ -126,7 +126,7 @@ class Watcher(Generic[_Item]):
 
     @property
     def age_seconds(self) -> float:
-        """Seconds since the server last told us anything; infinite before the first list."""
+        """Seconds since the server's last message; infinite before the first list."""
         return self._clock() - self.last_seen if self.last_seen else float("inf")
 
     def _run(self) -> None:
@@ -137,7 +137,7 @@ class Watcher(Generic[_Item]):
     def turn(self) -> None:
         """Read the list, where that is needed, and follow one watch to its end; no error leaves it.
 
-        The thread's work; whoever starts no thread calls it instead.
+        The thread calls it; a caller without a thread calls it itself.
         """
         try:
             if not self._version:
@@ -156,8 +156,8 @@ class Watcher(Generic[_Item]):
                 logger.warning("watch lost path=%s error=%s", self._path, error)
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
-            # Last line of this thread: a follower that could not take a change holds an
-            # unknown state, and a watcher that died in silence would let it grow old.
+            # Last resort of this thread: a follower that could not take a change holds an
+            # unknown state, and a watcher that died silently would leave that state stale.
             logger.exception("watch follower failed, listing again path=%s", self._path)
             self._failures += 1
             self._version = ""
@@ -166,7 +166,7 @@ class Watcher(Generic[_Item]):
         if self._failures == 0:
             return
         longest = min(_BACKOFF_LAST_SECONDS, _BACKOFF_FIRST_SECONDS * 2 ** min(self._failures, 8))
-        # Jitter: a fleet of agents must not come back in step.
+        # Jitter keeps a fleet of agents from reconnecting at the same time.
         self._stop.wait(longest * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _list(self) -> None:
@@ -202,7 +202,7 @@ class Watcher(Generic[_Item]):
             for line in _lines(response):
                 self._take(decode_change(line))
         if self._clock() - opened < _SPIN_SECONDS:
-            self._failures += 1  # something in between closes watches at once: don't spin on it
+            self._failures += 1  # a proxy in between closes watches at once: don't spin on it
         else:
             self._failures = 0
         logger.debug("watch ended, opening it again path=%s", self._path)
@@ -244,7 +244,7 @@ class Watcher(Generic[_Item]):
 
 
 def _one_ahead(pages: Iterator[Page]) -> Iterator[Page]:
-    """Read the next page while its reader decodes one: of a long list that takes as long."""
+    """Read the next page while the caller decodes one: in a long list each takes as long."""
     page = next(pages)
     if not page.following:
         yield page

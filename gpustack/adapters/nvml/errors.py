@@ -1,4 +1,4 @@
-"""What NVML may refuse."""
+"""Errors of NVML."""
 
 from gpustack.model.errors import GpustackError
 

@@ -1,4 +1,4 @@
-"""Whether a card is well: what it answers, and what the driver says of it unasked."""
+"""The health of a card: its answers to queries, and the driver's events about it."""
 
 import logging
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LOST: Final = "Lost"
 
 NO_ANSWER: Final = "NoAnswer"
 SILENT: Final = frozenset({LOST, NO_ANSWER})
-# A card that is cut up (MIG) can't be given as one: CUDA finds its instances, and no card.
+# A card in MIG mode can't be allocated as one card: CUDA finds its instances, and no card.
 MIG_ENABLED: Final = "MigEnabled"
 
 # XIDs that a program causes and that say nothing about the card: 13 graphics engine exception,
@@ -43,7 +43,7 @@ def ask(handle: Any) -> str:
 
 
 def listen(uuid: str, handle: Any, events: Any) -> None:
-    """Let a set of events hear of a card's critical XIDs, where the card can be heard.
+    """Register a card's critical XIDs with a set of events, where the card supports them.
 
     Raises:
         pynvml.NVMLError: the driver has no more to give.
@@ -57,9 +57,9 @@ def listen(uuid: str, handle: Any, events: Any) -> None:
 
 
 def mig_enabled(handle: Any) -> bool:
-    """Say whether a card is cut up now."""
+    """Say whether a card is in MIG mode now."""
     try:
         current, _ = pynvml.nvmlDeviceGetMigMode(handle)
     except pynvml.NVMLError:
-        return False  # a card that can't be cut up, or a driver before MIG
+        return False  # a card without MIG, or a driver before MIG
     return bool(current == pynvml.NVML_DEVICE_MIG_ENABLE)

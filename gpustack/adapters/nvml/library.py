@@ -1,4 +1,4 @@
-"""One open NVML library and what it says about the host's cards.
+"""One open NVML library and its view of the host's cards.
 
 Cards are kept by UUID: a handle stays valid while its card is there, and a card that fell off the
 bus keeps its place in the inventory, as an unhealthy one.
@@ -66,7 +66,7 @@ class Nvml:
         self._events_are_old = False
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Close the library."""
         try:
             self._unsubscribe()
             pynvml.nvmlShutdown()
@@ -76,8 +76,8 @@ class Nvml:
     def inventory(self) -> Inventory:
         """Read all cards that answer and how they are joined.
 
-        A card that doesn't answer, or can't be told from another, is left out: it can't even say
-        which one it is, and the others must go on working.
+        A card that doesn't answer, or has the number or UUID of another, is left out: its identity
+        is unknown, and the others go on working.
 
         Raises:
             NvmlError: the driver refused a question that is not about one card.
@@ -94,11 +94,11 @@ class Nvml:
         return Inventory(cards=arranged, links=tokens, driver=driver, cuda=_cuda(), paths=paths)
 
     def faults(self) -> tuple[CardFault, ...]:
-        """Ask every card for something small; return those that don't answer as they should."""
+        """Send every card a small query; return the cards that don't answer as they should."""
         reasons = {uuid: self._reason(uuid) for uuid in tuple(self._handles)}
         silent = {uuid for uuid, reason in reasons.items() if reason in health.SILENT}
         if self._silent - silent:
-            self._events_are_old = True  # those that are back aren't listened to
+            self._events_are_old = True  # cards that are back aren't registered for events
         self._silent = silent
         return tuple(CardFault(uuid=uuid, reason=why) for uuid, why in reasons.items() if why)
 
@@ -177,7 +177,7 @@ class Nvml:
         return now
 
     def _uuid(self, device: Any) -> str:
-        """Return whose handle this is; a card that has just been lost can't say it."""
+        """Return the UUID of a handle's card; a card that has just been lost can't give it."""
         address = ctypes.cast(device, ctypes.c_void_p).value
         for uuid, handle in tuple(self._handles.items()):
             if ctypes.cast(handle, ctypes.c_void_p).value == address:
@@ -262,7 +262,7 @@ def _numa(file: pathlib.Path, handle: Any) -> int | None:
         node = -1
     if node >= 0:
         return node
-    # The firmware doesn't say (-1), or the device hides from sysfs: the driver may still know.
+    # The firmware doesn't know it (-1), or sysfs lacks the device: the driver may still know it.
     try:
         mask = pynvml.nvmlDeviceGetMemoryAffinity(handle, 1, pynvml.NVML_AFFINITY_SCOPE_NODE)
     except pynvml.NVMLError:

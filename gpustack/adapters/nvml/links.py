@@ -55,7 +55,7 @@ def _path(first: Any, second: Any) -> str:
     try:
         level = pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)
     except pynvml.NVMLError:
-        return FARTHEST_TOKEN  # virtual machines and some cards don't know; they are cards yet
+        return FARTHEST_TOKEN  # virtual machines and some cards don't know the path
     return _TOKENS.get(level, FARTHEST_TOKEN)
 
 

@@ -31,7 +31,7 @@ class Busy:
     busy_ns: Mapping[int, int]
 
 
-# The driver keeps samples for some seconds only; of what lies before, its average says nothing.
+# The driver keeps samples for some seconds only; its average covers no earlier time.
 _LONGEST_SPAN_US: Final = 3_000_000
 
 
@@ -84,7 +84,7 @@ def _samples(handle: Any, since_us: int) -> Any:
     try:
         return pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
     except pynvml.NVMLError:
-        # Nothing has run since then, or the card can't tell (before Maxwell).
+        # No process has run since then, or the card has no such counter (before Maxwell).
         return ()
 
 

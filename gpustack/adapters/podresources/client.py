@@ -1,4 +1,4 @@
-"""Asking the kubelet which device IDs it gave to whom."""
+"""A client of PodResources: the device IDs that the kubelet gave to each container."""
 
 import pathlib
 import time
@@ -27,7 +27,7 @@ class PodResourcesUnavailable(GpustackError):
 
 
 class PodResourcesLimited(GpustackError):
-    """The kubelet's rate limit refused a call until its time was over: somebody asks too often."""
+    """The kubelet's rate limit refused a call until its time was over: too many calls come."""
 
 
 class PodResourcesUnsupported(PodResourcesUnavailable):
@@ -135,7 +135,7 @@ def _retry_when_limited(call: Callable[[], _T], deadline: float | None) -> _T:
 
 
 def _is_limited(error: grpc.RpcError) -> bool:
-    # grpc itself says the same of an answer that is too large, which asking again won't change.
+    # grpc gives the same status for an answer that is too large; a second call doesn't help there.
     is_large = "larger than max" in (error.details() or "")
     return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and not is_large
 

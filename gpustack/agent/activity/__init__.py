@@ -1,1 +1,1 @@
-"""What containers do with their shares: seen from outside, told to their hooks, and reported."""
+"""The use of shares by containers: sampled from outside, published to their hooks, and reported."""

@@ -1,7 +1,7 @@
-"""Who may exceed its share: nobody whose neighbour wants the card.
+"""Which containers may exceed their share: those without a neighbour that wants the card.
 
-What containers want stands in their ledgers, which they can forge. A forged wish takes the burst
-of others and a hidden one leaves it to them; neither touches what limits guarantee.
+A container's ledger says whether it wants a card, and its tenant can forge it. A forged wish takes
+the burst of others and a hidden one leaves it to them; the guaranteed shares stay in both cases.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,8 +25,8 @@ def wanting(shares: Iterable[Share], ledgers: Mapping[Owner, LedgerReading], now
 
     Args:
         shares: all that have a part of a card.
-        ledgers: what they say; a container without a readable ledger wants its card: whatever it
-            does there, nobody can tell that it doesn't.
+        ledgers: their readings; a container without a readable ledger counts as wanting its card,
+            because the agent can't see that it doesn't.
         now_ns: CLOCK_MONOTONIC.
     """
     found: dict[str, set[Owner]] = {}

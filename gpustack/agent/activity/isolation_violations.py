@@ -1,9 +1,9 @@
 """Ways out of a share that the host can see: reported, once a container.
 
-The dynamic linker goes on without a library that it can't preload, and some programs never ask it:
+The dynamic linker goes on without a library that it can't preload, and some programs never use it:
 static ones, those of another libc, those that a tenant has started by hand. They use the card, and
-their memory maps lack the hook. And who is root in a container can move the folders aside that its
-limits and its ledger are mounted in, and put files of its own there: the maps lack the real ones.
+their memory maps lack the hook. Root in a container can move away the folders in which its limits
+and its ledger are mounted, and put files of its own there: the maps lack the real ones.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from gpustack.wire.one_line import one_line
 logger = logging.getLogger(__name__)
 
 _HOOK: Final = "libvcuda.so"
-_LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), each of which may be escaped
+_LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), and each may be escaped
 _OWN_FILES: Final = ("limits", "ledger")
 _ENDINGS: Final = tuple(f"/{name}".encode() for name in (_HOOK, *_OWN_FILES))
 # The kernel lets a process have 65 530 mappings (vm.max_map_count), of 75 bytes without a name.
 _MAPS_BYTES: Final = 16 << 20
 # CPU time that one container may take of a look. A hundred processes with a thousand mappings each
-# take as long; one with all that the kernel lets it have, half of that.
+# take as long; one process with the most mappings that the kernel allows takes half of that.
 _LOOK_SECONDS: Final = 0.1
 
 UNHOOKED: Final = "UnhookedProcess"
@@ -39,12 +39,12 @@ DAMAGED: Final = "LedgerDamaged"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What a container's processes were like at the last look, by host PID.
+    """The state of a container's processes at the last look, by host PID.
 
     Attributes:
-        reported: those that it has been reported for; they aren't looked at again.
-        strange: those that lacked its files: reported when they still do at the next look.
-        looked: those that have had their turn, while not all have: the others come first.
+        reported: processes that have been reported; they aren't looked at again.
+        strange: processes that lacked its files: reported when they still do at the next look.
+        looked: processes that have been looked at, until all have been: the others come first.
     """
 
     reported: frozenset[int] = frozenset()
@@ -56,7 +56,7 @@ _NOTHING: Final = _Seen()
 
 
 class IsolationViolations:
-    """Says what it finds: a warning in the log, an Event on the pod, and a number.
+    """Reports violations: a warning in the log, an Event on the pod, and a number.
 
     Args:
         tell: takes the Event.
@@ -96,8 +96,8 @@ class IsolationViolations:
         hooks = _files(self._hooks.glob(f"*/{_HOOK}"))
         own = _files(share.folder / name for name in _OWN_FILES)
         loose = frozenset(pid for pid, files in maps.items() if hooks.isdisjoint(files))
-        # The driver may know a process whose first call into the hook isn't through yet; one that
-        # lacks the files at two looks in a row never asked for them.
+        # The driver may know a process whose first call into the hook still runs; a process that
+        # lacks the files at two looks in a row never opened them.
         strange = frozenset(pid for pid, files in maps.items() if not own <= files) - loose
         foreign = strange & before.strange
         self._seen[share.owner] = _Seen(
@@ -109,7 +109,7 @@ class IsolationViolations:
         self._report_foreign(share, foreign)
 
     def ledger_is_damaged(self, share: Share, why: str) -> None:
-        """Report a ledger that can't be read: its container wrote over it or cut it off."""
+        """Report an unreadable ledger: its container overwrote or truncated it."""
         if self._is_news(share, DAMAGED):
             self.damaged += 1
             self._report(
@@ -168,7 +168,7 @@ class IsolationViolations:
     def _look(
         self, pids: Collection[int], last: Collection[int]
     ) -> dict[int, frozenset[tuple[int, str]] | None]:
-        """Return what processes map, of as many as a container has time for."""
+        """Return the mappings of as many processes as a container's time allows."""
         found: dict[int, frozenset[tuple[int, str]] | None] = {}
         until = self._clock() + _LOOK_SECONDS
         for pid in sorted(pids, key=lambda pid: (pid in last, pid)):
@@ -178,7 +178,7 @@ class IsolationViolations:
         return found
 
     def _mapped(self, pid: int) -> frozenset[tuple[int, str]] | None:
-        """Return which of our names a process maps, with the inode: a name alone proves nothing.
+        """Return which of our names a process maps, with the inode: a name alone is no proof.
 
         None for a process that has ended. A tenant chooses how long the list is: it is read line
         by line, and no further than `_MAPS_BYTES`.
@@ -187,7 +187,7 @@ class IsolationViolations:
         size_bytes = 0
         try:
             with (self._proc / str(pid) / "maps").open("rb") as maps:
-                # The kernel escapes line feeds in names, and nothing else that may end a line.
+                # Of all characters that may end a line, the kernel escapes only line feeds.
                 for line in maps:
                     size_bytes += len(line)
                     if size_bytes > _MAPS_BYTES:

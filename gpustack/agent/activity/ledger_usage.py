@@ -1,8 +1,8 @@
 """GPU time as containers count it themselves, over the last seconds.
 
-The driver's word is some tenths of a second old when it comes. While a container goes on as it did,
-what it has used since is known from what it used before. When its burst has begun or ended in
-between, only its own ledger says it. That word counts until the driver's next window is over, and
+The driver's samples are some tenths of a second old when they come. While a container's use is
+steady, its use since then follows from its use before. When its burst has begun or ended in
+between, only its own ledger says so. That value counts until the driver's next window is over, and
 is then replaced: it adds nothing for good.
 """
 
@@ -17,7 +17,7 @@ _KEPT_NS: Final = 4_000_000_000
 
 
 class LedgerUsage:
-    """What ledgers said of busy time, by container and card, and when bursts began or ended."""
+    """Busy time of the ledgers, by container and card, and the time when bursts began or ended."""
 
     def __init__(self) -> None:
         self._readings: dict[tuple[Owner, str], collections.deque[tuple[int, int]]] = {}
@@ -47,8 +47,8 @@ class LedgerUsage:
             end_ns: when it ended.
 
         Returns:
-            Nothing where its burst has neither begun nor ended since ``begin_ns``, or where its
-            ledger says nothing.
+            0 where its burst has neither begun nor ended since ``begin_ns``, or where its
+            ledger has no reading.
         """
         readings = self._readings.get((owner, uuid))
         burst = self._bursts.get((owner, uuid))
@@ -59,8 +59,8 @@ class LedgerUsage:
             if when_ns > end_ns:
                 break
             before = busy_ns
-        # A process that has ended takes its count with it; and a tenant may write what it likes,
-        # but no card has worked longer than the time that has passed.
+        # A process that has ended takes its count with it; a tenant may write any value, but no
+        # card has worked longer than the time that has passed.
         passed_ns = max(0, readings[-1][0] - end_ns)
         return min(passed_ns, max(0, readings[-1][1] - before))
 

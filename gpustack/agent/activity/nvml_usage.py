@@ -1,6 +1,6 @@
-"""What the driver sees of every container, by NVML: memory, GPU time, processes.
+"""The driver's view of every container, by NVML: memory, GPU time, processes.
 
-The other side of a container's own ledger, which its tenant can write to.
+It is independent of the container's own ledger, which its tenant can write to.
 """
 
 import collections
@@ -22,9 +22,9 @@ class ContainerSample:
     Attributes:
         memory_bytes: of the card, contexts and modules included.
         busy_ns: GPU time since the look before, as far as the driver's windows are over.
-        ahead_ns: what it will be since then, if the container goes on as it did.
-        span_ns: how long the driver's windows since the look before were.
-        lag_ns: how long ago they ended.
+        ahead_ns: estimate of the GPU time since then, if the container's use is steady.
+        span_ns: length of the driver's windows since the look before.
+        lag_ns: time since they ended.
         pids: its processes there, as the host numbers them.
     """
 
@@ -50,7 +50,7 @@ NOTHING = ContainerSample()
 
 
 class NvmlUsage:
-    """Looks at cards; remembers up to when it has counted GPU time."""
+    """Reads the use of cards; remembers up to when it has counted GPU time."""
 
     def __init__(self, nvml: Nvml, owners: ProcessOwners) -> None:
         self._nvml = nvml
@@ -60,7 +60,7 @@ class NvmlUsage:
     def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, ContainerSample]]:
         """Return, by card, the containers that have processes there.
 
-        A card that doesn't answer is left out: that nothing was seen there would be no witness.
+        A card that doesn't answer is left out: its missing samples prove no absence of use.
         """
         owner_of = self._owners.now()
         found: dict[str, dict[Owner, ContainerSample]] = {}
@@ -71,7 +71,7 @@ class NvmlUsage:
             except NvmlError as error:
                 logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
                 continue
-            # From the first look only the end is of use: when it began, nobody knows.
+            # Only the end of the first look is of use: its beginning is unknown.
             times = busy.busy_ns if uuid in self._counted_us else {}
             span_ns = 1000 * (busy.until_us - self._counted_us.get(uuid, busy.until_us))
             self._counted_us[uuid] = busy.until_us

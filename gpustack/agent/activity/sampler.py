@@ -1,8 +1,8 @@
-"""The activity pages: what the agent tells every hook about its container's cards.
+"""The activity pages: the agent's samples of a container's cards for its hook.
 
-Once a second the driver is asked what it sees of each container; between that, the ledgers of the
-containers on a card that somebody may burst on are read twenty times a second, so that a burst ends
-within 200 ms after a neighbour wants its share.
+Once a second the agent asks the driver for the use of each container; in between, it reads the
+ledgers of the containers on a card with an elastic share twenty times a second, so that a burst
+ends within 200 ms after a neighbour wants its share.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 BURST_SECONDS: Final = 0.05
-# How long a ledger with too many locks is left alone: each look at it keeps those of the others.
+# Pause after a look at a ledger with too many locks: each look delays those at other ledgers.
 _PASS_NS: Final = 10_000_000_000
 
 
@@ -41,7 +41,7 @@ class _Counted:
 
     Attributes:
         known_ns: in the driver's windows that are over.
-        told_ns: as hooks are told it, up to now. They compare it with what they have charged by
+        told_ns: the published value, up to now. Hooks compare it with their charges up to
             now: without the windows' lag, a burst that ends would look like a debt.
     """
 
@@ -58,11 +58,11 @@ class ActivitySampler:
     """Keeps the activity pages of all shares.
 
     Args:
-        records: who has which cards.
+        records: the cards of each container.
         folders: where the pages and ledgers lie.
         nvml: the driver.
-        owners: whose a process is.
-        escapes: is told what shouldn't be.
+        owners: the container of a process.
+        escapes: reports isolation violations.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
     """
 
@@ -85,7 +85,7 @@ class ActivitySampler:
         self._claims = LedgerUsage()
         self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
-        self._passed: dict[Owner, int] = {}  # whose ledger isn't looked at until then
+        self._passed: dict[Owner, int] = {}  # by container: its ledger isn't read until then
 
     @property
     def unaccounted_bytes(self) -> int:
@@ -93,7 +93,7 @@ class ActivitySampler:
         return self._unaccounted.total_bytes()
 
     def run(self, stop: threading.Event) -> None:
-        """Look until told to stop."""
+        """Sample until `stop` is set."""
         next_look = 0.0
         while not stop.wait(BURST_SECONDS):
             if time.monotonic() >= next_look:
@@ -133,7 +133,7 @@ class ActivitySampler:
         self._escapes.forget(living)
 
     def _begin(self, share: Share) -> None:
-        """Go on from the page: hooks count on what an earlier agent has told them."""
+        """Go on from the page: hooks count on the values that an earlier agent has published."""
         if all((share.owner, uuid) in self._counted for uuid in share.uuids):
             return
         try:
@@ -166,7 +166,7 @@ class ActivitySampler:
         return found
 
     def _mend(self, share: Share, error: LayoutError) -> None:
-        """Keep a damaged ledger from taking what others need: our time, and the disk."""
+        """Keep a damaged ledger from taking the agent's time and the disk."""
         if isinstance(error, mapped.LockedLedgerError):
             self._passed[share.owner] = self._clock_ns() + _PASS_NS
             return
@@ -181,7 +181,7 @@ class ActivitySampler:
         seen: Mapping[str, Mapping[Owner, ContainerSample]],
         ledger: LedgerReading | None,
     ) -> None:
-        """Take over what the driver saw of a container; of a card that is silent, nothing."""
+        """Take over the driver's samples of a container; a silent card has none."""
         charged = {use.uuid: use.used_bytes for use in (ledger.cards if ledger else ())}
         for uuid in share.uuids:
             if uuid not in seen:
@@ -198,7 +198,7 @@ class ActivitySampler:
             self._escapes.look_at(share, sight.pids)
 
     def _ahead_ns(self, key: tuple[Owner, str], sight: ContainerSample) -> int:
-        """Return what a container has used since the driver's windows ended."""
+        """Return a container's GPU time since the driver's windows ended."""
         end_ns = self._clock_ns() - sight.lag_ns
         claimed_ns = self._claims.since_change(*key, begin_ns=end_ns - sight.span_ns, end_ns=end_ns)
         return sight.ahead_ns if claimed_ns is None else claimed_ns

@@ -17,7 +17,7 @@ class Share:
         namespace: its pod's.
         pod: its pod's name.
         uuids: its cards.
-        elastic: those of them that it may use beyond its guarantee while neighbours are idle.
+        elastic: the cards that it may use beyond its guarantee while neighbours are idle.
         folder: where its limits, activity page and ledger lie.
     """
 
@@ -62,7 +62,7 @@ def _elastic(folders: LimitsFiles, pod_uid: str, container: str) -> frozenset[st
     try:
         limits = folders.limits(pod_uid, container)
     except BlockingIOError:
-        return frozenset()  # whoever holds a lease on them is watched all the same
+        return frozenset()  # a share is sampled although its tenant holds a lease on them
     if limits is None:
         return None
     return frozenset(

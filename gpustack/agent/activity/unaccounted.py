@@ -1,15 +1,15 @@
 """Memory that a container holds and its ledger doesn't explain.
 
-Modules, contexts that nobody saw, programs that the hook never met, and a ledger that its tenant
-has written over: the driver counts them all. What is found so counts against the share.
+The driver counts modules, contexts that the hook missed, programs without the hook, and the memory
+behind a ledger that its tenant has overwritten. All of it counts against the share.
 """
 
 from typing import Final
 
 from gpustack.agent.identification.process_owners import Owner
 
-# The driver and the ledger are read one after the other, and a request between them would look
-# like memory that nobody has charged. The lowest of three has seen none such.
+# The agent reads the driver and the ledger one after the other, and a request between them would
+# look like uncharged memory. The lowest of three samples is free of such a request.
 _SAMPLES: Final = 3
 
 

@@ -1,1 +1,1 @@
-"""This node's pods as the API server has them, and the queue of what we write there."""
+"""This node's pods as the API server has them, and the queue of our patches to them."""

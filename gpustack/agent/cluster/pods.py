@@ -1,8 +1,8 @@
 """The pods of this node, as the API server's watch shows them.
 
-Pods are in the API's own form, with what is read of them and nothing else. A pod that was just
-bound may reach the kubelet before it reaches us: whoever misses one waits for a change, with a
-bound, and then asks the API server once (`refresh`).
+Pods are in the API's own form, with only the fields that the agent reads. A pod that was just
+bound may reach the kubelet before it reaches the agent: a caller that misses one waits for a
+change, with a bound, and then asks the API server once (`refresh`).
 """
 
 import logging
@@ -46,8 +46,8 @@ class PodView:
 
     Args:
         client: the API server.
-        node_name: whose pods.
-        decode: makes of a pod's bytes what is kept of it.
+        node_name: the node of the pods.
+        decode: makes the kept pod of a pod's bytes.
         on_pod: called on the watch's thread with every pod that was added or changed.
         late_seconds: how long the watch may be lost before that is a problem.
     """
@@ -86,7 +86,7 @@ class PodView:
 
     @property
     def problem(self) -> str:
-        """Why this node's pods are not known, or not any more; empty while they are."""
+        """Why this node's pods are unknown, or out of date; empty while they are known."""
         watcher = self._watcher
         if self.synced and (not watcher.problem or watcher.age_seconds < self._late_seconds):
             return ""
@@ -117,8 +117,8 @@ class PodView:
     def wait_for_change(self, seen: int, deadline: float) -> bool:
         """Wait until the state isn't `seen` any more; False when `deadline` (monotonic) came.
 
-        After it the answer is no although the state has changed: callers look again after a yes,
-        and a state that always changes must not keep them beyond their time.
+        After the deadline it returns False although the state has changed: callers look again
+        after True, and a state that always changes must not keep them beyond their time.
         """
         with self._changed:
             timeout = deadline - time.monotonic()
@@ -143,9 +143,9 @@ class PodView:
         try:
             return uid_of(self._client.get(path, timeout_seconds=timeout_seconds)) != uid
         except KubeError as error:
-            # A node may only read its own pods: 403 is how a pod of that name elsewhere looks. To a
-            # server that doesn't know yet whose pods are whose, all look so: of one that our watch
-            # shows, it says nothing.
+            # A node may only read its own pods: a pod of that name elsewhere gives 403. A server
+            # that doesn't know the node of its pods yet gives 403 for all of them: for a pod that
+            # our watch shows, 403 is no proof.
             if error.not_found or (error.status == 403 and self.get(uid) is None):
                 return True
             raise
@@ -153,8 +153,8 @@ class PodView:
     def refresh(self, timeout_seconds: float) -> None:
         """Read the list from the API server now, and go on from there.
 
-        A list that is older than what the watch has shown meanwhile changes nothing. What the watch
-        shows later and the list had already changes nothing either.
+        A list that is older than the watch's last event changes nothing. A later event that the
+        list had already changes nothing either.
 
         Raises:
             KubeError: refused.
@@ -177,7 +177,7 @@ class PodView:
     def _replace(self, pods: Sequence[Pod]) -> None:
         with self._changed:
             self._pods = {uid_of(pod): pod for pod in pods}
-            # Even if it is lower: an API server that was restored from a copy counts from there.
+            # The version may be lower: an API server restored from a copy counts from there.
             self._seen = int(self._watcher.version)
             self._version += 1
             self._changed.notify_all()

@@ -1,8 +1,8 @@
 """A queue of patches to pods' annotations, so that no call of the kubelet waits for the API server.
 
-One pending patch a pod: a newer one is merged into it. A patch is tried again with growing pauses
-while the server is away or overloaded, and dropped when the pod is gone, is another one by now, or
-when the server refuses it for good.
+A pod has one pending patch: a newer one is merged into it. A patch is tried again with growing
+pauses while the server is away or overloaded, and dropped when the pod is gone, when another pod
+has its name by now, or when the server refuses it for good.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class _Patch:
 
 
 class PodWrites:
-    """Writes annotations through `pods/status`, the one way that a node's identity may."""
+    """Writes annotations through `pods/status`, the one way that a node's identity has."""
 
     def __init__(self, *, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -67,7 +67,7 @@ class PodWrites:
     ) -> None:
         """Queue a patch of a pod's annotations, and of its status; returns at once.
 
-        A value of None takes an annotation away. What is given of `status` goes in the same call.
+        A value of None takes an annotation away. The fields of `status` go in the same call.
         """
         with self._wake:
             patch = self._patches.setdefault(
@@ -79,7 +79,7 @@ class PodWrites:
             self._wake.notify_all()
 
     def run(self, stop: threading.Event) -> None:
-        """Send what is due, until `stop` is set."""
+        """Send the patches that are due, until `stop` is set."""
         while not stop.is_set():
             uid, patch = self._next()
             if patch is not None:
@@ -130,7 +130,7 @@ class PodWrites:
         with self._wake:
             newer = self._patches.get(uid)
             if newer is not None:
-                # Queued while this one was under way: its values win, its time stands.
+                # A patch was queued while this one was under way: its values win, its time stands.
                 newer.annotations = {**patch.annotations, **newer.annotations}
                 newer.status = {**patch.status, **newer.status}
                 newer.attempts = patch.attempts

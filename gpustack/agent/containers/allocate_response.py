@@ -1,4 +1,4 @@
-"""What a container gets besides its cards: driver files, hook, limits; and what may not be there.
+"""A container's mounts besides its cards: driver files, hook, limits; and mounts that hide them.
 
 Pure: paths in, response out. docs/reference/container.md lists the paths inside the container.
 """
@@ -60,7 +60,7 @@ def build(
 
 
 def cards(placement: ContainerPlacement) -> str:
-    """Return the annotation that says which cards a container was given."""
+    """Return the annotation that names a container's cards."""
     return ",".join(_nodes(placement))
 
 
@@ -69,7 +69,7 @@ def _nodes(placement: ContainerPlacement) -> list[str]:
 
 
 def hidden_path(pod: Mapping[str, Any], container: str) -> str | None:
-    """Return a mount of this container that would hide one of ours, None when none does."""
+    """Return a mount of this container that would hide one of ours; None when there is none."""
     spec = pod.get("spec") or {}
     for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if each.get("name") != container:
@@ -83,9 +83,9 @@ def hidden_path(pod: Mapping[str, Any], container: str) -> str | None:
 
 
 def is_protected(path: str) -> bool:
-    """Say whether what a pod mounts at this path would hide what we mount."""
+    """Say whether a pod's mount at this path would hide one of ours."""
     if not any(name in path for name in _PROTECTED_NAMES):
-        return False  # whatever the way there, its name stands in it
+        return False  # any path to one of ours contains its name
     # Two leading slashes are kept by normpath and mean one to the kernel.
     normal = posixpath.normpath("/" + path.lstrip("/"))
     return any(normal == each or normal.startswith(each + "/") for each in PROTECTED_PATHS)

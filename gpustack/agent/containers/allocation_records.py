@@ -1,8 +1,8 @@
-"""Who holds what on this host: one record a pod, from its first Allocate until it is gone.
+"""The allocations on this host: one record a pod, from its first Allocate until it is gone.
 
-A record carries the whole placement of its pod, so that the second container finds what was decided
-for it when the first one came, and what the kubelet has asked for so far. Every change is on
-disk before it counts: an agent that dies in between has promised nothing.
+A record carries the whole placement of its pod, so that the second container finds the cards that
+were decided with the first one's, and the kubelet's calls so far. Every change is on disk before
+it counts: an agent that dies in between has given no answer.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ CHECKPOINT_VERSION = 1
 
 
 class Source(enum.Enum):
-    """Who decided a pod's cards."""
+    """The origin of a pod's cards."""
 
     EXTENDER = "extender"
     AGENT = "agent"
@@ -39,8 +39,8 @@ class ContainerRecord:
         placement: the cards.
         core_ids: IDs of `vcuda-core`, empty until its Allocate came.
         memory_ids: IDs of `vcuda-memory`, likewise.
-        core_epoch: which kubelet, counted from the agent's start, took `core_ids`; 0 for one of an
-            earlier agent.
+        core_epoch: the kubelet, counted from the agent's start, that took `core_ids`; 0 for one of
+            an earlier agent.
         memory_epoch: likewise for `memory_ids`.
         verified: whether PreStartContainer has found that the kubelet's view agrees.
     """
@@ -63,8 +63,8 @@ class PodRecord:
     """One pod and all of its containers that ask for a GPU.
 
     Attributes:
-        decided_ns: when its cards were decided, Unix nanoseconds.
-        source: who decided.
+        decided_ns: time of the decision on its cards, Unix nanoseconds.
+        source: the decision's origin.
     """
 
     uid: str
@@ -77,7 +77,7 @@ class PodRecord:
 
     @property
     def placement(self) -> Placement:
-        """The cards as the model speaks of them."""
+        """The cards in the model's terms."""
         placed = tuple(container.placement for container in self.containers)
         return Placement(node=self.node, containers=placed)
 
@@ -155,7 +155,7 @@ class AllocationRecords:
             self._write({key: pod for key, pod in self._pods.items() if key != uid})
 
     def taken(self, node: Node, *, without: str = "") -> Node:
-        """Return the node with the cards taken that every pod holds, but for the pod `without`."""
+        """Return the node with the cards of every pod taken, but for the pod `without`."""
         for record in self.all():
             if record.uid != without:
                 node = apply(node, record.placement)
@@ -167,7 +167,7 @@ class AllocationRecords:
 
 
 def open_records(state_dir: pathlib.Path) -> AllocationRecords:
-    """Open the checkpoint; a broken one is set aside, and recovery finds what it held."""
+    """Open the checkpoint; a broken one is set aside, and recovery restores its records."""
     state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
     checkpoint = CheckpointFile(state_dir / "checkpoint.json", version=CHECKPOINT_VERSION)
     try:
@@ -212,7 +212,7 @@ def _decode_all(data: Any) -> dict[str, PodRecord]:
     try:
         return {pod["uid"]: _decode(pod) for pod in data["pods"]}
     except (KeyError, TypeError, ValueError) as error:
-        # Written whole, by an agent that saw the same version otherwise: a development build.
+        # A development build with another layout of the same version wrote the file.
         raise CheckpointError(
             f"the records are not laid out as they should be: {error!r}"
         ) from error

@@ -1,8 +1,8 @@
 """Answering the kubelet: Allocate of both resources, and PreStartContainer.
 
-One call at a time, as the kubelet makes them. No call waits for a write to the API server, and
-every wait has a bound. The `vcuda-core` call carries the whole response; `vcuda-memory` is checked
-and recorded, whichever comes first.
+Calls run one at a time, as the kubelet makes them. No call waits for a write to the API server, and
+every wait has a bound. The `vcuda-core` call carries the whole response; the `vcuda-memory` call is
+checked and recorded. Either may come first.
 """
 
 import contextlib
@@ -91,9 +91,9 @@ class Allocator:
 
     @contextlib.contextmanager
     def _admission(self, resource: Resource, ids: Sequence[str], epoch: int) -> Iterator[Match]:
-        """Find who is being admitted, and remember it when it is refused.
+        """Find the container of the call, and remember its pod when it is refused.
 
-        A call may outlive the kubelet that made it: then nobody takes the answer, and the next
+        A call may outlive the kubelet that made it: then its answer is lost, and the next
         kubelet asks for the same pod anew.
         """
         if epoch != self._finder.epoch:
@@ -106,7 +106,7 @@ class Allocator:
             raise
 
     def pre_start(self, ids: Sequence[str]) -> None:
-        """Answer PreStartContainer of `vcuda-core`: verify, write the limits again, tell the pod.
+        """Answer PreStartContainer of `vcuda-core`: verify, write limits and the pod's annotations.
 
         Raises:
             PluginRefusal: the container must not start; the kubelet will try again.

@@ -1,4 +1,4 @@
-"""Telling a pod that its cards are verified: `gpu-assigned`, and the cards that it really has."""
+"""The annotations of a pod with verified cards: `gpu-assigned`, and its actual cards."""
 
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import PodRecord
@@ -7,7 +7,7 @@ from gpustack.wire.keys import Keys
 
 
 class AssignedAnnotation:
-    """Queues the annotations of verified pods; whoever calls doesn't wait."""
+    """Queues the annotations of verified pods; a caller doesn't wait for the write."""
 
     def __init__(self, *, keys: Keys, writes: PodWrites) -> None:
         self._keys = keys

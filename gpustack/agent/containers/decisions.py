@@ -1,9 +1,9 @@
 """From a pod to the record of its cards: the extender's decision verified, or one of our own.
 
 A decision that can't be verified is refused by its name; the agent never decides in its stead. A
-pod without a decision has gone round the scheduler, and with it round quota and pool, which a node
-doesn't know: it is refused, too, unless the operator says that none applies to such pods. Then it
-is placed here, and the decision is written on the pod.
+pod without a decision has bypassed the scheduler, and with it quota and pool, which a node
+doesn't know: the agent refuses it, too, unless the operator says that none applies to such pods.
+Then the agent places it, and writes the decision on the pod.
 """
 
 import dataclasses
@@ -61,8 +61,8 @@ _STATIC = (
     "a static pod gets no cards, because the kubelet knows it by another UID than the API server;"
     " have it made by a DaemonSet"
 )
-# How long cards may still be held by a pod that has just ended: one that was deleted by force is
-# gone from the API server at once, and its containers a second or two later, which no watch tells.
+# Time for which a pod that has just ended may still hold cards: a force-deleted pod is gone from
+# the API server at once, and its containers end a second or two later, without a watch event.
 _WAIT_SECONDS = 4.0
 _LOOK_SECONDS = 0.25
 _ASK_SECONDS = 2.0
@@ -72,9 +72,9 @@ class PodDecisions:
     """Makes the record of a pod whose first container is being admitted.
 
     Args:
-        free_ended: frees what ended pods still hold, until a time (monotonic seconds); called
-            before anything is refused for want of room, because the extender may have seen a pod
-            end before we did.
+        free_ended: frees the cards of ended pods, until a time (monotonic seconds); called
+            before a pod is refused for lack of free cards, because the extender may have seen a
+            pod end before the agent did.
         place_undecided: whether pods without a decision get free cards.
         now_ns: Unix nanoseconds.
     """
@@ -137,7 +137,7 @@ class PodDecisions:
         if isinstance(answer, Placement):
             decided_ns = self._now_ns()
             namespace, name = name_of(pod)
-            logger.info("nobody decided this pod, placed here pod=%s/%s", namespace, name)
+            logger.info("pod without a decision placed here pod=%s/%s", namespace, name)
             self._writes.annotate(
                 uid=uid_of(pod),
                 namespace=namespace,
@@ -148,10 +148,10 @@ class PodDecisions:
         raise _refused(answer)
 
     def _until_room(self, pod: Pod, attempt: Callable[[Node], _T | Refusal]) -> _T | Refusal:
-        """Try, and for want of room try again while pods and containers end, within a bound.
+        """Try, and for lack of free cards try again while pods and containers end, within a bound.
 
-        A watch may be dead in silence. So nothing is refused before the API server was asked, at
-        once and once more at the end.
+        A dead watch may look idle. So the API server is asked before a refusal, at once and once
+        more at the end.
         """
         deadline = time.monotonic() + _WAIT_SECONDS
         _, version = self._pods.snapshot()
@@ -179,7 +179,7 @@ class PodDecisions:
         return attempt(self._records.taken(self._inventory.node, without=uid_of(pod)))
 
     def _ask_api_server(self) -> str:
-        """Read this node's pods from the API server; return what kept it from that."""
+        """Read this node's pods from the API server; return why it failed, if it did."""
         try:
             self._pods.refresh(_ASK_SECONDS)
         except (KubeError, KubeUnavailable) as error:
@@ -187,7 +187,7 @@ class PodDecisions:
         return ""
 
     def _with_reserved(self, node: Node, uid: str) -> Node:
-        """Take the cards of pods that were decided for this node and haven't come yet."""
+        """Take the cards of pods that are decided for this node and not admitted yet."""
         recorded = {record.uid for record in self._records.all()} | {uid}
         coming = [pod for pod in self._pods.snapshot()[0] if uid_of(pod) not in recorded]
         return usage(self._keys, node, coming)

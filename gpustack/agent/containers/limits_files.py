@@ -1,8 +1,8 @@
 """The folder of each share on the host: limits, activity and ledger, as the container maps them.
 
-Nobody else on the host gets there: a container's processes run as any user, so its ledger is for
+Only root on the host gets there: a container's processes run as any user, so its ledger is for
 all to write. The files are mounted one by one, so they are made once and from then on changed in
-place: a mounted file doesn't follow a rename. What is left of a pod goes when the pod does.
+place: a mounted file doesn't follow a rename. A pod's folders go when the pod does.
 """
 
 import functools
@@ -38,7 +38,7 @@ class LimitsFiles:
     Args:
         root: where they lie; made when missing.
         context_bytes: what one CUDA context takes on this host's cards, until measured.
-        may_run: says of a pod's UID and a container's name whether it may run at the moment.
+        may_run: says whether a container (pod's UID, container's name) may run at the moment.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class LimitsFiles:
     ) -> pathlib.Path:
         """Make or refresh a share's three files and return their folder.
 
-        What exists and can be read is kept: processes of this container may be alive and charged in
-        its ledger. What can't be read, after a power cut for instance, is made anew while nothing
-        of the container runs; what runs goes on with the file that it has mapped.
+        A readable file is kept: processes of this container may be alive and charged in its
+        ledger. An unreadable file, after a power cut for instance, is made anew while no process
+        of the container runs; a running process goes on with the file that it has mapped.
 
         Raises:
             LimitsFilesError: the disk refused, or the limits of a container that runs can't be
@@ -103,7 +103,7 @@ class LimitsFiles:
             return None
 
     def remove(self, pod_uid: str) -> None:
-        """Remove all that is left of a pod.
+        """Remove all folders of a pod.
 
         Raises:
             LimitsFilesError: the disk refused.
@@ -124,7 +124,7 @@ class LimitsFiles:
 
     def _make_root(self) -> None:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._root.chmod(0o700)  # an earlier version let everybody in
+        self._root.chmod(0o700)  # an earlier version let all users in
 
     def _limits(self, placement: ContainerPlacement, burst_percent: int | None) -> Limits:
         burst = min(_FULL_PERCENT, max(placement.cores, burst_percent or 0))
@@ -145,7 +145,7 @@ class LimitsFiles:
 def _read(
     read: Callable[[pathlib.Path], _T], path: pathlib.Path, idle: Callable[[], bool]
 ) -> _T | None:
-    """Return what a file says; None for one that has to be made, as nobody uses it.
+    """Return a file's value; None for a file that has to be made, because it is unused.
 
     Raises:
         LimitsFilesError: it can't be read, and its container may run.
@@ -165,9 +165,9 @@ def _read(
 def _is_missing(
     read: Callable[[pathlib.Path], object], path: pathlib.Path, idle: Callable[[], bool]
 ) -> bool:
-    """Say whether a file has to be made; one that a running container has damaged is left to it."""
+    """Say whether a file has to be made; one that a running container has damaged stays."""
     try:
         return _read(read, path, idle) is None
     except LimitsFilesError as error:
-        logger.debug("left as it is: %s", error)  # the one who wrote over it is told in an Event
+        logger.debug("left as it is: %s", error)  # an Event on its pod names the damage
         return False

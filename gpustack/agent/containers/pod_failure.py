@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class PodFailure:
-    """Queues the end of pods that have the wrong answer; whoever calls doesn't wait."""
+    """Queues the end of pods that have the wrong answer; a caller doesn't wait for the write."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class PodFailure:
     def queue(self, pod: Pod, *, reason: str, message: str) -> None:
         """Queue the pod's failure: its phase, and why.
 
-        The kubelet takes its own word for a pod's status and would write it over ours, unless
-        something else of the pod changes with it: then it looks at the pod anew, finds it failed
-        and stops it. So `gpu-assigned` changes too, which is nothing now.
+        The kubelet trusts its own status of a pod and would write it over ours, unless another
+        field of the pod changes with it: then it looks at the pod anew, finds it failed
+        and stops it. So `gpu-assigned` changes too, which has no meaning now.
         """
         namespace, name = name_of(pod)
         logger.error("pod is failed pod=%s/%s: %s: %s", namespace, name, reason, message)
@@ -50,7 +50,7 @@ class PodFailure:
                 "phase": "Failed",
                 "reason": reason,
                 "message": message,
-                # What a Job's podFailurePolicy may ignore: it was no fault of the pod.
+                # A Job's podFailurePolicy may ignore this condition: it was no fault of the pod.
                 "conditions": [
                     {
                         "type": "DisruptionTarget",

@@ -1,9 +1,9 @@
-"""Agreement between our records and the world: after a restart, and when pods end.
+"""Agreement of our records with runtime and API server: after a restart, and when pods end.
 
 A pod's cards are free once the API server says that it has ended or is gone *and* no container of
-it runs. That the kubelet lists no devices for it frees nothing: it forgets more easily than a card
-can be taken back. What runs without a record is taken up again from what the runtime and the API
-server know of it.
+it runs. A pod without devices in the kubelet's list keeps its cards: the kubelet forgets more
+easily than a card can be taken back. A container that runs without a record gets one again from
+the runtime and the API server.
 """
 
 import functools
@@ -30,13 +30,13 @@ _BEGIN_SECONDS = 10.0  # of the time that systemd gives the agent to start (Time
 
 
 class Recovery:
-    """Frees what has ended and adopts what runs.
+    """Frees the cards of ended pods and restores the records of running ones.
 
     Args:
-        period_seconds: how often to look when nothing happens.
+        period_seconds: how often to look without a change of a pod.
 
     Attributes:
-        failures: how often something of an ended pod could not be freed.
+        failures: failed attempts to free the cards and folders of an ended pod.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Recovery:
         self._period_seconds = period_seconds
         self.failures = 0
         self._lock = threading.Lock()  # guards _stuck: Allocate frees what has ended, too
-        self._stuck: dict[str, str] = {}  # by UID of a pod that has ended: why something is left
+        self._stuck: dict[str, str] = {}  # by UID of an ended pod: why cards or folders are left
 
     def begin(self) -> None:
-        """Look once, before the kubelet may ask; what a slow API server leaves is for later."""
+        """Look once, before the kubelet may ask; pods of a slow API server come later."""
         self.restore()
         self.free_ended(time.monotonic() + _BEGIN_SECONDS)
 
@@ -74,20 +74,20 @@ class Recovery:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was here at the start is in the records."""
+        """Whether all pods of the start are in the records."""
         return self._adoption.is_done
 
     def may_take_up(self, uid: str) -> bool:
-        """Say whether this pod's record may still come from what the world says."""
+        """Say whether this pod's record may still be restored."""
         return self._adoption.is_open(uid)
 
     @property
     def stuck(self) -> int:
-        """Of how many ended pods something is left that can't be freed; it is tried again."""
+        """Number of ended pods with cards or folders that can't be freed; each is tried again."""
         return len(self._stuck)
 
     def restore(self) -> None:
-        """Adopt containers without a record, as soon as the API server was read, until all are."""
+        """Restore containers without a record once the API server was read, until all have one."""
         if self.is_whole or not self._pods.synced:
             return
         living = self._runtime.containers()
@@ -98,7 +98,7 @@ class Recovery:
         """Free the cards and folders of pods that have ended.
 
         Args:
-            deadline: nothing more is asked after it, monotonic seconds; the rest is for later.
+            deadline: no request is sent after it, monotonic seconds; the other pods come later.
         """
         if not self._pods.synced:
             return
@@ -120,7 +120,7 @@ class Recovery:
             self._attempt(uid, functools.partial(self._remove_orphan, uid, living))
 
     def _attempt(self, uid: str, step: Callable[[], None]) -> bool:
-        """Do what is to be done for one pod; that it fails is said once, and stops no other.
+        """Free one pod; a failure is logged once, and delays no other pod.
 
         Returns:
             False where the API server is away: it won't answer the next question either.
@@ -163,12 +163,12 @@ class Recovery:
         shown = self._pods.get(record.uid)
         if shown is not None:
             return finished(shown)  # it may have been absent a moment ago
-        # Absent from the watch may also mean: not shown yet. Only the API server can tell.
+        # A pod absent from the watch may not be shown yet. Only the API server knows.
         seconds = min(_ASK_SECONDS, deadline - time.monotonic())
         pod = (record.namespace, record.name)
         if seconds <= 0 or not self._pods.is_gone(record.uid, pod, seconds):
             return False
-        # Deleted by force, it may have started while others were asked about.
+        # A force-deleted pod may have started a container while other pods were looked up.
         now = self._runtime.containers()
         return now is not None and not _runs(record.uid, now)
 
@@ -179,5 +179,5 @@ class Recovery:
 
 
 def _runs(uid: str, living: tuple[RuntimeContainer, ...]) -> bool:
-    """Say whether a container of the pod runs; of an ended pod, a created one never will."""
+    """Say whether a container of the pod runs; a created container of an ended pod never will."""
     return any(container.pod_uid == uid and container.running for container in living)

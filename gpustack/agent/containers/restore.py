@@ -1,7 +1,7 @@
-"""Taking up containers that hold cards and have no record: the checkpoint was lost or is older.
+"""Records for containers that hold cards and have none: the checkpoint was lost or is older.
 
-What a running container holds stands in the runtime, in the annotations that its Allocate response
-carried; which device IDs, the kubelet knows; the rest is the pod's decision.
+A running container's cards stand in the runtime, in the annotations that its Allocate response
+carried; the kubelet knows its device IDs; the rest is the pod's decision.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ _CARD = re.compile(r"/dev/nvidia([0-9]{1,3})")
 
 
 class Restore:
-    """Makes records for what is there without one."""
+    """Makes records for pods that hold cards without one."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Restore:
         return self._open is not None and not self._open
 
     def is_open(self, uid: str) -> bool:
-        """Say whether this pod may still get its record here."""
+        """Say whether this pod's record may still be restored."""
         return self._open is None or uid in self._open
 
     def adopt(self, living: tuple[RuntimeContainer, ...]) -> None:
-        """Go through the pods that were here at the start; say what the last agent left unsaid.
+        """Go through the pods of the start; write the annotations that the last agent left out.
 
-        A kubelet that is away or has just begun can't say which devices a pod holds, and without
+        A kubelet that is away or has just started can't say which devices a pod holds, and without
         them its containers could not be started again: call this until `is_done`.
 
         Args:
@@ -100,7 +100,7 @@ class Restore:
         try:
             return None if finished(pod) else parse_limits(self._keys, pod)
         except BadRequest:
-            return None  # the agent never gave it anything
+            return None  # the agent never gave it a card
 
     def _finish(self, pod: Pod, record: PodRecord) -> None:
         annotations = pod["metadata"].get("annotations") or {}
@@ -108,10 +108,10 @@ class Restore:
             self._confirmation.queue(record)
 
     def _held(self, pods: tuple[Pod, ...]) -> Held:
-        """Return, by UID, what the kubelet holds for these very pods, as far as it can be known.
+        """Return, by UID, the devices that the kubelet holds for these pods, as far as known.
 
-        Where its checkpoint can't be used, PodResources is asked, for whatever pods have those
-        names: once for all, since Allocate asks by the same rate limit.
+        Where its checkpoint can't be used, PodResources is asked for the pods of those names:
+        once for all, since Allocate asks by the same rate limit.
         """
         if not pods:
             return {}
@@ -139,13 +139,13 @@ class Restore:
         before: PodRecord | None,
         held: PodDevices | None,
     ) -> bool:
-        """Take the pod up, if it can be; return whether there is nothing more to wait for."""
+        """Restore the pod's record, if possible; return whether the pod is done."""
         here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
         if not _holds_any(held) and (before is not None or not here):
-            return False  # no news, or it has nothing yet and its Allocate is still to come
+            return False  # no answer, or it holds no device yet and its Allocate is still to come
         record = self._record(pod, request, here, held)
         if record is None:
-            logger.error("a pod holds devices and nobody knows which pod=%s/%s", *name_of(pod))
+            logger.error("a pod holds devices that are not known pod=%s/%s", *name_of(pod))
             return True
         if before is not None and _lacks_devices(record):
             return False
@@ -210,7 +210,7 @@ class Restore:
     def _running(
         self, asked: ContainerRequest, container: RuntimeContainer | None
     ) -> ContainerPlacement | None:
-        """Return what a living container was given, as its own annotations say."""
+        """Return a living container's cards from its own annotations."""
         text = container.annotations.get(self._keys.vcuda_device, "") if container else ""
         minors = tuple(sorted(int(minor) for minor in _CARD.findall(text)))
         if not minors:
@@ -232,7 +232,7 @@ def _holds_any(held: PodDevices | None) -> bool:
 
 
 def _lacks_devices(record: PodRecord) -> bool:
-    """Say whether a record was made without the kubelet's word; init containers never get it."""
+    """Say whether a record lacks the kubelet's device IDs; those of init containers always do."""
     return record.source is Source.RECOVERED and not all(
         container.core_ids
         for container in record.containers

@@ -1,1 +1,1 @@
-"""Which container an anonymous call of the kubelet means, and whose a process is."""
+"""The container of an anonymous call of the kubelet, and of a process on a card."""

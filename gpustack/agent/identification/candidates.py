@@ -9,7 +9,7 @@ from gpustack.model.request import PodRequest
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateCall:
-    """An Allocate of `count` IDs by the kubelet `epoch`; it waits for that one's word `until`."""
+    """An Allocate of `count` IDs by the kubelet `epoch`; `until` bounds the wait for its answer."""
 
     resource: Resource
     count: int
@@ -19,7 +19,7 @@ class AllocateCall:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPod:
-    """A pod with a container that doesn't run yet and asks for as many as the call has."""
+    """A pod with a container that doesn't run yet and asks for as many IDs as the call has."""
 
     pod: Pod
     request: PodRequest
@@ -28,19 +28,19 @@ class WaitingPod:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Every container that a call may mean, and whether the kubelet had a say in it."""
+    """Every container that a call may mean, and whether the kubelet narrowed them down."""
 
     matches: tuple[Match, ...]
     kubelet_answers: bool
 
     def is_sure(self, passed: frozenset[str]) -> bool:
-        """Say whether one is meant that is seen: not one that had its turn, nor the next one."""
+        """Say whether the call means a visible pod: neither a past one nor the next of its name."""
         return any(
             not each.may_be_another and uid_of(each.pod) not in passed for each in self.matches
         )
 
     def is_clear(self, passed: frozenset[str]) -> bool:
-        """Say whether waiting can't improve it; without the kubelet's word, several may wait."""
+        """Say whether this is final; without the kubelet's answer, several pods may wait."""
         stay = [
             each for each in self.matches if not each.is_leaving and uid_of(each.pod) not in passed
         ]

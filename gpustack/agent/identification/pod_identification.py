@@ -1,17 +1,17 @@
 """Finding the container of an Allocate call, within a bounded time.
 
 A pod that was just bound may reach the kubelet before our watch shows it: then the finder waits for
-the watch, for at most `WAIT_SECONDS`, asks the API server once, and says that nobody asked.
+the watch, for at most `WAIT_SECONDS`, asks the API server once, and refuses the call.
 
 A pod that the kubelet knows to be deleted or has rejected may look like one that still waits: a
 kubelet that has just started keeps its rejections back from the API server until it has gone
 through all of its pods, which it doesn't while an Allocate is under way. So when several pods may
-be meant, the kubelet's own list of active pods is asked, then what is remembered of pods that have
-had their turn; only then the finder waits for the watch, for at most `SETTLE_SECONDS`.
+be meant, the finder asks for the kubelet's own list of active pods, then drops the pods that have
+had their turn; only then it waits for the watch, for at most `SETTLE_SECONDS`.
 
-The kubelet speaks of pods by their names. Where all that we see under a name is a pod that goes, or
-one that was given this before, it may mean the next pod of that name, which we don't see yet: then
-the API server is asked, too.
+The kubelet names pods by namespace and name. Where the watch shows under a name only a pod that is
+being deleted, or one that was given these devices before, the kubelet may mean the next pod of that
+name, which the watch doesn't show yet: then the finder asks the API server, too.
 """
 
 import contextlib
@@ -45,15 +45,15 @@ logger = logging.getLogger(__name__)
 WAIT_SECONDS = 2.0  # a watch is milliseconds behind; the kubelet waits for us meanwhile
 SETTLE_SECONDS = 1.0
 _ASK_SECONDS = 2.0
-_KUBELET_SECONDS = 5.0  # how long the kubelet's rate limit may keep its word back, all in all
+_KUBELET_SECONDS = 5.0  # how long the kubelet's rate limit may delay its answer, all in all
 _RESTART_SECONDS = 1.0  # the same before we register with a kubelet that has restarted
 
 
 class PodIdentification:
-    """Puts the evidence about this node's pods together and asks `pod_matching` which one it is.
+    """Gathers the evidence about this node's pods and asks `pod_matching` for the call's container.
 
     Args:
-        may_come: whether the record of a pod (by UID) may still be taken up.
+        may_come: whether the record of a pod (by UID) may still be restored.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class PodIdentification:
     def kubelet_restarted(self) -> None:
         """Take note that another kubelet is calling from now on, before it knows our devices.
 
-        Without devices it rejects every pod that it comes to and that asks for some: the ones that
-        it knows by now, and that hold none, have had their turn.
+        Without devices it rejects every pod that asks for some: the pods that it knows by now, and
+        that hold none, have had their turn.
         """
         self.epoch += 1
         self._refused = self._passed = frozenset()
@@ -108,10 +108,10 @@ class PodIdentification:
         ]
 
     def refused(self, pod: Pod, epoch: int) -> None:
-        """Take note that the kubelet was told no for this pod: it doesn't ask a second time.
+        """Take note that this pod was refused to the kubelet: it doesn't ask a second time.
 
         Until the API server shows the pod as failed, it looks like one that still waits. Another
-        kubelet than the one that was told, `epoch`, does ask.
+        kubelet than the one that got the refusal, `epoch`, does ask.
         """
         if epoch == self.epoch:
             self._refused = self._present(self._refused) | {uid_of(pod)}
@@ -121,7 +121,7 @@ class PodIdentification:
 
         Raises:
             PluginRefusal: `NoCandidate` when no pod waits for so many, `ApiServerAway` when that
-                can't be known; `KubeletBusy` when the kubelet doesn't say for its rate limit;
+                can't be known; `KubeletBusy` when the kubelet's rate limit keeps its answer back;
                 `BadRequest` when the pod asks for something that doesn't exist.
         """
         started = time.monotonic()
@@ -142,11 +142,11 @@ class PodIdentification:
             if not found.is_sure(self._passed):
                 found = self._ask_api_server(call)
         except PodResourcesLimited as error:
-            raise PluginRefusal("KubeletBusy", f"{error}; find who else asks it") from error
+            raise PluginRefusal("KubeletBusy", f"{error}; find its other client") from error
         return self._chosen(found)
 
     def _ask_api_server(self, call: AllocateCall) -> Candidates:
-        """Look again with the API server's word: the pod that is meant may not be seen yet."""
+        """Look again after a read from the API server: the watch may not show the pod yet."""
         away: KubeError | KubeUnavailable | None = None
         try:
             self._pods.refresh(_ASK_SECONDS)
@@ -190,7 +190,7 @@ class PodIdentification:
         return self._active(found, call.until)
 
     def _active(self, found: Candidates, until: float) -> Candidates:
-        """Drop the pods that the kubelet is through with, as far as it says so."""
+        """Drop the pods that the kubelet has finished with, as far as it says so."""
         if len(found.matches) < 2 or not found.kubelet_answers:
             return found
         active = self._kubelet.active(tuple(each.pod for each in found.matches), until) or {}
@@ -198,7 +198,7 @@ class PodIdentification:
         return dataclasses.replace(found, matches=left or found.matches)
 
     def _waiting(self, pods: tuple[Pod, ...], call: AllocateCall) -> list[WaitingPod]:
-        """Return the pods that may be meant; those that have all they ask for cost no question."""
+        """Return the pods that may be meant; a pod with all its devices costs no request."""
         living = self._runtime.containers()
         found = []
         for pod in pods:
@@ -244,7 +244,7 @@ class PodIdentification:
         try:
             return parse_limits(self._keys, pod)
         except BadRequest:
-            return None  # see _bad: it takes no part while another pod may be meant
+            return None  # see _bad: it is left out while another pod may be meant
 
     def _bad(self, pods: tuple[Pod, ...], call: AllocateCall) -> tuple[Pod, BadRequest] | None:
         """Return a pod that may be meant and whose limits don't exist, and what is wrong there."""
@@ -278,7 +278,7 @@ def _asked(keys: Keys, pod: Pod) -> tuple[str, ...]:
     try:
         request = parse_limits(keys, pod)
     except BadRequest:
-        return container_names(pod)  # whichever it was: one that asks like this gets nothing
+        return container_names(pod)  # all of them: a pod with such limits gets no card
     containers = () if request is None else request.containers
     return tuple(each.name for each in containers if each.kind is not ContainerKind.INIT)
 
@@ -290,6 +290,6 @@ def _raw_limits(pod: Pod, resource: str) -> set[int]:
     found = set()
     for each in containers:
         limits = (each.get("resources") or {}).get("limits") or {}
-        with contextlib.suppress(ValueError):  # the kubelet doesn't ask for what is no number
+        with contextlib.suppress(ValueError):  # the kubelet asks only for numbers
             found.add(parse_whole(limits.get(resource, 0)))
     return found

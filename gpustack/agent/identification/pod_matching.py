@@ -1,10 +1,10 @@
-"""Which container the kubelet means when it calls Allocate: the call doesn't say.
+"""The container of an Allocate call: the call itself doesn't name it.
 
 The kubelet admits one pod at a time and one container after another, init containers first; only
-the order of a container's two resources is random. So the container it means is the first one of
+the order of a container's two resources is random. So the call's container is the first one of
 its pod that lacks a resource, and the pod is one that the kubelet knows, that still lacks devices,
 and whose next container asks for just as many. Device IDs are a check and never a key: the kubelet
-may hand one out twice.
+may give one out twice.
 """
 
 import dataclasses
@@ -39,19 +39,19 @@ class Resource(enum.Enum):
         return container.core_ids if self is Resource.CORE else container.memory_ids
 
     def epoch(self, container: ContainerRecord) -> int:
-        """Return which kubelet took them."""
+        """Return the epoch of the kubelet that took them."""
         return container.core_epoch if self is Resource.CORE else container.memory_epoch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known about one pod that may be the one being admitted.
+    """The evidence about one pod that the kubelet may be admitting.
 
     Attributes:
-        record: what we gave it so far.
-        may_come: whether it may have been given something of which the record was lost.
+        record: its allocation so far.
+        may_come: whether it may hold devices without a record, because the record was lost.
         kubelet_answers: whether the kubelet could be asked.
-        held: what the kubelet says a pod of its name holds; None when it knows none.
+        held: the devices that a pod of its name holds by the kubelet; None when it knows no pod.
         running: names of its running containers.
         epoch: the kubelet that is calling.
     """
@@ -71,11 +71,11 @@ class Match:
     """A container that the call may mean.
 
     Attributes:
-        begun: its pod was given something already.
+        begun: its pod was given devices already.
         again: it was given this before, by an earlier agent or to an earlier kubelet: that kubelet
             died before it wrote it down, or now means another pod of that name.
-        forgotten: what the same kubelet took for it, the kubelet doesn't hold any more: the pod was
-            rejected or deleted halfway.
+        forgotten: the kubelet no longer holds the devices that it took for the container: the pod
+            was rejected or deleted halfway.
     """
 
     pod: Pod
@@ -87,12 +87,12 @@ class Match:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the pod goes, which doesn't keep the kubelet from admitting it."""
+        """Whether the pod is being deleted; the kubelet may admit it all the same."""
         return self.forgotten or leaving(self.pod)
 
     @property
     def may_be_another(self) -> bool:
-        """Whether the kubelet may mean another pod of this name, which we don't see yet."""
+        """Whether the kubelet may mean a later pod of this name, which the watch lacks yet."""
         return self.is_leaving or self.again
 
 
@@ -101,7 +101,7 @@ class _Given(enum.Enum):
 
     NO = enum.auto()
     YES = enum.auto()
-    FORGOTTEN = enum.auto()  # we gave it, and the kubelet doesn't hold it any more
+    FORGOTTEN = enum.auto()  # the agent gave it, and the kubelet no longer holds it
 
 
 def admission_order(containers: Iterable[ContainerRequest]) -> list[ContainerRequest]:
@@ -114,7 +114,7 @@ def match(keys: Keys, evidence: Evidence, resource: Resource, count: int) -> Mat
     if evidence.kubelet_answers and evidence.held is None:
         return None  # the kubelet hasn't begun with this pod
     if evidence.record is None and not evidence.may_come and _holds_any(keys, evidence.held):
-        return None  # neither: it still speaks of the pod that had this name before
+        return None  # neither: it still answers for the pod that had this name before
     before: set[_Given] = set()
     for container in admission_order(evidence.request.containers):
         given = {
@@ -175,17 +175,17 @@ def _given(
     ids = resource.recorded(recorded) if recorded else ()
     if evidence.held is None:
         return _Given.YES if ids else _Given.NO
-    # The kubelet's word: it may have forgotten what we gave when it died during admission, and it
-    # knows what we gave when we lost our checkpoint.
+    # The kubelet decides: it may have forgotten the devices when it died during admission, and it
+    # knows them when the agent lost its checkpoint.
     if evidence.held.ids(container.name, resource.full_name(keys)):
         return _Given.YES
     is_init = container.kind is ContainerKind.INIT
-    # Ordinary init containers are not in its answer unless it wrote them down, but whatever is
-    # admitted after them is. What sidecars before them hold says nothing.
+    # Its answer leaves out ordinary init containers that it didn't write down, but has the
+    # containers that it admits after them. Sidecars before them prove nothing.
     if is_init and any(map(evidence.held.containers.get, _after(evidence.pod, container))):
         return _Given.YES
     if ids and recorded is not None and resource.epoch(recorded) == evidence.epoch:
-        # No kubelet asks twice. What it has for an init container, it writes down at its end.
+        # No kubelet asks twice. It writes an init container's devices down at the container's end.
         return _Given.YES if is_init else _Given.FORGOTTEN
     return _Given.NO
 
@@ -200,14 +200,14 @@ def _after(pod: Pod, container: ContainerRequest) -> list[str]:
 def choose(
     keys: Keys, matches: Sequence[Match], *, passed: Container[str], kubelet_answers: bool
 ) -> Match:
-    """Return the likeliest match: one that is begun, else one that nothing speaks against.
+    """Return the likeliest match: one that is begun, else one without evidence against it.
 
-    The kubelet gets to know a pod and admits it before it looks at the next one. So of those that
-    it knows and that hold nothing, all but the last have had their turn: it rejected them, and the
-    API server doesn't show it yet. It goes by creation when it has just started, else as they come.
-    Where it can't be asked, none may have had its turn, and the oldest decision is taken (the
-    original's rule); pods without a readable time come last. `passed` are the UIDs of pods that
-    have had their turn for certain.
+    The kubelet learns of a pod and admits it before it looks at the next one. So of the pods that
+    it knows and that hold no device, all but the last have had their turn: it rejected them, and
+    the API server doesn't show it yet. A kubelet that has just started goes by creation, a running
+    one by arrival. Where it can't be asked, any pod may still wait, and the oldest decision is
+    taken (the original's rule); pods without a readable time come last. `passed` are the UIDs of
+    pods that have had their turn for certain.
     """
 
     def doubts(found: Match) -> tuple[bool, bool, bool]:
@@ -226,5 +226,5 @@ def _created(found: Match) -> str:
 
 
 def _decided(keys: Keys, found: Match) -> tuple[int, str]:
-    """Return when the pod was decided, Unix nanoseconds; the UID makes it one order for all."""
+    """Return the decision's time, Unix nanoseconds, and the UID, which makes the order total."""
     return decided_ns(keys, found.pod), uid_of(found.pod)

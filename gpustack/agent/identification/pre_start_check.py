@@ -1,15 +1,15 @@
-"""Which containers a PreStartContainer call is about, and whether the kubelet agrees.
+"""The containers of a PreStartContainer call, and whether the kubelet agrees.
 
-The call names device IDs only. Whose they are, by the pod's UID, and what the kubelet keeps as that
-container's answer, stands in the kubelet's checkpoint; it is compared with the records. Allocate
-had to infer the pod, here the inference is checked. Where it was wrong, the kubelet keeps an answer
-that was made for another pod, and nothing can take it back: the pod is failed, so that its
+The call names device IDs only. The kubelet's checkpoint names their pod by UID and has the answer
+that the kubelet keeps for the container; the check compares both with the records. Allocate had to
+infer the pod, and this check proves the inference. Where it was wrong, the kubelet keeps an answer
+that was made for another pod and can't be taken back: the agent fails the pod, so that its
 controller makes another.
 
-Every kubelet that we support writes that file before it starts a container. Where it can't be used
-all the same, PodResources is asked, which goes by namespace and name, and the API server, whether
-that name still is the recorded pod's. Where these can't say either, nothing starts; the kubelet
-tries again.
+Every kubelet that we support writes that file before it starts a container. Where the file is
+unusable all the same, the check asks PodResources, which goes by namespace and name, and the API
+server, whether that name still is the recorded pod's. Where neither can say, no container starts;
+the kubelet tries again.
 """
 
 import logging
@@ -45,15 +45,15 @@ _Pair = tuple[PodRecord, ContainerRecord]
 
 
 class _MuteKubeletError(GpustackError):
-    """The kubelet doesn't say who holds which device."""
+    """The kubelet doesn't say which container holds which device."""
 
 
 class PreStartCheck:
     """Compares records with the kubelet's own.
 
     Args:
-        may_come: whether the record of a pod (by UID) may still be taken up: its absence proves
-            nothing then.
+        may_come: whether the record of a pod (by UID) may still be restored: its absence is no
+            proof then.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class PreStartCheck:
     def of(self, ids: Sequence[str]) -> list[_Pair]:
         """Return the containers that hold exactly these `vcuda-core` IDs.
 
-        More than one when an init container handed its IDs on to a container of its pod; what the
-        caller does for them is then right for either.
+        There is more than one when an init container passed its IDs on to a container of its pod;
+        the caller's work is then right for either.
 
         Raises:
             PluginRefusal: `NotAllocated` where no container was given them; `PairingMismatch` when
                 the kubelet says that they belong to another container, or to a pod without a
                 record; the pod that the kubelet means is failed then. `PairingUnproven` when
-                nobody can say.
+                neither source answers.
         """
         wanted = frozenset(ids)
         try:
@@ -103,11 +103,11 @@ class PreStartCheck:
             raise PluginRefusal("PairingUnproven", f"{problem}, and {error}") from error
 
     def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[_Pair]:
-        """Compare what is written down of these devices with the records, by UID."""
+        """Compare the checkpoint's entries of these devices with the records, by UID."""
         pairs, unrecorded, mistaken = [], [], []
         for each in given:
             if finished(self._pods.get(each.pod_uid) or {}):
-                continue  # it starts nothing any more
+                continue  # it starts no container any more
             record = self._records.get(each.pod_uid)
             container = None if record is None else record.container(each.container)
             if record is None or container is None or not _holds(record, container, ids):
@@ -126,7 +126,7 @@ class PreStartCheck:
         return pairs
 
     def _still_there(self, uids: Sequence[str]) -> list[str]:
-        """Drop the pods that are gone: the kubelet's checkpoint has them until it gives anew."""
+        """Drop pods that are gone: the kubelet's checkpoint has them until its next allocation."""
         if all(self._pods.get(uid) is not None for uid in uids):
             return list(uids)
         try:
@@ -139,11 +139,11 @@ class PreStartCheck:
     def _not_recorded(
         self, ids: frozenset[str], uids: Sequence[str], holding: Collection[str] = ()
     ) -> PluginRefusal:
-        """Refuse what the pods with these UIDs hold, of which their records know nothing.
+        """Refuse devices that the pods with these UIDs hold without a record.
 
         Args:
             ids: the devices.
-            uids: whose they are.
+            uids: their pods.
             holding: the UIDs of all pods that may hold them, as the kubelet gives some out twice.
         """
         problem = "no container was given these vcuda-core devices"
@@ -166,9 +166,9 @@ class PreStartCheck:
         ]
 
     def _take_back(self, pairs: Sequence[_Pair]) -> None:
-        """Forget what was recorded for the wrong pod: the kubelet has yet to ask for the right one.
+        """Forget the record of the wrong pod: the kubelet has yet to ask for the right one.
 
-        What has been proven once stays; the kubelet may have lost its file since.
+        A record that was proven once stays; the kubelet may have lost its file since.
         """
         for record, mistaken in pairs:
             before = self._records.get(record.uid)
@@ -183,7 +183,7 @@ class PreStartCheck:
     def _is_own(self, given: Given, container: ContainerRecord) -> bool:
         """Say whether the answer that the kubelet keeps for a container was made for it.
 
-        An answer of the original's manager says less, and what it doesn't say isn't wrong.
+        An answer of the original's manager has fewer fields; a missing field is no mismatch.
         """
         folder = self._folders.path(given.pod_uid, given.container)
         is_own = given.mounts.get(allocate_response.LIMITS_PATH) in {None, str(folder / "limits")}
@@ -191,13 +191,13 @@ class PreStartCheck:
         return is_own and cards in {None, allocate_response.cards(container.placement)}
 
     def _named(self, ids: frozenset[str]) -> list[_Pair]:
-        """Compare the records with what PodResources and the API server say of their names.
+        """Compare the records with the answers of PodResources and the API server for their names.
 
         Raises:
-            KubeError: the API server refuses to say.
-            KubeUnavailable: it doesn't answer.
-            PodResourcesLimited: the kubelet is asked too often.
-            _MuteKubeletError: it doesn't answer.
+            KubeError: the API server refuses.
+            KubeUnavailable: the API server doesn't answer.
+            PodResourcesLimited: the kubelet gets too many calls.
+            _MuteKubeletError: the kubelet doesn't answer.
         """
         agreed = [pair for pair in self._holders(ids) if self._agrees(*pair, ids)]
         if agreed:
@@ -207,7 +207,7 @@ class PreStartCheck:
     def _agrees(self, record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:
         name = (record.namespace, record.name)
         if self._pods.is_gone(record.uid, name, _ASK_SECONDS):
-            return False  # whatever has that name now is another pod
+            return False  # another pod has that name now
         pod = self._pods.get(record.uid) or _pod(record)
         answer = self._kubelet.devices((pod,))
         if answer is None:
@@ -217,13 +217,13 @@ class PreStartCheck:
             return False
         is_init = container.placement.kind is ContainerKind.INIT
         if is_init and container.name not in devices.containers:
-            # The kubelet doesn't list ordinary init containers. Whoever reuses their devices is of
-            # the same pod.
+            # The kubelet doesn't list ordinary init containers. Only containers of the same pod
+            # reuse their devices.
             return all(uid_of(pod) == record.uid for pod in self._owners(ids))
         return devices.ids(container.name, self._keys.vcuda_core) == ids
 
     def _mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
-        """Count it and fail these pods, as far as we see them; return what the kubelet is told."""
+        """Count it and fail the visible ones of these pods; return the refusal for the kubelet."""
         self.mismatches += 1
         pods = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
         for pod in pods:
@@ -245,12 +245,12 @@ class PreStartCheck:
 
 
 def _holds(record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:
-    """Say whether these are the recorded devices; an init container that was taken up has none."""
+    """Say whether these are the recorded devices; a restored init container has none."""
     is_init = container.placement.kind is ContainerKind.INIT
     unknown = is_init and record.source is Source.RECOVERED and not container.core_ids
     return unknown or frozenset(container.core_ids) == ids
 
 
 def _pod(record: PodRecord) -> Pod:
-    """Return what the kubelet is asked by, for a pod that the watch has lost meanwhile."""
+    """Return the key for the kubelet's API, for a pod that the watch has lost meanwhile."""
     return {"metadata": {"uid": record.uid, "namespace": record.namespace, "name": record.name}}

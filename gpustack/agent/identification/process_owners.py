@@ -1,4 +1,4 @@
-"""Which container a process on a card belongs to, by its cgroup and the runtime's list."""
+"""The container of a process on a card, by its cgroup and the runtime's list."""
 
 import pathlib
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class ProcessOwners:
         self._proc = proc
 
     def now(self) -> Callable[[int], Owner | None]:
-        """Return what answers for a PID: None for a process of the host, or one that is gone."""
+        """Return a function from a PID to its container; None for a host process, or none."""
         names = {each.id: (each.pod_uid, each.name) for each in self._runtime.containers() or ()}
 
         def owner_of(pid: int) -> Owner | None:

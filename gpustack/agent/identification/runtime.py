@@ -1,6 +1,6 @@
-"""What the kubelet and the container runtime know about pods, for those who ask about identity.
+"""The kubelet's and the container runtime's knowledge of pods, for their identification.
 
-Both may be silent for a while. `None` then means "nobody can say", which is not "no".
+Both may be silent for a while. `None` then means "unknown", which is not "no".
 """
 
 import dataclasses
@@ -31,17 +31,17 @@ Written = Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]
 
 _Ask = Callable[[tuple[Pod, ...], float | None], Held]
 
-_FEW = 4  # of more pods than these, the kubelet is asked at once: its rate limit counts calls
+_FEW = 4  # more pods than these take one call of the kubelet: its rate limit counts calls
 
 
 class KubeletView:
-    """Which device IDs the kubelet gave to a pod.
+    """The device IDs that the kubelet gave to a pod.
 
-    `Get` is preferred for a few pods; where the kubelet has none, `List` is asked, until the
-    kubelet restarts. Both go by namespace and name: whose UID that is, only the kubelet's
-    checkpoint says. Ordinary init containers are in neither answer; the checkpoint has them.
+    `Get` is preferred for a few pods; where the kubelet lacks it, `List` is called, until the
+    kubelet restarts. Both go by namespace and name: only the kubelet's checkpoint has the UID.
+    Both answers leave out ordinary init containers; the checkpoint has them.
 
-    Each question is asked again while the kubelet's rate limit refuses it, until `deadline`
+    Each call is made again while the kubelet's rate limit refuses it, until `deadline`
     (monotonic seconds), and then raises `PodResourcesLimited`: that is no silence.
     """
 
@@ -56,7 +56,7 @@ class KubeletView:
         self._has_get = True
 
     def devices(self, pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
-        """Return, by UID, what each pod holds; None for a pod that the kubelet doesn't know.
+        """Return, by UID, the devices of each pod; None for a pod that the kubelet doesn't know.
 
         None instead of the mapping: the kubelet didn't answer.
         """
@@ -66,13 +66,13 @@ class KubeletView:
     def active(self, pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
         """Return the same by the kubelet's `List`.
 
-        Since 1.34 it leaves out the pods that the kubelet has rejected or that are over, which the
-        API server may show as waiting for ten seconds more; `Get` doesn't.
+        Since 1.34 it leaves out rejected and ended pods, which the API server may show as waiting
+        for ten seconds more; `Get` has them.
         """
         return self._asked(pods, self._list, deadline)
 
     def given(self, resource: str, ids: frozenset[str]) -> list[Given]:
-        """Return who holds exactly these devices, and with which answer, as it is written down.
+        """Return the containers with exactly these devices, and their answers, by the checkpoint.
 
         Raises:
             KubeletCheckpointError: the kubelet's checkpoint can't be used.
@@ -81,7 +81,7 @@ class KubeletView:
         return [each for each in written if (each.resource, each.ids) == (resource, ids)]
 
     def written(self) -> Written | None:
-        """Return all devices that are written down; None when the checkpoint can't be used."""
+        """Return all devices of the checkpoint; None when it can't be used."""
         try:
             written = self._checkpoint.given()
         except KubeletCheckpointError as error:
@@ -101,7 +101,7 @@ class KubeletView:
             held = ask(pods, deadline)
         except PodResourcesUnavailable as error:
             self.failures += 1
-            logger.warning("kubelet does not say who holds which device: %s", error)
+            logger.warning("kubelet does not say which pod holds which device: %s", error)
             return None
         with_init = [pod for pod in pods if held[uid_of(pod)] and _ordinary_init(pod)]
         return {**held, **self._completed(with_init, held)} if with_init else held
@@ -139,10 +139,10 @@ def _ordinary_init(pod: Pod) -> list[str]:
 
 
 class RuntimeView:
-    """Which containers the runtime runs, or has made and not started yet.
+    """The containers that the runtime runs, or has made and not started yet.
 
     Attributes:
-        failures: questions that it did not answer.
+        failures: calls that it did not answer.
         problem: why it did not answer the last one; empty when it did.
     """
 
@@ -164,7 +164,7 @@ class RuntimeView:
         return tuple(each for each in found if each.running or each.created)
 
     def may_run(self, pod_uid: str, container: str) -> bool:
-        """Say whether a container runs, or may for all we know."""
+        """Say whether a container runs, or may while the runtime is silent."""
         living = self.containers()
         return living is None or any(
             each.running and (each.pod_uid, each.name) == (pod_uid, container) for each in living

@@ -1,10 +1,10 @@
-"""What the kubelet wrote down of its own allocations: `kubelet_internal_checkpoint`.
+"""The kubelet's record of its own allocations: `kubelet_internal_checkpoint`.
 
-PodResources names no UID, and leaves ordinary init containers out, and the answers of Allocate,
+PodResources leaves out UIDs, ordinary init containers, and the answers of Allocate,
 which the kubelet keeps and gives to each container that it starts. The file has all three. It is
 replaced as a whole (written beside and renamed), once for each container after its last Allocate:
 when a container is about to start, its own entries are there; during Allocate those of the
-containers before it are. What was given to a pod that is over stays until the next allocation.
+containers before it are. The entries of an ended pod stay until the next allocation.
 
 Source of truth: k8s.io/kubernetes 1.34 pkg/kubelet/cm/devicemanager (manager.go writeCheckpoint,
 checkpoint/checkpoint.go), whose layout stands since 1.20: every kubelet that we support keeps it.
@@ -34,12 +34,12 @@ class KubeletCheckpointError(GpustackError):
 
 
 class KubeletCheckpointMissing(KubeletCheckpointError):
-    """There is no such file: a kubelet that has never given anything has none yet."""
+    """There is no such file: a kubelet without any allocation has none yet."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What one container holds of one resource, and what it was answered.
+    """One container's devices of one resource, and its Allocate answer.
 
     Attributes:
         ids: device IDs.
@@ -87,7 +87,7 @@ class KubeletCheckpoint:
         self._resources = (keys.vcuda_core, keys.vcuda_memory)
 
     def given(self) -> tuple[Given, ...]:
-        """Return all that was given of our resources.
+        """Return all allocations of our resources.
 
         Raises:
             KubeletCheckpointError: the file can't be used.

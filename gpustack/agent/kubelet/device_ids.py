@@ -1,8 +1,8 @@
 """The IDs that the two resources advertise.
 
-IDs are anonymous tokens: the kubelet picks them, and which ones it picks says nothing about the
-card that a container gets. Their number is what the scheduler counts, and their NUMA node is what
-the kubelet's topology manager reads. Shapes are the original's (docs/reference/pods.md).
+IDs are anonymous tokens: the kubelet picks them, and its choice is independent of the card that a
+container gets. The scheduler counts their number, and the kubelet's topology manager reads their
+NUMA node. Shapes are the original's (docs/reference/pods.md).
 """
 
 import re
@@ -30,7 +30,7 @@ def core_ids(keys: Keys, node: Node) -> tuple[Device, ...]:
 
 
 def memory_ids(keys: Keys, node: Node) -> tuple[Device, ...]:
-    """Return one ID for each memory unit that a card can hold: units that none can aren't there."""
+    """Return one ID for each memory unit that a card can hold, and no others."""
     prefix = f"{keys.vcuda_memory}-{MEMORY_UNIT_BYTES}"
     cards = [card for card in node.cards for _ in range(card.memory_units)]
     return tuple(

@@ -1,4 +1,4 @@
-"""One advertised resource: its device list, and who answers the kubelet's calls for it."""
+"""One advertised resource: its device list, and the functions behind the kubelet's calls."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,9 +1,9 @@
-"""Keeping both plugins known to the kubelet, whatever it does.
+"""The registration of both plugins with the kubelet, over its restarts.
 
 A kubelet that starts deletes every socket in its plugin folder, then listens on a new kubelet.sock.
-So the folder is looked at twice a second: a missing socket of ours is made again, and a plugin is
-registered whenever no ListAndWatch stream is open on it. While one is open nothing is registered:
-the kubelet would drop the new connection when it cleans up after the old one.
+So the registrar looks at the folder twice a second: it makes a missing socket of ours again, and
+registers a plugin whenever no ListAndWatch stream is open on it. While one is open it registers
+none: the kubelet would drop the new connection when it cleans up after the old one.
 """
 
 import logging
@@ -23,7 +23,7 @@ _SETTLE_SECONDS = 1.0
 
 
 class _Endpoint:
-    """One plugin server and when something last happened to it."""
+    """One plugin server and the time of its last change."""
 
     def __init__(self, server: PluginServer) -> None:
         self.server = server
@@ -78,7 +78,7 @@ class Registrar:
                 endpoint.server.stop()
 
     def look(self) -> None:
-        """Compare what is there with what should be, and repair it."""
+        """Compare sockets and streams with the wanted state, and repair them."""
         for endpoint in self._endpoints:
             self._repair_socket(endpoint)
             self._repair_registration(endpoint)
@@ -108,7 +108,7 @@ class Registrar:
         self._register(endpoint)
 
     def _meet_kubelet(self) -> bool:
-        """Look which kubelet listens now, and tell when it is another one; False when none is."""
+        """Look which kubelet listens now, and report a new one; False when none listens."""
         kubelet = _identity(self._kubelet_socket)
         if kubelet is not None and kubelet != self._kubelet:
             self._kubelet = kubelet
@@ -134,7 +134,7 @@ class Registrar:
 
 
 def _identity(path: pathlib.Path) -> tuple[int, int] | None:
-    """Return what tells one socket file from the next at the same path; inodes are reused."""
+    """Return the identity of a socket file; the next one at the path may reuse its inode."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The host itself: its cards, their health, its driver files, and what is published of it."""
+"""The host itself: its cards, their health, its driver files, and its node's annotation."""

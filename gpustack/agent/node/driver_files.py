@@ -1,7 +1,7 @@
-"""Which files of the installed driver a container needs, and where they lie.
+"""The files of the installed driver that a container needs, and their paths.
 
-Libraries are found where the dynamic linker would find them: in its cache, as `ldconfig -p` prints
-it. A SONAME's link leads to the file of the running driver, in Debian's layout by way of
+Libraries are looked up as the dynamic linker does: in its cache, as `ldconfig -p` prints it. A
+SONAME's link leads to the file of the running driver, in Debian's layout by way of
 `/etc/alternatives`; a file that carries another driver's version is left out.
 """
 

@@ -1,8 +1,9 @@
 """The driver volume: the running driver's files in one folder that containers mount.
 
-One folder a driver version, built aside and renamed into place, and never touched again: running
-containers keep the files they have mapped, whatever is installed meanwhile. Files are hard links
-where the file system allows it, else copies. One that a power cut has emptied is built again.
+Each driver version has one folder, built aside and renamed into place, and never changed again:
+running containers keep the files they have mapped, whatever is installed meanwhile. Files are hard
+links where the file system allows it, else copies. A volume that a power cut has emptied is built
+again.
 """
 
 import logging
@@ -18,7 +19,7 @@ from gpustack.agent.node.driver_files import DriverFilesError, Library
 
 logger = logging.getLogger(__name__)
 
-_HEADER_BYTES: Final = 4096  # a block of most file systems; what libraries begin with is in it
+_HEADER_BYTES: Final = 4096  # a block of most file systems; a library's header is in it
 
 
 def build(
@@ -46,7 +47,7 @@ def build(
         for folder in (building / "bin", building / "lib64", building):
             _sync(folder)
         if volume.exists():
-            # Moved, not removed: somebody may have its other files mapped.
+            # Moved, not removed: a container may have its other files mapped.
             aside = pathlib.Path(tempfile.mkdtemp(dir=root, prefix=f".{version}.damaged-"))
             aside.rmdir()
             volume.rename(aside)
@@ -59,7 +60,7 @@ def build(
 
 
 def _is_whole(volume: pathlib.Path) -> bool:
-    """Look for what a power cut leaves of files that had not reached the disk: zeros or nothing."""
+    """Look for files that a power cut has left empty or full of zeros."""
     try:
         for folder in (volume / "bin", volume / "lib64"):
             for file in folder.iterdir():
@@ -110,7 +111,7 @@ def _take(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _remove(path: pathlib.Path) -> None:
-    """Remove what is of no use to anybody; what can't be removed is in nobody's way either."""
+    """Remove an unused volume; one that can't be removed does no harm."""
     try:
         if path.is_dir():
             shutil.rmtree(path)
@@ -121,7 +122,7 @@ def _remove(path: pathlib.Path) -> None:
 
 
 def _sync(path: pathlib.Path) -> None:
-    """Have a file or a folder survive a power cut."""
+    """Make a file or a folder survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

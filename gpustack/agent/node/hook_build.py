@@ -1,4 +1,4 @@
-"""The build of the hook that shares get: a folder that is named after its own content.
+"""The build of the hook that shares get: a folder named after its own content.
 
 `VERSION-SUM`, where SUM is the first eight hexadecimal digits of the SHA-256 over what
 `sha256sum *` prints in it (names in the C locale's order). Containers have the folder mounted, so
@@ -43,7 +43,7 @@ def _sum_of(path: pathlib.Path) -> str:
 
 
 class HookBuild:
-    """One build on the host, looked at again whenever its files' times or sizes have changed.
+    """One build on the host, checked again whenever its files' times or sizes have changed.
 
     Args:
         folder: where it lies; its name is the build's.
@@ -84,7 +84,7 @@ class HookBuild:
         return self._folder
 
     def _check_modes(self, state: _State) -> None:
-        """Require what a container's process, as any user, can read: ld.so passes over the rest."""
+        """Require files that any user's process can read: ld.so passes over the others."""
         for name, mode, *_ in state:
             path, needed = self._folder / name, stat.S_IROTH
             if name == ".":

@@ -1,4 +1,4 @@
-"""What of the host a container is given: driver volume, hook, device nodes. Looked up at each call.
+"""The host's files for a container: driver volume, hook, device nodes. Looked up at each call.
 
 The hook is the one build that the configuration names; running containers keep the one they were
 given.
@@ -19,12 +19,12 @@ _OPTIONAL_NODES = ("nvidia-uvm-tools",)  # for profilers; made on demand by nvid
 
 
 class HostFilesError(GpustackError):
-    """Something that the container needs is not on the host; the text says what and what to do."""
+    """A file that the container needs is not on the host; the text names it and the cure."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HostPaths:
-    """Where things lie on the host.
+    """The paths of these files on the host.
 
     Attributes:
         driver_volume: folder with bin/ and lib64/ of the running driver.
@@ -43,7 +43,7 @@ class HostFiles:
     Args:
         driver_volume: of the running driver.
         hook: the build that shares get.
-        shared: keeps them from leases.
+        shared: keeps them open, so that no tenant gets a lease on them.
         extra_devices: absolute paths of nodes that every GPU container gets too.
         device_dir: where device nodes stand.
     """
@@ -64,7 +64,7 @@ class HostFiles:
         self._device_dir = device_dir
 
     def paths(self, minors: Sequence[int], *, with_hook: bool) -> HostPaths:
-        """Return what a container with these cards gets.
+        """Return the files for a container with these cards.
 
         Raises:
             HostFilesError: a device node is missing, or the hook is or was changed.

@@ -1,10 +1,10 @@
-"""The host's cards and their health, as everybody in the agent sees them.
+"""The host's cards and their health, as all parts of the agent see them.
 
-Cards are read once, at start: a card doesn't appear or disappear under a running driver. What
-changes is health: a card that doesn't answer takes no new work until it does. One that a critical
+Cards are read once, at start: a card doesn't appear or disappear under a running driver. Only
+health changes: a card that doesn't answer takes no new work until it does. A card that a critical
 XID blames takes none until it has been reset, which shows by its loss and return, or until the
 agent starts anew: it may answer all the time, and only an operator knows what else has helped. A
-card that didn't answer at start isn't known at all until the next one.
+card that didn't answer at start is unknown until the next start.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ def _now() -> str:
 
 
 class CardInventory:
-    """Holds the node as the model sees it, without uses, and says when it changes.
+    """Holds the model's node, without uses, and reports its changes.
 
     Args:
         nvml: the open library.
@@ -83,12 +83,12 @@ class CardInventory:
             return self._node, self._generation
 
     def run(self, stop: threading.Event) -> None:
-        """Ask the cards how they are, again and again."""
+        """Poll the cards' health, again and again."""
         while not stop.wait(self._poll_seconds):
             self.observe(self._nvml.faults())
 
     def run_events(self, stop: threading.Event) -> None:
-        """Listen for XIDs; while the driver offers no events, the polling has to do."""
+        """Wait for XIDs; while the driver offers no events, only polling finds faults."""
         told = ""
         while not stop.is_set():
             try:
@@ -118,7 +118,7 @@ class CardInventory:
             self._changed.notify_all()
 
     def _forgive(self, found: Mapping[str, str]) -> None:
-        """Forget the XIDs of cards that were lost and are back: they begin anew."""
+        """Forget the XIDs of cards that were lost and are back: they count as new."""
         for uuid in self._lost - found.keys():
             self._xids.pop(uuid, None)
         lost = {uuid for uuid, reason in found.items() if reason == LOST}

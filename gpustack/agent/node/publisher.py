@@ -1,7 +1,7 @@
 """The node's annotation and label: its cards, links and health, for the extender to read.
 
-Written at start, whenever the inventory changes, and every ten minutes, so that whoever edits or
-removes them is corrected.
+The agent writes them at start, whenever the inventory changes, and every ten minutes, so that an
+edit or a removal is undone.
 """
 
 import logging

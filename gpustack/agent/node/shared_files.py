@@ -1,9 +1,10 @@
 """Files that the containers of several tenants have mounted: the hook's and the driver's.
 
-Root in a container owns what is mounted there, read-only or not, and may take a write lease on it
-(fcntl F_SETLEASE): for up to 45 s (fs.lease-break-time) whoever opens the file waits, programs of
-the other tenants and the agent alike, and then it may take the next one. The kernel gives no such
-lease on a file that somebody else has open. So the agent has them open, and waits for none.
+Root in a container owns the files that are mounted there, read-only or not, and may take a write
+lease on them (fcntl F_SETLEASE): for up to 45 s (fs.lease-break-time) an open of the file waits, in
+programs of the other tenants and the agent alike, and then root may take the next lease. The kernel
+gives no such lease on a file that another process has open. So the agent has them open, and waits
+for none.
 """
 
 import logging
@@ -33,12 +34,12 @@ class SharedFiles:
         self._failed: set[pathlib.Path] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Keep them open, also those that come later, until told to stop."""
+        """Keep the files open, also those that come later, until `stop` is set."""
         while not stop.wait(_LOOK_SECONDS):
             self.keep()
 
     def keep(self) -> None:
-        """Open what isn't open yet; what somebody holds a lease on, at a later call."""
+        """Open the files that aren't open yet; a file under a lease at a later call."""
         for folder in self._folders:
             for path in _paths(folder):
                 try:
@@ -46,7 +47,7 @@ class SharedFiles:
                 except OSError as error:
                     if path not in self._failed:
                         self._failed.add(path)
-                        logger.warning("not open, somebody may get a lease on it: %s", error)
+                        logger.warning("not open, a tenant may get a lease on it: %s", error)
 
     def close(self) -> None:
         """Close them all."""
@@ -63,7 +64,7 @@ class SharedFiles:
 
 
 def _paths(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Return what lies below a folder; of one that is removed meanwhile, what is still found.
+    """Return the files below a folder; of a folder that is removed meanwhile, those still found.
 
     A run of site.yml moves new builds into place and removes old ones. Path.rglob raises then, in
     Python 3.11.
@@ -76,7 +77,7 @@ def open_at_once(path: pathlib.Path) -> BinaryIO:
     """Open a file for reading.
 
     Raises:
-        BlockingIOError: somebody holds a lease on it, which ends within fs.lease-break-time.
+        BlockingIOError: a tenant holds a lease on it, which ends within fs.lease-break-time.
         OSError: it can't be opened.
     """
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")

@@ -14,7 +14,7 @@ _METHODS: Final = ("GET", "HEAD")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a response says."""
+    """The content of a response."""
 
     status: http.HTTPStatus = http.HTTPStatus.OK
     content_type: str = "text/plain; charset=utf-8"
@@ -27,11 +27,11 @@ def refused(status: int, text: str) -> Response:
 
 
 class Exchange(http.server.BaseHTTPRequestHandler):
-    """A request of which the head has been read; nothing may follow it.
+    """A request whose head has been read; no body may follow it.
 
     Attributes:
-        refusal: what is wrong with it for any server; None for a request that may be answered.
-        hosts: what its headers `Host` say.
+        refusal: its fault for any server; None for a request that may be answered.
+        hosts: the values of its headers `Host`.
         needs_host: whether it must have one (RFC 9112, 3.2).
         path: without a query.
         accept: its `Accept`.
@@ -40,8 +40,8 @@ class Exchange(http.server.BaseHTTPRequestHandler):
     END: Final = b"\r\n\r\n"  # of a head (RFC 9112, 2.1)
 
     server_version = "gpustack-agent"
-    sys_version = ""  # which Python runs here is nobody's business
-    default_request_version = "HTTP/1.0"  # what is no request gets a status, too
+    sys_version = ""  # clients don't learn which Python runs here
+    default_request_version = "HTTP/1.0"  # a malformed request gets a status, too
     error_content_type = "text/plain; charset=utf-8"
     error_message_format = "%(message)s\n"
 
@@ -64,7 +64,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         self._is_over = bool(self._written.getvalue())
 
     def reply(self, answer: Response | None) -> bytes:
-        """Return the response as bytes; to what is no request at all, the parser's own."""
+        """Return the response as bytes; for a malformed request the parser's own."""
         if not self._is_over and answer is not None:
             self._is_over = True
             self.send_response(answer.status)
@@ -82,7 +82,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         logger.debug(format, *args)
 
     def _read(self) -> None:
-        # What the base leaves of a value ends with its blanks (RFC 9110, 5.5).
+        # The base leaves the blanks at a value's end (RFC 9110, 5.5).
         self.hosts = [value.strip(" \t") for value in self.headers.get_all("Host", [])]
         self.needs_host = self.request_version == "HTTP/1.1"
         self.path = self.path.partition("?")[0]

@@ -1,4 +1,4 @@
-"""The original's `/graph`: the cards' tree with what is taken of each, and what runs on it."""
+"""The original's `/graph`: the cards' tree with each card's allocated part and processes."""
 
 import functools
 import operator

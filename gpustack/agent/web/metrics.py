@@ -1,4 +1,4 @@
-"""The agent's metrics, computed when they are asked for.
+"""The agent's metrics, computed at each scrape.
 
 Four keep the original gpu-manager's names, labels and units (percent, cards, MiB), so that
 dashboards written for it go on; ours carry `gpustack_` and base units.
@@ -23,7 +23,7 @@ _CARD = ("minor", "uuid")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number that some part of the agent keeps: its name, what it is, and how to read it."""
+    """A number that some part of the agent keeps: its name, its help text, and how to read it."""
 
     name: str
     documentation: str

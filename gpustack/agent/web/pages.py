@@ -1,4 +1,4 @@
-"""What each path of the agent's HTTP server answers."""
+"""The pages of the agent's HTTP server, by path."""
 
 import http
 import json
@@ -35,9 +35,9 @@ def pages(
     Args:
         registry: the metrics.
         inventory: the cards.
-        usage: who uses them.
-        unready: what keeps the agent from taking work, one phrase each; empty when nothing does.
-        unwell: likewise, what a restart may cure.
+        usage: the containers that use them.
+        unready: the problems that keep the agent from taking work, one phrase each.
+        unwell: likewise, the problems that a restart may cure.
     """
 
     def metrics(accept: str) -> Response:
@@ -67,7 +67,7 @@ def _json(value: Mapping[str, object]) -> Response:
 
 
 def _usage(node: Node, used: tuple[ContainerUse, ...]) -> dict[str, dict[str, Any]]:
-    """Return the original's `/usage`: pod UID, then containers, with what they ask and use."""
+    """Return the original's `/usage`: pod UID, then containers with their requests and use."""
     cards = {card.minor: (position, card) for position, card in enumerate(node.cards)}
     pods: dict[str, dict[str, Any]] = {}
     for each in used:

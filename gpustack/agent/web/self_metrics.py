@@ -31,18 +31,18 @@ _MEANINGS: Final = {
     "gpustack_runtime_failures": "Questions that the container runtime did not answer.",
     "gpustack_pod_writes_dropped": "Pod annotations that were given up.",
     "gpustack_unhooked_containers": (
-        "Containers with a share of which a process used its card without the hook."
+        "Containers with a share and a process that used its card without the hook."
     ),
-    "gpustack_cleanup_failures": "Failed attempts to free what an ended pod has left.",
+    "gpustack_cleanup_failures": "Failed attempts to free the cards and folders of an ended pod.",
     "gpustack_foreign_limits": (
-        "Containers with a share of which a process didn't map its limits and ledger."
+        "Containers with a share and a process that didn't map its limits and ledger."
     ),
     "gpustack_damaged_ledgers": "Containers whose ledger could not be read.",
     "gpustack_events_dropped": "Events that were not written.",
     "gpustack_http_dropped": (
         "Connections to this server that were closed before their answer: too slow, or too many."
     ),
-    "gpustack_pods_not_cleaned_up": "Ended pods of which something is left that can't be freed.",
+    "gpustack_pods_not_cleaned_up": "Ended pods with cards or folders that can't be freed.",
     "gpustack_pods_watched": "1 while the API server shows the pods of this node.",
     "gpustack_registered": "1 while the kubelet watches both device plugins.",
     "gpustack_pod_writes_pending": "Pods whose annotations wait to be written.",
@@ -55,7 +55,7 @@ _MEANINGS: Final = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredParts:
-    """Those of the agent that keep numbers."""
+    """The agent's parts that keep numbers."""
 
     finder: PodIdentification
     pairing: PreStartCheck
@@ -73,7 +73,7 @@ class MeasuredParts:
 
 
 def counters(parts: MeasuredParts) -> tuple[Number, ...]:
-    """Return what only grows; `_total` is added to the names in the output."""
+    """Return the counters; the output adds `_total` to their names."""
     return _numbers(
         {
             "gpustack_identity_guesses": lambda: parts.finder.guesses,
@@ -93,7 +93,7 @@ def counters(parts: MeasuredParts) -> tuple[Number, ...]:
 
 
 def gauges(parts: MeasuredParts) -> tuple[Number, ...]:
-    """Return what goes up and down."""
+    """Return the gauges."""
     return _numbers(
         {
             "gpustack_registered": lambda: float(parts.registrar.ready),

@@ -1,10 +1,11 @@
 """The agent's HTTP server: a table of paths, each with a function that makes the answer.
 
-Everybody on the host reaches it, and it is part of a daemon that runs as root. So a client costs
+Every user of the host reaches it, and it is part of a daemon that runs as root. So a client costs
 one of few descriptors, for seconds, and no thread: one loop gathers the heads of requests and sends
-the answers. Each page has one thread, and is made once for all who ask for it meanwhile. Where
-connections run out, the client that has let us wait longest makes room, so that who asks without
-delay is answered, however many others don't; and while all are busy with us, the next one waits.
+the answers. Each page has one thread, and is made once for all clients that ask for it meanwhile.
+Where connections run out, the server closes the one that has waited longest for its client, so that
+a prompt client gets its answer among any number of slow ones; while the server works for all of
+them, the next one waits.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from gpustack.wire.host_header import AllowedHosts
 
 logger = logging.getLogger(__name__)
 
-Page = Callable[[str], Response]  # from the request's `Accept` to what is answered
+Page = Callable[[str], Response]  # from the request's `Accept` to the response
 
 _HEAD_BYTES: Final = 8192  # Prometheus sends 500, a browser with many cookies 4 000
 _LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
@@ -35,14 +36,14 @@ _BACKLOG: Final = 128  # connections that the kernel keeps for us
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What clients may take of the daemon.
+    """The bounds of a client's use of the daemon.
 
     Attributes:
         connections: at once. Two Prometheus servers, probes and a few people take less than ten.
         head_seconds: from the connection to the end of the request's head, in total.
         page_seconds: how long a client waits for its page: Prometheus's own default (10 s).
-        patience_seconds: a client that waits longer for its page makes room, too: one page that
-            hangs must not keep the others, and one that takes its time must be answered.
+        patience_seconds: a connection that waits longer for its page may be closed, too: a page
+            that hangs must not keep the others, and a slow page must be answered.
         send_seconds: how long a client may take to accept the answer, in total.
     """
 
@@ -91,7 +92,7 @@ class WebServer:
         }
         self._making: dict[tuple[Page, str], asyncio.Future[Response]] = {}
         self._clients: dict[socket.socket, asyncio.Task[None]] = {}
-        # Those of them that we wait for, in the order in which we began to.
+        # The connections that wait for their client, in the order in which the waits began.
         self._slow: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
 
     @property
@@ -113,7 +114,7 @@ class WebServer:
         while not stop.is_set():
             await asyncio.wait({accepting}, timeout=_LOOK_SECONDS)
             if accepting.done():
-                accepting.result()  # it ends by a defect only, which is the caller's to report
+                accepting.result()  # it ends by a defect only, and the caller reports that
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -135,8 +136,8 @@ class WebServer:
             task = loop.create_task(self._converse(client))
             self._clients[client] = task
             task.add_done_callback(functools.partial(self._leave, client))
-            # What the client has sent with its connection is read before the next one may push it
-            # out.
+            # The server reads the client's first bytes before the next connection may close this
+            # one.
             await asyncio.sleep(0)
 
     async def _wait_for_room(self) -> None:
@@ -179,7 +180,7 @@ class WebServer:
     async def _wait_for(
         self, client: socket.socket, seconds: float | None, patience_seconds: float = 0.0
     ) -> AsyncIterator[None]:
-        """Do a step that takes its time; after `patience_seconds` the client may make room.
+        """Do a slow step; after `patience_seconds` the connection may be closed for another.
 
         Raises:
             TimeoutError: it took longer than `seconds`.
@@ -205,8 +206,8 @@ class WebServer:
         return exchange.reply(await self._made(page, exchange.accept))
 
     async def _made(self, page: Page, accept: str) -> Response:
-        """Have the page made in its thread, or share what is being made for somebody else."""
-        # Of as many forms as clients think of, each would be made: their thread would never end.
+        """Have the page made in its thread, or share the one that is being made already."""
+        # Clients can invent any number of forms; their thread would never end with all of them.
         accept = exposition.form(accept)
         key = page, accept
         making = self._making.get(key)
@@ -242,6 +243,6 @@ def _make(page: Page, accept: str) -> Response:
     try:
         return page(accept)
     except Exception:
-        # A page must not end its connection without a status; the process goes on.
+        # Every request gets a status, also when its page fails; the process goes on.
         logger.exception("page failed")
         return refused(http.HTTPStatus.INTERNAL_SERVER_ERROR, "failed; see the log")

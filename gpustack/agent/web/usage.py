@@ -1,4 +1,4 @@
-"""Who uses the cards now: NVML's processes, traced to containers by their cgroups."""
+"""The present use of the cards: NVML's processes, traced to containers by their cgroups."""
 
 import dataclasses
 import logging
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CardProcesses:
-    """What one container does on one card, as the driver sees it."""
+    """One container's use of one card, as the driver sees it."""
 
     minor: int
     sm_percent: int = 0
@@ -32,7 +32,7 @@ class CardProcesses:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUse:
-    """One container that holds cards: what it asked, and what it does on each of them."""
+    """One container that holds cards: its request, and its use of each of them."""
 
     pod_uid: str
     namespace: str
@@ -44,7 +44,7 @@ class ContainerUse:
 
 
 class UsageReader:
-    """Reads usage when asked; nothing is kept."""
+    """Reads usage at each request and keeps none."""
 
     def __init__(
         self,

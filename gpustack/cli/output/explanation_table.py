@@ -1,4 +1,4 @@
-"""A pod's answer, and how it is shown: tables for people, plain values for programs.
+"""The explanation of a pod: tables for people, plain values for programs.
 
 The JSON follows the schema `explain.json` beside the other schemas.
 """
@@ -27,11 +27,11 @@ class PodExplanation:
     Attributes:
         pod: ``namespace/name``.
         namespace: the pod's.
-        cluster: what was asked.
-        held: where it is, when it holds cards already.
+        cluster: the cluster of the snapshot.
+        held: its node and cards, when it holds cards already.
         standing: why it is there; None where its node isn't in the snapshot.
         waiting: why it waits, for a pod that holds none.
-        notes: what is odd about the pod itself.
+        notes: oddities of the pod itself.
     """
 
     pod: str

@@ -1,4 +1,4 @@
-"""What ``what-if`` prints: tables for people, and JSON as its schemas say."""
+"""The output of ``what-if``: tables for people, and JSON as its schemas say."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ Table = list[Sequence[object]]
 def plan_tables(plan: Plan, drain: Drain) -> list[Table]:
     """Return a line a placed pod, one for each run of pods with the same reasons, and the rest.
 
-    The rest is what a drain leaves where it is.
+    The rest are the pods that a drain leaves where they are.
     """
     placed: Table = [("POD", "NODE", "CARDS")]
     for each in plan.placed:
@@ -39,10 +39,10 @@ def plan_json(plan: Plan, containers: Mapping[Pod, Iterable[str]]) -> dict[str, 
     """Return the answer as the schema ``what-if`` has it.
 
     Args:
-        plan: what becomes of the pods.
+        plan: the place of each pod, or the reasons why it has none.
         containers: the names of each pod's containers.
     """
-    # Like pods share their reasons; a thousand nodes' are not to be held a thousand times.
+    # Like pods share their reasons, so a thousand nodes' reasons are held once.
     reasons = {
         id(each.refusals): {name: _refusal(why) for name, why in each.refusals.items()}
         for each in {id(each.refusals): each for each in plan.unplaced}.values()

@@ -1,4 +1,4 @@
-"""Answers on the screen: a table for people, JSON for programs, progress for who waits."""
+"""Answers on the screen: a table for people, JSON for programs, progress for a person."""
 
 import json
 import os
@@ -37,13 +37,13 @@ def show_all(
 
 
 def tell(text: object) -> None:
-    """Print to stderr what went wrong or was left out: one line, whatever the text holds."""
+    """Print an error or an omission to stderr: one line, whatever the text holds."""
     line = " ".join(str(text).splitlines())
     print(f"gpustack: {_printable(line)}", file=sys.stderr)
 
 
 def progress(name: str) -> Callable[[int, int], None] | None:
-    """Return what tells a person how many pods of how many are done; programs aren't told."""
+    """Return a function that shows a person how many pods of how many are done, and no program."""
     if not sys.stderr.isatty():
         return None
     told = -1
@@ -69,7 +69,7 @@ def _coloured() -> bool:
 def _json(value: dict[str, Any]) -> None:
     """Print an object, a line for each entry of its members, and never all of it in memory.
 
-    What ten thousand pods hear from a thousand nodes is most of a gigabyte.
+    The answers of a thousand nodes to ten thousand pods are most of a gigabyte.
     """
     write = sys.stdout.write
     write("{")
@@ -110,5 +110,5 @@ def _table(rows: Sequence[Sequence[object]], *, coloured: bool) -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text without what could steer a terminal: a snapshot's names are anybody's."""
+    """Return a text without a terminal's control codes: any user may have chosen its names."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

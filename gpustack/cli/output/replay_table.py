@@ -1,4 +1,4 @@
-"""What ``replay`` prints: policies side by side, for people and as its schema says."""
+"""The output of ``replay``: policies side by side, for people and as its schema says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class Played:
     Attributes:
         cores: hundredths of all healthy cards.
         memory_units: of all healthy cards.
-        workload: what fragmentation is measured by.
+        workload: the requests by which fragmentation is measured.
         runs: by policy.
-        end: up to when to look: the last arrival, for what follows is only emptying; where all
-            pods arrive at once, the last departure.
+        end: the last moment of the table: the last arrival, because the cluster only empties
+            afterwards; where all pods arrive at once, the last departure.
     """
 
     cores: int

@@ -46,7 +46,7 @@ def decode_binding_args(body: bytes) -> BindingArgs:
 
 
 def _in_any_case(body: bytes) -> BindingArgs:
-    """Read what isn't spelt as Go spells it, or has an error that wants a name."""
+    """Read a body that Go spells otherwise, or that has an error to name."""
     fields = read_object(body)
     name = read_name(fields, "PodName")
     namespace = read_name(fields, "PodNamespace")

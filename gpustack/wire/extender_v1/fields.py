@@ -135,7 +135,7 @@ def read_pod(fields: Mapping[str, msgspec.Raw]) -> PodName:
 
 
 def _pod_metadata(raw: msgspec.Raw | None) -> _PodMetadata:
-    """Read what isn't spelt as Go spells it, or has an error that wants a name."""
+    """Read a body that Go spells otherwise, or that has an error to name."""
     metadata = read_metadata(raw, "Pod")
     namespace = metadata.get("namespace")
     return _PodMetadata(

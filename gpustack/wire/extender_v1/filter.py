@@ -1,8 +1,8 @@
 """The bodies of `filter`, `predicates` and `prioritize`: one pod, and nodes in either form.
 
 A scheduler sends nodes in full or, told that the extender knows them, by name; the answer has the
-form of the question. Nodes are never looked into beyond their names and go back as the bytes they
-came in: a list of a thousand nodes is some 13 MB.
+form of the question. Of a node only the name is read, and it goes back as the bytes that it came
+in: a list of a thousand nodes is some 13 MB.
 """
 
 import functools
@@ -96,7 +96,7 @@ def decode_filter_args(body: bytes) -> FilterArgs:
 
 
 def pod_of(pod: PodName) -> Mapping[str, Any]:
-    """Return the pod of a body as plain values: for who has no cluster to ask.
+    """Return the pod of a body as plain values, for a caller without a cluster.
 
     Raises:
         BadBody: a value that JSON has and Python hasn't.
@@ -105,7 +105,7 @@ def pod_of(pod: PodName) -> Mapping[str, Any]:
 
 
 def _in_any_case(body: bytes) -> FilterArgs:
-    """Read what isn't spelt as Go spells it, or has an error that wants a name."""
+    """Read a body that Go spells otherwise, or that has an error to name."""
     fields = read_object(body)
     pod = read_pod(fields)
     if "nodenames" in fields:

@@ -1,7 +1,7 @@
 """The bodies of `preempt`: which pods the scheduler would end on which node to make room.
 
-A scheduler that takes us to know the cluster sends the victims' UIDs, any other one the pods in
-full; the answer is UIDs either way. Of a full pod only the UID is read: what it holds, we know.
+A scheduler with `nodeCacheCapable` sends the victims' UIDs, any other one the pods in
+full; the answer is UIDs either way. Of a full pod only the UID is read: its cards are known.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class NodeVictims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionArgs:
-    """`ExtenderPreemptionArgs`: the pod that needs room, and what would give it, by node."""
+    """`ExtenderPreemptionArgs`: the pod that needs room, and the victims that free it, by node."""
 
     pod: PodName
     victims: Mapping[str, NodeVictims]

@@ -23,8 +23,8 @@ _FEW: Final = 100
 def encode_priorities(args: FilterArgs, scores: Iterable[int]) -> bytes:
     """Write `HostPriorityList`: scores of nodes, in the order of the request.
 
-    Of more than a hundred nodes the least score is taken off all, and those that have nothing left
-    aren't named: the scheduler adds nothing for a node that isn't, so no choice is another one.
+    With more than a hundred nodes the least score is taken off all, and the answer leaves out
+    nodes with score 0: the scheduler adds nothing for those, so its choice stays the same.
     Most nodes of a large cluster are alike, and reading a score for each of them takes the
     scheduler as long as a tenth of placing a pod.
 

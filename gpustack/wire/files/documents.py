@@ -76,7 +76,7 @@ def documents(path: str, text: str) -> list[Document]:
 
 
 def _json(path: str, text: str) -> list[Any] | None:
-    """Return the one value; None where YAML has the last word."""
+    """Return the one value; None where the text is to be read as YAML."""
     try:
         return [json.loads(text, object_pairs_hook=_distinct)]
     except json.JSONDecodeError as error:

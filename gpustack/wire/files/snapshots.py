@@ -17,7 +17,7 @@ from gpustack.wire.nodes import LABELS, NodeLabels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What an operator may have named otherwise, as the extender's configuration has it too.
+    """Names that an operator may change, as in the extender's configuration.
 
     Attributes:
         quota: namespace and name of the quota's ConfigMap.
@@ -41,8 +41,8 @@ class Snapshot:
         quota: the quota's ConfigMap; None where there is none.
         origin: the file, or the kubeconfig and its context.
         items: all of the List, to tell places by.
-        names: what things are called in it.
-        namespace: where a pod is whose namespace nobody says.
+        names: the operator's names of the quota's ConfigMap and of the labels.
+        namespace: the namespace of a pod that names none.
     """
 
     nodes: tuple[Mapping[str, Any], ...]
@@ -107,7 +107,7 @@ def parse(path: str, value: Mapping[str, Any], names: Names = USUAL) -> Snapshot
 
 
 def _of_another_kind(item: object, known: Container[str]) -> bool:
-    """Say whether an item is an object that nobody here reads, whatever shape it has."""
+    """Say whether an item is an object that gpustack doesn't read, whatever shape it has."""
     kind = item.get("kind") if isinstance(item, dict) else None
     return isinstance(kind, str) and kind not in known
 

@@ -5,7 +5,7 @@ hundredths of a card, units of 256 MiB, and how many like pods arrive together (
 
 The paper's (Alibaba's cluster-trace-gpu-v2023, `openb_pod_list_*.csv`): `num_gpu` cards or, for
 one, `gpu_milli` thousandths of it, from `creation_time` to `deletion_time`. It says nothing of GPU
-memory, so a share is given as large a part of a card's memory as of its compute. Pods without GPU
+memory, so a share gets as large a part of a card's memory as of its compute. Pods without GPU
 are passed over, and so are the columns of CPU, host memory and `gpu_spec`, whose names are not
 those of cards.
 """
@@ -41,10 +41,10 @@ def parse_trace(path: str, text: str, *, card_memory_units: int) -> tuple[Arriva
     Args:
         path: the file, for errors.
         text: what stands in it.
-        card_memory_units: the memory of the card that a share of the paper's trace is a part of.
+        card_memory_units: memory of the card that the shares of the paper's trace refer to.
 
     Raises:
-        BadTrace: a column is missing or unknown, or a row asks for what doesn't exist.
+        BadTrace: a column is missing or unknown, or a row asks for an impossible amount.
     """
     if not text.strip():
         raise BadTrace(f"{path}: is empty; the first line names {','.join(COLUMNS)}")

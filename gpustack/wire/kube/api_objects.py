@@ -1,8 +1,8 @@
 """Pods and nodes of the API, decoded to the fields that we read and nothing else.
 
-What comes out are plain dicts in the API's own form, so one set of functions (`pods`, `nodes`,
-`annotations`) reads a pod from the API server, from a file and from an old scheduler. What is left
-out is never built: of a node's 13 kB (image names, managed fields) some hundred bytes stay.
+The result is plain dicts in the API's own form, so one set of functions (`pods`, `nodes`,
+`annotations`) reads a pod from the API server, from a file and from an old scheduler. Other fields
+are never built: of a node's 13 kB (image names, managed fields) some hundred bytes stay.
 """
 
 import functools
@@ -166,8 +166,8 @@ def decode_host_pod(
 ) -> Mapping[str, Any]:
     """Return what the agent reads of a pod on its node.
 
-    Any tenant may bring a pod of a megabyte to a node, and a hundred of them: as Python's objects
-    each would take seven times as much. Those that have ended stay in the API server's list.
+    Any tenant may bring a hundred pods of a megabyte each to a node: as Python's objects
+    each would take seven times as much. Ended pods stay in the API server's list.
 
     Args:
         keys: the domain's names.
@@ -193,7 +193,7 @@ def decode_host_pod(
 def _keep_what_is_asked(
     keys: Keys, hides: Callable[[str], bool], container: dict[str, Any]
 ) -> bool:
-    """Drop what isn't read of a container; returns whether it asks for anything of ours."""
+    """Drop a container's unread fields; returns whether it asks for one of our resources."""
     limits = (container.get("resources") or {}).pop("limits", None) or {}
     names = keys.vcuda_core, keys.vcuda_memory
     asked = {name: limits[name] for name in names if name in limits}
@@ -208,7 +208,7 @@ def _keep_what_is_asked(
 
 
 def _stranger(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a pod that takes none of our devices: who it is, where, and whether it has ended."""
+    """Return a pod that takes none of our devices: its name, its node, and whether it has ended."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     kept: dict[str, Any] = {
         "metadata": {key: each for key, each in metadata.items() if key != "annotations"}

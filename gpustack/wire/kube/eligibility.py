@@ -1,4 +1,4 @@
-"""What pods and nodes of the API say about each other, as the model's `eligibility` has it."""
+"""Taints, labels, tolerations and affinities of the API as the model's `eligibility` has them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -38,10 +38,10 @@ T = TypeVar("T")
 
 
 def parse_host(node: Mapping[str, Any]) -> Host:
-    """Return what a node says to pods.
+    """Return a node's labels and taints.
 
     Conditions count as the taints that the node controller is about to make of them, so that a
-    snapshot taken in the moment between tells the same.
+    snapshot taken in between gives the same result.
     """
     spec = node.get("spec") or {}
     taints = [
@@ -59,7 +59,7 @@ def parse_host(node: Mapping[str, Any]) -> Host:
 
 
 def parse_demands(pod: Mapping[str, Any]) -> Demands:
-    """Return what a pod says about nodes; `spec.nodeName` is where it is, and no demand.
+    """Return a pod's demands on nodes; `spec.nodeName` is its place, and no demand.
 
     Raises:
         BadRequest: the API server would not accept it; names the field.

@@ -1,7 +1,7 @@
 """Whether an object of a snapshot has the shape that the API gives it.
 
-A file can hold anything. What the other modules read of nodes, pods and the quota is checked here,
-once, so that a wrong place is named instead of failing somewhere deep.
+A file can hold anything. This module checks, once, the fields of nodes, pods and the quota that
+the other modules read, so that an error names the wrong place.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ _LISTED: Final[Mapping[str, Mapping[str, type]]] = MappingProxyType(
 
 
 def problem(item: object) -> str:
-    """Return the first place of a node or pod that is wrong, and what it must be; empty if none.
+    """Return the first wrong place of a node or pod, and what it must be; empty if none.
 
     The place begins with what separates it from its parent's: `.spec: must be an object`.
     """

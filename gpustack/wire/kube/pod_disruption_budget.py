@@ -1,9 +1,9 @@
 """PodDisruptionBudgets (policy/v1): how many pods of an application may be ended on purpose.
 
 Counted as kube-scheduler's preemption counts (`filterPodsWithPDBViolation`), because it compares
-our numbers with its own: the pods of a node are gone through from the most important one on, each
-takes one off every budget that selects it, and those that come after a budget is used up violate
-it. A budget without any selector selects nothing there, unlike for evictions.
+our numbers with its own: from the most important pod of a node on, each pod takes one off every
+budget that selects it, and the pods that come after a budget is used up violate it. A budget
+without a selector selects nothing there, unlike for evictions.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
 class Labelled(Protocol):
-    """What is looked at of a pod."""
+    """The fields of a pod that a budget reads."""
 
     @property
     def uid(self) -> str:
@@ -56,11 +56,11 @@ class Budget:
     """What one PodDisruptionBudget allows now.
 
     Attributes:
-        namespace: whose pods it selects.
+        namespace: the namespace of the pods that it selects.
         name: its name.
         selects: what a pod's labels must meet; empty: it selects no pod.
         allowed: how many of its pods may end.
-        ending: names of pods whose end is accounted for already.
+        ending: names of pods that are counted as ended already.
         endless: its selector was too long to be kept.
     """
 
@@ -79,7 +79,7 @@ class Budget:
         return self._counts(pod) and all(each.meets(labels) for each in self.selects)
 
     def may_cover(self, pod: Labelled) -> bool:
-        """Say whether it covers this pod, or might: of what is too long nobody knows."""
+        """Say whether it covers this pod, or might, because a text of either is too long."""
         unknown = self.endless or (pod.labels is None and bool(self.selects))
         return self._counts(pod) if unknown else self.covers(pod)
 

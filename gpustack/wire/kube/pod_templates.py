@@ -1,4 +1,4 @@
-"""The pods of a file: Pods, or whatever has a pod template."""
+"""The pods of a file: Pods, and the templates of objects that have one."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,7 @@ def parse_pod_templates(path: str, text: str) -> list[PodTemplate]:
 
     Raises:
         BadDocument: neither YAML nor JSON.
-        BadPodTemplate: no pod, or one whose containers or annotations are none.
+        BadPodTemplate: no pod, or one with malformed containers or annotations.
     """
     found = []
     for document in documents(path, text):
@@ -65,7 +65,7 @@ def parse_pod_templates(path: str, text: str) -> list[PodTemplate]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What stands around a value: its field, its depth, and the nearest object with a name."""
+    """A value's surroundings: its field, its depth, and the nearest object with a name."""
 
     field: str = ""
     depth: int = 0
@@ -75,7 +75,7 @@ class _Around:
 def _templates(
     value: object, around: _Around, barren: set[int]
 ) -> Iterator[tuple[str, _Around, Mapping[str, Any]]]:
-    """Yield whatever has `spec.containers`; the outermost ones only.
+    """Yield the outermost values that have `spec.containers`.
 
     `barren` are the identities of values without any: YAML's aliases can make one value stand in a
     million places.

@@ -1,4 +1,4 @@
-"""The activity page: what the agent sees on a container's cards, as the hook reads it.
+"""The activity page: the agent's samples of a container's cards, as the hook reads them.
 
 Source of truth: ``hook/include/vcuda_layout.h``, ``struct vcuda_activity_body``.
 """
@@ -22,7 +22,7 @@ class CardActivity:
         uuid: as NVML spells it.
         tenants_wanting: containers on the card that wanted compute.
         burst_allowed: whether this container may exceed its guaranteed share.
-        unaccounted_bytes: what NVML sees of this container and no ledger explains.
+        unaccounted_bytes: memory of this container that NVML sees and no ledger explains.
         busy_ns: GPU time of this container since its start, as the agent counts it.
     """
 

@@ -1,8 +1,8 @@
 """The ledger: a container's own accounting, written by its processes and only read here.
 
-A tenant can write anything into it and may truncate it, so nothing in it is a limit, and a reading
+A tenant can write anything into it and may truncate it, so no value in it is a limit, and a reading
 is what the container *says* of itself. A slot counts only while a process holds the lock on its
-first byte; who holds one is asked of the kernel (``gpustack.adapters.mapped``).
+first byte; the kernel names the holders (``gpustack.adapters.mapped``).
 
 Source of truth: ``hook/include/vcuda_layout.h``, ``struct vcuda_ledger_file``.
 """
@@ -33,7 +33,7 @@ _EMPTY_SLOT = bytes(SLOT_BYTES)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CardUse:
-    """What one process, or all of a container's processes, hold and did on one card.
+    """The usage of one card by one process, or by all of a container's processes.
 
     Attributes:
         uuid: as NVML spells it.
@@ -83,7 +83,7 @@ def encode(uuids: Sequence[str]) -> bytes:
 
 
 def used_slots(data: bytes) -> tuple[int, ...]:
-    """Return the numbers of slots that hold anything: the ones worth asking the kernel about."""
+    """Return the numbers of used slots: only their locks are looked up in the kernel."""
     return tuple(
         index
         for index in range(SLOTS)
@@ -97,7 +97,7 @@ def slot_offset(index: int) -> int:
 
 
 def decode(data: bytes, alive: Container[int]) -> LedgerReading:
-    """Return what the living processes of a container say.
+    """Return the usage that the living processes of a container have written.
 
     Args:
         data: the whole file.

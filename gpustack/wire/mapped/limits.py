@@ -16,7 +16,7 @@ _DEVICE = struct.Struct("<16sQQII24x")
 
 
 class OnError(enum.Enum):
-    """What gated calls do when gating itself can't work (an unusable ledger)."""
+    """How gated calls behave when gating itself can't work (an unusable ledger)."""
 
     CLOSED = 0
     OPEN = 1

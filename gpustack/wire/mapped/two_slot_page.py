@@ -1,4 +1,4 @@
-"""What the three mapped files have in common: words, UUIDs and the two-slot page.
+"""The common parts of the three mapped files: words, UUIDs and the two-slot page.
 
 ``hook/include/vcuda_layout.h`` is the source of truth; this module and its three neighbours state
 the same numbers, and ``tests/wire/test_mapped_files.py`` compiles the header to compare them.

@@ -1,7 +1,7 @@
 """The JSON Schemas of everything that people or other programs write, and checking against them.
 
-The schemas lie beside this file as `NAME.json`. Problems are told in our own words, with the path
-of the value and what is allowed there, the way a person who edits the file needs them.
+The schemas lie beside this file as `NAME.json`. Problems have our own words, with the path
+of the value and what is allowed there, as an editor of the file needs them.
 """
 
 import decimal
@@ -19,7 +19,7 @@ from jsonschema.exceptions import ValidationError
 
 @functools.cache
 def load(name: str) -> Mapping[str, Any]:
-    """Return the schema `NAME.json`, which nobody may change.
+    """Return the schema `NAME.json`; callers don't change it.
 
     Raises:
         FileNotFoundError: there is no such schema, which is a defect of the caller.
@@ -32,11 +32,11 @@ def load(name: str) -> Mapping[str, Any]:
 def problems(schema: Mapping[str, Any], value: object, most: int | None = None) -> list[str]:
     """Return every way in which `value` breaks `schema`, in order of place; none is [].
 
-    Each costs some 20 us: ``most`` is how many are looked for where others chose the value.
+    Each costs some 20 us: ``most`` bounds the search where a tenant or another program wrote it.
     """
     found = jsonschema.Draft202012Validator(schema).iter_errors(value)
     errors = itertools.islice(found, most)
-    return sorted({_tell(error) for error in errors})  # of several missing keys each tells all
+    return sorted({_tell(error) for error in errors})  # each of several missing keys names all
 
 
 def _tell(error: ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""The columns of `nvidia-smi topo -m` after its matrix: CPUs and NUMA nodes that a card is near to.
+"""The columns of `nvidia-smi topo -m` after its matrix: CPUs and NUMA nodes near each card.
 
 Cells here may be blank (a container that sees no CPU of a card's node), and then counting words is
 not enough: a word belongs to the heading that it stands under, by tabs where the text has them.
@@ -20,7 +20,7 @@ _LIST: Final = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column's title, where it starts in the line, where on a screen, and behind which tab."""
+    """A column's title, its start in the line and on a screen, and the tab before it."""
 
     title: str
     start: int
@@ -51,7 +51,7 @@ def columns(heading: str) -> tuple[Column, ...]:
 
 
 def words(line: str) -> list[str]:
-    """Split a line at blanks and tabs, but for lists of CPUs with blanks after their commas."""
+    """Split a line at blanks and tabs; lists of CPUs with blanks after their commas stay whole."""
     return [re.sub(r"\s+", "", found.group()) for found in _WORD.finditer(line)]
 
 

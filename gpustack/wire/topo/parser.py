@@ -2,10 +2,10 @@
 
 A text has a heading (the devices, then `CPU Affinity`, `NUMA Affinity`, `GPU NUMA ID`, as many of
 them as the driver knows), one row a device, and a legend. Cells stand in columns of tabs, or of
-blanks where somebody pasted them; the heading is underlined by escape codes. What isn't a GPU is
+blanks in a pasted text; the heading is underlined by escape codes. Other devices and lines are
 passed over: NICs (`mlx5_0`, later `NIC0`), MIG devices, lines before the heading and after the
-rows. The rows of NICs may be left out, all of them (`| grep GPU`). Whatever makes the matrix
-doubtful is refused, with the number of the line and the devices of row and column.
+rows. The rows of NICs may be left out, all of them (`| grep GPU`). A text with a doubtful matrix
+is refused, with the number of the line and the devices of row and column.
 
 The text numbers cards as NVML does, by PCI address; that number is taken for the minor, which it
 is on every host whose driver made its device nodes in that order. UUIDs aren't in the text: the
@@ -84,8 +84,8 @@ def parse(data: bytes, *, name: str = "", model: str = "", memory_bytes: int = 0
         memory_bytes: the memory of every card, likewise; 0 is unknown.
 
     Raises:
-        BadTopoText: no heading, a row or a cell that is missing or too many, a token that nobody
-            knows, or two rows that contradict each other.
+        BadTopoText: no heading, a row or a cell that is missing or too many, an unknown token,
+            or two rows that contradict each other.
     """
     lines = _lines(data)
     matrix = _matrix(lines, _heading(lines))
@@ -125,7 +125,7 @@ def _matrix(lines: Sequence[str], heading: _Heading) -> _Matrix:
 
 
 def _check_alone(lines: Sequence[str], first: _Matrix) -> None:
-    """Refuse texts of two machines; the same matrix twice, or one of `topo -p2p`, is company."""
+    """Refuse texts of two machines; the same matrix twice, or one of `topo -p2p`, may follow."""
     end = first.last_line
     while True:
         try:
@@ -173,8 +173,8 @@ def _check_heading(heading: _Heading) -> None:
 def _rows(lines: Sequence[str], heading: _Heading) -> dict[str, _Row]:
     """Return the rows of all devices by name, or those of all cards.
 
-    Where only some NICs have theirs the text is cut off, and the last row before the cut can't be
-    trusted.
+    Where only some NICs have a row, the text is cut off, and the last row before the cut is
+    unreliable.
     """
     rows: dict[str, _Row] = {}
     for number in range(heading.line + 1, len(lines) + 1):

@@ -1,4 +1,4 @@
-"""The filter that says which pods of a cluster hold cards."""
+"""The filter that lists the pods of a cluster that hold cards."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def _asks(spec: Mapping[str, Any], resource: str) -> bool:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

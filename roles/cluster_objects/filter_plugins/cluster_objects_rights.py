@@ -1,4 +1,4 @@
-"""Filters for an upgrade of a site whose extender still changes pods, not their status."""
+"""Filters for the upgrade of a site with an extender that changes pods instead of their status."""
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,7 @@ PATCHES_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
 
 
 def patches_pods(found: Iterable[Mapping[str, Any]]) -> bool:
-    """Tell whether a ClusterRole lets the extender change pods; `found` is none or one."""
+    """Say whether a ClusterRole lets the extender change pods; `found` is none or one."""
     return any(
         "pods" in rule.get("resources", ()) and "patch" in rule["verbs"]
         for role in found
@@ -17,7 +17,7 @@ def patches_pods(found: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def rights(objects: Iterable[Mapping[str, Any]], older_extender: bool) -> list[dict[str, Any]]:
-    """Return the objects of rbac.yml.j2; for an older extender too, where there is one."""
+    """Return the objects of rbac.yml.j2, with an older extender's right where there is one."""
     result = [copy.deepcopy(dict(each)) for each in objects if each]
     for each in result:
         if older_extender and each["kind"] == "ClusterRole":
@@ -26,7 +26,7 @@ def rights(objects: Iterable[Mapping[str, Any]], older_extender: bool) -> list[d
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

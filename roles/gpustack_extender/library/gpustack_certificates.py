@@ -21,12 +21,12 @@ description:
     fewer than C(renew_days) remain. A new authority brings new certificates.
 options:
   folder: {type: path, required: true, description: Where they lie.}
-  names: {type: list, elements: str, required: true, description: Whom the extender's names.}
+  names: {type: list, elements: str, required: true, description: Names in the extender's.}
   client_name: {type: str, required: true, description: Common name of the scheduler.}
   days: {type: int, required: true, description: How long new ones are valid.}
   renew_days: {type: int, required: true, description: With fewer days left, new ones are made.}
-  group: {type: str, required: true, description: Who may read the extender's key beside root.}
-  scheduler_group: {type: str, required: true, description: Who may read the scheduler's key.}
+  group: {type: str, required: true, description: Group that may read the extender's key.}
+  scheduler_group: {type: str, required: true, description: Group that may read the scheduler's.}
 """
 
 _DAY_SECONDS = 86_400
@@ -56,14 +56,14 @@ class Pki:
     """One folder of certificates, and openssl."""
 
     def __init__(self, module: AnsibleModule) -> None:
-        """Look at nothing yet."""
+        """Keep the arguments; read no file yet."""
         self._module = module
         self._folder: str = module.params["folder"]
         self._names = ",".join(map(_alternative, module.params["names"]))
         self._openssl: str = module.get_bin_path("openssl", required=True)
 
     def renew(self) -> list[str]:
-        """Make what is missing or near its end; returns what was (or, in check mode, would be)."""
+        """Make missing and ending files; returns those made (or, in check mode, to be made)."""
         made: list[str] = []
         if not self._lasts(self._path("ca.crt")) or not os.path.exists(self._path("ca.key")):
             made.append("ca.crt")
@@ -103,7 +103,7 @@ class Pki:
         return self._asks("x509", "-noout", "-checkend", seconds, "-in", path)
 
     def _serves(self, section: str, common_name: str, certificate: str, key: str) -> bool:
-        """Tell whether a certificate lasts, is the authority's, and names whom it should."""
+        """Say whether a certificate lasts, is the authority's, and has the wanted names."""
         path = self._path(certificate)
         if not os.path.exists(self._path(key)) or not self._lasts(path):
             return False
@@ -147,7 +147,7 @@ class Pki:
                     self._write(name, file.read(), mode, group)
 
     def _write(self, name: str, text: str, mode: int, group: str) -> None:
-        """Replace a file in one step, so that nobody reads half of it or with other rights."""
+        """Replace a file in one step, so that each reader gets the whole file with its mode."""
         path = self._path(name)
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
         try:

@@ -1,4 +1,4 @@
-"""Finds who uses what gpustack has laid out on a host, from what the host itself knows."""
+"""Finds the users of gpustack's files on a host, from the host's own files."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 _CGROUP_UID = re.compile(r"pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})\b")
 # Of mountinfo's fourth field, the mounted folder within its file system (proc_pid_mountinfo(5)).
 _OUR_ROOT = re.compile(r"(?:^|/)(hooks|driver|containers)/([^/]+)")
-# What a name in our folders is made of; protobuf's tags and lengths of short fields are not.
+# The characters of a name in our folders; protobuf's tags and lengths of short fields are others.
 _NAME = rb"([A-Za-z0-9][A-Za-z0-9._+-]*)"
 
 
 class Users:
-    """Looks once, when it is made; `pods` and `hooks` say what it has found."""
+    """Looks once, when it is made; `pods` and `hooks` hold its findings."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         """Look.
 
         Raises:
-            OSError: something that root should read can't be read.
+            OSError: root can't read a file that it should.
             ValueError: a file isn't laid out as agent or kubelet write it.
         """
         self._state: str = params["state_path"]
@@ -70,7 +70,7 @@ class Users:
 
     @property
     def pods(self) -> list[str]:
-        """Names as NAMESPACE/NAME; what has none is told by its UID or its process."""
+        """Names as NAMESPACE/NAME; a pod without one has its UID or its process instead."""
         logged = {folder.rpartition("_")[2]: folder for folder in _entries(self._logs)}
         return sorted(self._name(uid, logged) for uid in self._found)
 
@@ -139,7 +139,7 @@ class Users:
                     yield kind, name
 
     def _is_kept(self, uid: str) -> bool:
-        """Tell whether the kubelet still has the pod; it removes a pod's folder last."""
+        """Say whether the kubelet still has the pod; it removes a pod's folder last."""
         return os.path.isdir(os.path.join(self._kubelet, "pods", uid))
 
     def _read(self, pid: str, name: str) -> str:
@@ -183,7 +183,7 @@ def main() -> None:
             time.sleep(_LOOK_SECONDS)
             users = Users(module.params)
     except (OSError, ValueError) as error:
-        module.fail_json(msg=f"who uses {module.params['state_path']} can't be told: {error}")
+        module.fail_json(msg=f"the users of {module.params['state_path']} are unknown: {error}")
     module.exit_json(changed=False, pods=users.pods, hooks=sorted(users.hooks))
 
 

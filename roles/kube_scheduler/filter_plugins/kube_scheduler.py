@@ -1,4 +1,4 @@
-"""Filters that merge the extender into what a scheduler already has.
+"""Filters that merge the extender into a scheduler's configuration.
 
 Pure functions of parsed YAML. Each is a fixed point: applied to its own result it changes nothing,
 which is what makes the role's second run quiet.
@@ -41,7 +41,7 @@ def with_extender(
     Args:
         found: the configuration as it stands on the host, or None when there is no file.
         entries: our elements of `extenders`, the one that manages our resources first; they
-            replace what stands there for us, from wherever it calls us now.
+            replace our present elements, at whatever address those call us.
         api_version: for a configuration made from nothing; empty where it isn't known.
         kubeconfig: for a configuration made from nothing.
         made_here: `found` was made from nothing too; it follows the scheduler's version.
@@ -88,8 +88,8 @@ def ours_among(
 ) -> list[Mapping[str, Any]]:
     """Return the elements that call our extender, by the resources that they manage or the place.
 
-    Two extenders can't manage the same resource, so whoever manages ours is one of us: perhaps
-    from before the address changed, perhaps the original.
+    Two extenders can't manage the same resource, so an element that manages ours is one of us:
+    perhaps from before the address changed, perhaps the original.
     """
     managed = {name for entry in entries for name in _managed(entry)}
     places = {place(entry) for entry in entries}
@@ -99,13 +99,13 @@ def ours_among(
 def others_among(
     extenders: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return the elements that call somebody else, anywhere but where ours call."""
+    """Return the elements that call another extender, at any address but ours."""
     ours = {place(one) for one in ours_among(extenders, entries)}
     return [one for one in extenders if place(one) not in ours]
 
 
 def place(one: Mapping[str, Any]) -> str:
-    """Return where an element of `extenders` calls, whether by HTTP or HTTPS."""
+    """Return the address that an element of `extenders` calls, whether by HTTP or HTTPS."""
     return str(one.get("urlPrefix", "")).partition("://")[2].rstrip("/")
 
 
@@ -114,7 +114,7 @@ def _managed(one: Mapping[str, Any]) -> set[str]:
 
 
 def has_ours(text: str, entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a configuration or a Policy, as text, calls our extender already."""
+    """Say whether a configuration or a Policy, as text, calls our extender already."""
     found = yaml.safe_load(text) or {}
     return bool(ours_among(found.get("extenders") or [], entries))
 
@@ -122,7 +122,7 @@ def has_ours(text: str, entries: Sequence[Mapping[str, Any]]) -> bool:
 def without_extender(
     found: Mapping[str, Any], kept: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a configuration without what `with_extender` put there; what others changed stays.
+    """Return a configuration without the fields of `with_extender`; other changes stay.
 
     Args:
         found: the configuration as it stands on the host.
@@ -145,7 +145,7 @@ def without_extender(
 
 
 def _restore_sampling(found: dict[str, Any], kept: Mapping[str, Any]) -> None:
-    """Give a configuration or a profile its own number back, unless somebody has set another."""
+    """Give a configuration or a profile its own number back, unless the site has set another."""
     if found.get("percentageOfNodesToScore") != ALL_NODES:
         return
     if "percentageOfNodesToScore" in kept:
@@ -155,7 +155,7 @@ def _restore_sampling(found: dict[str, Any], kept: Mapping[str, Any]) -> None:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

@@ -1,6 +1,6 @@
-"""Filters that tell what a scheduler will be started with, and which version it has.
+"""Filters that find a scheduler's command line and its version.
 
-Pure functions of what `systemctl show`, environment files and a static pod's manifest say.
+Pure functions of the texts of `systemctl show`, environment files and a static pod's manifest.
 """
 
 import re
@@ -17,7 +17,7 @@ GROUP = "kubescheduler.config.k8s.io"
 
 
 def properties(shown: str) -> dict[str, list[str]]:
-    """Return what `systemctl show` printed: each property with its values, in order."""
+    """Return the output of `systemctl show`: each property with its values, in order."""
     found: dict[str, list[str]] = {}
     for line in shown.splitlines():
         name, _, value = line.partition("=")
@@ -44,7 +44,7 @@ def words(shown: str, files: Sequence[str] = ()) -> list[str]:
 
     Args:
         shown: the properties ExecStart and Environment, as `systemctl show` prints them.
-        files: what the unit's environment files say, in their order; they go before Environment.
+        files: the unit's environment files, in their order; they go before Environment.
     """
     environment: dict[str, str] = {}
     for text in (*properties(shown).get("Environment", []), *files):
@@ -58,7 +58,7 @@ def words(shown: str, files: Sequence[str] = ()) -> list[str]:
 
 
 def _assignments(text: str) -> dict[str, str]:
-    """Return NAME=VALUE of each line or word; comments and what can't be read are left out."""
+    """Return NAME=VALUE of each line or word; comments and unreadable ones are left out."""
     joined = re.sub(r"\\\n", " ", text)
     found: dict[str, str] = {}
     for line in joined.splitlines():
@@ -97,7 +97,7 @@ def file_of_unit(shown: str, files: Sequence[str], running: str, name: str) -> s
     Args:
         shown: the unit, as for `words`.
         files: its environment files, as for `words`.
-        running: /proc/PID/cmdline of its main process, which tells what a wrapper started.
+        running: /proc/PID/cmdline of its main process, which shows a wrapper's program.
         name: `--config` or `--policy-config-file`.
     """
     said = flag(words(shown, files), name)
@@ -127,14 +127,14 @@ def api_version(minor: int) -> str:
 
 
 def form(minor: int) -> str:
-    """Return which file a kube-scheduler 1.MINOR can be given; empty where MINOR is 0."""
+    """Return the kind of file that a kube-scheduler 1.MINOR reads; empty where MINOR is 0."""
     if not minor:
         return ""
     return "configuration" if minor >= FIRST_WITHOUT_POLICY else "policy"
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

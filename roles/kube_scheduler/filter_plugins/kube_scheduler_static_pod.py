@@ -1,4 +1,4 @@
-"""Filters that make a scheduler's static pod read our file, and that take this back.
+"""Filters that make a scheduler's static pod read our file, and filters that undo this.
 
 Pure functions of parsed YAML. `with_flags` is a fixed point, which is what makes the role's second
 run quiet.
@@ -30,7 +30,7 @@ def with_flags(
         manifest: the Pod as it stands on the host.
         flags: `--name=value`; each replaces a flag of the same name.
         path: the file, mounted read-only at the same path.
-        content: what the file holds.
+        content: the file's content.
         certificates: the folder with the scheduler's certificate, mounted in the same way; empty
             without TLS.
 
@@ -56,7 +56,7 @@ def with_flags(
 def without_flags(
     manifest: Mapping[str, Any], kept: Mapping[str, Any], flags: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a manifest without what `with_flags` put there; what others changed stays.
+    """Return a manifest without the fields of `with_flags`; other changes stay.
 
     Args:
         manifest: the Pod as it stands on the host; one that isn't ours is returned as it is.
@@ -88,14 +88,14 @@ def without_flags(
 
 
 def is_ours(manifest: Mapping[str, Any]) -> bool:
-    """Tell whether `with_flags` made this manifest."""
+    """Say whether `with_flags` made this manifest."""
     return CHECKSUM_ANNOTATION in (manifest.get("metadata", {}).get("annotations") or {})
 
 
 def was_started_with(manifest: Mapping[str, Any], content: str) -> bool:
-    """Tell whether the kubelet was given this manifest for a file with this content.
+    """Say whether the kubelet got this manifest for a file with this content.
 
-    One that isn't ours says nothing of a file.
+    A foreign manifest names no file of ours.
     """
     if not is_ours(manifest):
         return True
@@ -116,7 +116,7 @@ def scheduler_container(spec: Mapping[str, Any]) -> dict[str, Any]:
 def mount(spec: dict[str, Any], name: str, path: str, kind: str) -> None:
     """Mount `path` of the host at the same path of the scheduler's container, read-only.
 
-    Nothing is added where the site mounts it itself; an empty path takes our mount away.
+    A mount of the site's own stays alone; an empty path takes our mount away.
     """
     container = scheduler_container(spec)
     volumes = [one for one in spec.get("volumes") or [] if one.get("name") != name]
@@ -165,7 +165,7 @@ def _without(command: Sequence[str], flags: Sequence[str]) -> list[str]:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

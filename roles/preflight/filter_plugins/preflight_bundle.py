@@ -16,7 +16,7 @@ def files(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

@@ -1,7 +1,7 @@
 """Filters that find other programs that give out the same cards.
 
-Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. They judge what
-commands of a host and lists of the API server say, and ask nothing themselves.
+Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. They judge the
+output of a host's commands and lists of the API server, and run no command themselves.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 Finding = dict[str, str]
 
-# What the label of our role makes true of a GPU host, before the role has set it.
+# The label that our role sets on a GPU host; it counts before the role has set it.
 OUR_LABELS = {"nvidia-device-enable": "enable"}
 # Of NVIDIA's resources those that are cards: whole, MIG instances, and those of virtual machines,
 # which are named after the model. Its network cards have names of a site's choice, as hostdev.
@@ -61,13 +61,13 @@ TEXTS = {
 
 
 def finding(name: str, what: str) -> Finding:
-    """Return a finding of this name; `what` says what was seen, and where."""
+    """Return a finding of this name; `what` names the program and its place."""
     text = TEXTS[name].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
     return {"name": name, "text": text}
 
 
 def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
-    """Return what sockets in the kubelet's folders tell.
+    """Return the findings of sockets in the kubelet's folders.
 
     Args:
         paths: of sockets in `device-plugins` and `plugins_registry`.
@@ -89,7 +89,7 @@ def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
 def runtime_findings(
     command: Mapping[str, Any], program: str, toolkit: Sequence[str]
 ) -> list[Finding]:
-    """Return what the container runtime's configuration tells.
+    """Return the findings of the container runtime's configuration.
 
     Args:
         command: the result of `containerd config dump`, `crio config` or `docker info`.
@@ -127,7 +127,7 @@ def _binary(entry: Mapping[str, Any]) -> str:
 
 
 def _crio(text: str) -> tuple[str, str]:
-    # Values that are defaults are comments in what it prints.
+    # Its output has default values as comments.
     runtime = (tomllib.loads(text).get("crio") or {}).get("runtime") or {}
     name = runtime.get("default_runtime") or ""
     return name, str(((runtime.get("runtimes") or {}).get(name) or {}).get("runtime_path") or "")
@@ -149,7 +149,7 @@ _DEFAULTS: dict[str, Callable[[str], tuple[str, str]]] = {
 def _honours(toolkit: Sequence[str]) -> bool:
     try:
         settings = [tomllib.loads(text) for text in toolkit] or [{}]
-    except tomllib.TOMLDecodeError:  # what can't be read forbids nothing
+    except tomllib.TOMLDecodeError:  # an unreadable file forbids nothing
         return True
     return any(each.get(*way) for each in settings for way in (BY_ENVIRONMENT, BY_MOUNTS))
 
@@ -157,7 +157,7 @@ def _honours(toolkit: Sequence[str]) -> bool:
 def cluster_findings(
     lists: Mapping[str, Sequence[Mapping[str, Any]]], gpu_nodes: Sequence[str]
 ) -> list[Finding]:
-    """Return what the cluster's objects tell.
+    """Return the findings of the cluster's objects.
 
     Args:
         lists: `nodes`, `daemonsets` and `runtimeclasses`, as the API server gives them.
@@ -183,7 +183,7 @@ def cluster_findings(
 
 
 def _selects(daemonset: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Tell whether a DaemonSet's node selector and required node affinity let it on a node."""
+    """Say whether a DaemonSet's node selector and required node affinity let it on a node."""
     labels = {**(node.get("labels") or {}), **OUR_LABELS}
     spec = daemonset["spec"]["template"]["spec"]
     wanted = spec.get("nodeSelector") or {}
@@ -200,7 +200,7 @@ def _selects(daemonset: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
 
 
 def _fits(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Judge an expression of a node affinity; one that can't be judged (Gt, Lt) may fit."""
+    """Match an expression of a node affinity; one that isn't evaluated (Gt, Lt) may fit."""
     there = wanted["key"] in labels
     named = labels.get(wanted["key"]) in (wanted.get("values") or [])
     says = {"Exists": there, "DoesNotExist": not there, "In": named, "NotIn": not named}
@@ -240,7 +240,7 @@ def unaccepted(findings: Iterable[Finding], accepted: Sequence[str]) -> list[str
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by the names that templates use."""

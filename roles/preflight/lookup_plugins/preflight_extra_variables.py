@@ -1,7 +1,7 @@
 """Lookup `preflight_extra_variables`: the variables of the command line, by name.
 
-A play's keywords (`serial`, `max_fail_percentage`) are evaluated without any host: of all variables
-that a user may set they see these only, and no task can tell from a value where it was set.
+Ansible evaluates a play's keywords (`serial`, `max_fail_percentage`) without any host: of all
+variables that a user may set they see these only, and a value doesn't show a task its origin.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ options: {}
 
 
 class LookupModule(LookupBase):
-    """What Ansible loads."""
+    """Ansible's entry point."""
 
     def run(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
         """Return a list of one dictionary."""
