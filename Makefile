@@ -96,16 +96,17 @@ hooks: setup ## Let git run the linters before each commit
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
 	@$(MAKE) --no-print-directory -C tests/simgpu tests
-	$(call run_tests,unit,"not testbed and not gpu and not long and not clock")
+	$(call run_tests,unit,"not testbed and not gpu and not long and not clock and not nightly")
 
 .PHONY: long
 long: native ## The tests that `make check` has no time for
-	$(call run_tests,long,"long and not clock")
+	$(call run_tests,long,"long and not clock and not nightly")
 	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
-nightly: native ## Properties with 20 000 random examples each
-	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "hypothesis and not testbed and not gpu" --profile nightly tests
+nightly: native ## Properties with 20 000 random examples each, and more examples of what is long
+	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "(hypothesis or nightly) and not testbed and not gpu" \
+	  --profile nightly tests
 
 .PHONY: soak
 soak: setup ## A million steps of the extender's stateful test
@@ -132,13 +133,17 @@ system: testbed-build ## Molecule scenarios on systemd hosts
 	@$(STEP) system-reset -- molecule destroy  # what a run that was broken off has left
 	@$(STEP) system -- molecule test --all
 
+TESTBED := testbed and not nightly
 .PHONY: e2e
 e2e: testbed-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e-build -- $(PYTHON) -m tests.testbed build --policy-scheduler
-	@$(STEP) admission -- pytest -v -p no:randomly -m testbed tests/admission
-	@$(STEP) scheduling -- pytest -v -p no:randomly -m testbed tests/scheduling
-	@$(STEP) faults -- pytest -v -p no:randomly -m testbed tests/faults
-	@$(STEP) e2e -- pytest -v -p no:randomly -m testbed tests/e2e
+	@for suite in admission scheduling faults e2e; do \
+	  $(STEP) $$suite -- pytest -v -p no:randomly --durations 10 -m "$(TESTBED)" tests/$$suite; \
+	done
+
+.PHONY: system-all
+system-all: TESTBED := testbed
+system-all: system e2e ## Everything that needs hosts, with the examples that make test has no time for
 
 .PHONY: test
 test: lint docs unit long system e2e ## Everything, with its own set-up
