@@ -68,9 +68,7 @@ LATER: dict[str, tuple[Later, tuple[str, int] | None]] = {
 
 @pytest.mark.parametrize("doubtful", [True, False])
 @pytest.mark.parametrize("later", LATER)
-def test_what_the_watch_shows_after_a_decision_holds_in_its_place(
-    later: str, doubtful: bool
-) -> None:
+def test_a_later_state_of_the_pod_replaces_the_decision(later: str, doubtful: bool) -> None:
     change, where = LATER[later]
     if doubtful and where == OURS:
         where = None  # the write that was lost can't come about any more
@@ -95,7 +93,7 @@ def test_what_the_watch_shows_after_a_decision_holds_in_its_place(
 
 
 @pytest.mark.parametrize("gone", ["watch", "404", "list"])
-def test_of_a_pod_that_is_gone_nothing_is_left_and_no_older_news_brings_it_back(gone: str) -> None:
+def test_a_pod_that_is_gone_leaves_nothing_and_stays_gone(gone: str) -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 200})}))
     seen.pod_event("ADDED", asked)
@@ -123,7 +121,7 @@ def test_of_a_pod_that_is_gone_nothing_is_left_and_no_older_news_brings_it_back(
 
 
 @pytest.mark.parametrize("between", ["reserved elsewhere", "gated"])
-def test_what_was_decided_before_does_not_come_back(between: str) -> None:
+def test_a_replaced_decision_stays_away(between: str) -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     seen.assume("a", cards(*OURS))
@@ -141,7 +139,7 @@ def test_a_list_removes_no_pod_that_was_read_later_than_it() -> None:
     assert seen.placement("a") == cards(*OURS)
 
 
-def test_a_watch_that_is_behind_does_not_undo_what_was_read_of_a_node() -> None:
+def test_a_watch_that_is_behind_keeps_a_newer_read_of_a_node() -> None:
     seen = cluster()
     before, read = known(host("n0")), known(host("n0", healthy=False))
     seen.set_node(read)
@@ -155,7 +153,7 @@ def test_a_watch_that_is_behind_does_not_undo_what_was_read_of_a_node() -> None:
     assert seen.base("n0") == before.node
 
 
-def test_a_lost_write_is_in_doubt_until_the_pod_has_another_decision_or_version() -> None:
+def test_a_lost_write_is_in_doubt_until_the_pod_changes() -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     first = seen.assume("a", cards(*OURS))
@@ -171,7 +169,7 @@ def test_a_lost_write_is_in_doubt_until_the_pod_has_another_decision_or_version(
     assert seen.placement("a") is None
 
 
-def test_a_write_that_was_lost_when_the_pod_had_changed_already_leaves_nothing() -> None:
+def test_a_lost_write_on_a_changed_pod_leaves_nothing() -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     time_ns = seen.assume("a", cards(*OURS))
@@ -181,7 +179,7 @@ def test_a_write_that_was_lost_when_the_pod_had_changed_already_leaves_nothing()
     assert seen.placement("a") is None
 
 
-def test_what_pods_hold_on_a_node_that_is_gone_counts_in_no_quota_until_it_is_back() -> None:
+def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
     seen = cluster()
     bound(seen, "t", CARD, "n0")
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 200})}))
@@ -258,7 +256,7 @@ MAKES_NONE = (_is_reserved, _arrives, _same_again)
 
 
 @pytest.mark.parametrize("happens", [*MAKES_ROOM, *MAKES_NONE])
-def test_who_waits_hears_of_room_and_of_nothing_else(
+def test_only_an_event_that_frees_room_wakes_waiting_pods(
     happens: Callable[[ClusterCache], None],
 ) -> None:
     heard: list[str] = []

@@ -99,13 +99,13 @@ def test_a_budget_of_an_endless_selector_covers_no_pod() -> None:
     assert endless.selects == ()
 
 
-def test_whom_a_budget_of_an_endless_selector_may_cover_is_not_ended_for_it() -> None:
+def test_an_endless_selector_protects_each_pod_that_it_may_cover() -> None:
     some, none = labelled({"b": ""}), labelled({})
     assert violating([some], [budget(ENDLESS)]) == {some.uid}
     assert not violating([none], [budget(ENDLESS)])  # the scheduler looks at no such pod
 
 
-def test_a_pod_of_endless_labels_is_covered_by_whatever_selects_some_pod() -> None:
+def test_a_pod_of_endless_labels_is_covered_by_each_nonempty_selector() -> None:
     many = labelled({f"l{at}": "" for at in range(50_000)})
     assert violating([many], [budget({"matchLabels": {"a": "b"}})]) == {many.uid}
     assert not violating([many], [budget({})])

@@ -54,7 +54,7 @@ def secured(folder: Path) -> tuple[dict[str, Any], ssl.SSLContext]:
 
 
 @pytest.mark.parametrize("tls", [True, False])
-def test_a_verb_is_answered_though_everybody_else_waits(tmp_path: Path, tls: bool) -> None:
+def test_a_verb_is_answered_while_all_others_wait(tmp_path: Path, tls: bool) -> None:
     """Forty clients send ahead, and the answers to those whose turn it is are held."""
     values, context = secured(tmp_path) if tls else ({}, None)
     with (
@@ -88,7 +88,7 @@ def hello() -> bytes:
     return out.read()
 
 
-def test_a_verb_is_answered_before_most_who_shake_hands(tmp_path: Path) -> None:
+def test_a_verb_is_answered_before_most_handshakes(tmp_path: Path) -> None:
     """The process stands still until all of them have begun, and the scheduler has asked."""
     values, context = secured(tmp_path)
     with (
@@ -115,7 +115,7 @@ def test_a_verb_is_answered_before_most_who_shake_hands(tmp_path: Path) -> None:
         assert int(said.split()[0]) < MANY
 
 
-def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
+def test_a_client_that_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
     """The only thread has one request of it; somebody else's comes before its second."""
     with FakeKubeApi() as api:
         api.create("nodes", node("gpu1"))
@@ -143,7 +143,7 @@ def asking(api: FakeKubeApi, name: str) -> bytes:
     return post(json.dumps({"Pod": created, "NodeNames": ["gpu1"]}).encode())
 
 
-def test_clients_that_do_not_close_stop_nobody(served: Process) -> None:
+def test_clients_that_do_not_close_delay_no_others(served: Process) -> None:
     """Each is told that the connection ends, and keeps its own side open."""
     last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with contextlib.ExitStack() as stack:
@@ -171,7 +171,7 @@ def long(api: FakeKubeApi) -> bytes:
 
 
 @pytest.mark.parametrize("deciding", [False, True])
-def test_clients_that_read_no_answer_keep_nobody_waiting(tmp_path: Path, deciding: bool) -> None:
+def test_clients_that_read_no_answer_delay_no_others(tmp_path: Path, deciding: bool) -> None:
     """If an answer that isn't taken held its thread, a minute would pass for each of them."""
     with FakeKubeApi() as api, contextlib.ExitStack() as stack:
         for index in range(300):
@@ -188,7 +188,7 @@ def test_clients_that_read_no_answer_keep_nobody_waiting(tmp_path: Path, decidin
             assert served.call("POST", PREDICATES, b"{}").status == 400
 
 
-def test_answers_that_are_not_read_are_bounded_together(tmp_path: Path) -> None:
+def test_unread_answers_are_bounded_together(tmp_path: Path) -> None:
     with FakeKubeApi() as api, contextlib.ExitStack() as stack:
         asked = long(api)
         with process(api, tmp_path, request_seconds=60) as served:
@@ -213,7 +213,7 @@ def test_an_answer_that_is_read_late_is_whole(tmp_path: Path) -> None:
                 assert read_one(answers) == 400
 
 
-def test_who_makes_room_while_it_speaks_ends_nothing_else(served: Process) -> None:
+def test_a_connection_closed_for_room_in_a_request_ends_nothing_else(served: Process) -> None:
     """The process stands still until both are there: the place's loss, and more of the request."""
     before = served.worker
     with contextlib.ExitStack() as stack:
@@ -239,7 +239,7 @@ def test_who_makes_room_while_it_speaks_ends_nothing_else(served: Process) -> No
     assert served.worker == before
 
 
-def test_whose_calls_decide_keeps_its_place(served: Process) -> None:
+def test_a_connection_that_asks_for_decisions_keeps_its_place(served: Process) -> None:
     """It is the one that has waited longest when the places run out."""
     with contextlib.ExitStack() as stack:
         scheduler = stack.enter_context(served.connect())
@@ -255,7 +255,7 @@ def test_whose_calls_decide_keeps_its_place(served: Process) -> None:
         assert read_one(answers) == 400
 
 
-def test_who_shows_the_schedulers_certificate_keeps_its_place(tmp_path: Path) -> None:
+def test_a_connection_with_the_schedulers_certificate_keeps_its_place(tmp_path: Path) -> None:
     """It has asked for no decision yet, and has waited longest."""
     values, context = secured(tmp_path)
     with (

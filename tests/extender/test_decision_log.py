@@ -50,7 +50,7 @@ def test_a_decision_counts_the_nodes_and_their_reasons() -> None:
         ({"code": NOT_OURS, "pod": waiting("p", None)}, 0, [NOT_OURS]),
     ],
 )
-def test_only_what_is_decided_about_gpus_is_kept(
+def test_only_decisions_about_gpus_are_kept(
     outcome: dict[str, Any], kept: int, counted: list[str]
 ) -> None:
     last, found = recorded(Outcome(**{"pod": POD, "answer": b"", **outcome}))

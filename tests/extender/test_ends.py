@@ -17,7 +17,7 @@ from tests.extender.test_slow import post, read_all, read_one
 from tests.fakes.kube_api import FakeKubeApi
 
 
-def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
+def test_begun_requests_are_finished_and_systemd_gets_the_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (

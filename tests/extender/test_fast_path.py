@@ -107,7 +107,7 @@ def heads(draw: st.DrawFn) -> bytes:
 
 
 @given(heads())
-def test_what_is_read_is_what_gunicorn_reads(head: bytes) -> None:
+def test_the_fast_path_reads_a_head_as_gunicorn_does(head: bytes) -> None:
     path = path_of(head)
     if path is None:
         return
@@ -132,7 +132,7 @@ class _Sent(io.BytesIO):
 
 
 @pytest.mark.parametrize(("status", "kept"), [(200, True), (400, True), (503, False)])
-def test_an_answer_is_what_a_client_reads(status: int, kept: bool) -> None:
+def test_a_client_reads_the_answer_of_the_fast_path(status: int, kept: bool) -> None:
     read = http.client.HTTPResponse(_Sent(response(status, b'{"Error":""}', kept=kept)))  # type: ignore[arg-type]
     read.begin()
     assert (read.status, read.will_close) == (status, not kept)

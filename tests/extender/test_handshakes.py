@@ -67,7 +67,7 @@ def test_a_step_of_a_handshake_takes_a_few_records(
     assert unread_bytes(conn) > FRAGMENTS * 6 * 9 // 10
 
 
-def test_what_is_no_record_is_refused_at_once(
+def test_bytes_that_are_no_record_are_refused_at_once(
     pair: tuple[socket.socket, ClientConnection],
 ) -> None:
     """Not only once as many bytes have come as its first ones promise."""
@@ -92,7 +92,7 @@ def test_a_client_asks_for_no_key_exchange_that_costs_more(
         conn.handshake()
 
 
-def test_every_connection_gets_its_step_though_others_always_come_first() -> None:
+def test_every_connection_gets_its_step_in_a_later_turn() -> None:
     events = asyncio.SelectorEventLoop()
     budget = HandshakeBudget(events)
     try:

@@ -45,7 +45,7 @@ def honest(mini: MiniCluster, name: str, cores: int, units: int = 0) -> set[str]
     return fitting
 
 
-def test_nobody_is_refused_for_what_others_write(cluster: MiniCluster) -> None:
+def test_hostile_texts_refuse_no_honest_pod(cluster: MiniCluster) -> None:
     names = {fleet.name_of(number) for number in range(HONEST)}
     numbers = itertools.count(1)
     for turn in range(TURNS):

@@ -51,7 +51,7 @@ def cards(api: FakeKubeApi) -> Counter[tuple[str, str]]:
     return taken
 
 
-def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
+def test_the_second_sees_a_reservation_of_the_first_before_its_watch(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
@@ -63,7 +63,7 @@ def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
     assert max(cards(first.api).values()) == 100
 
 
-def test_the_second_sees_what_the_first_has_bound_before_its_watch_does(
+def test_the_second_sees_a_binding_of_the_first_before_its_watch(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
@@ -85,7 +85,7 @@ def test_a_pod_that_the_first_decided_gets_the_same_cards_from_the_second(
     assert second.annotations("one")[IDX] == before[IDX]
 
 
-def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
+def test_an_instance_that_wakes_a_pod_knows_its_newest_version(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
@@ -102,7 +102,7 @@ def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_what_the_first_was_writing_when_it_died_is_not_given_twice(
+def test_cards_of_an_interrupted_write_are_not_given_twice(
     pair: tuple[MiniCluster, MiniCluster], when: str
 ) -> None:
     first, second = pair
@@ -148,7 +148,7 @@ def test_an_instance_that_was_idle_reads_again(
     assert lists(mini.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
 
 
-def test_requests_that_arrive_together_share_the_first_ones_read(mini: MiniCluster) -> None:
+def test_requests_that_arrive_together_share_one_read(mini: MiniCluster) -> None:
     for number in range(12):
         mini.api.create("nodes", node(f"more{number}"))
     asked = [mini.sees(mini.create(pod(f"p{number}", 50, 32))) for number in range(12)]
@@ -170,7 +170,7 @@ def test_a_read_that_fails_leaves_nothing_reserved(mini: MiniCluster, path: str)
     assert mini.ask(created)["NodeNames"] == ["gpu1"]
 
 
-def test_a_node_that_is_gone_by_then_is_not_chosen(mini: MiniCluster) -> None:
+def test_a_node_that_goes_before_the_read_is_not_chosen(mini: MiniCluster) -> None:
     mini.api.hold_watches()
     mini.api.delete("nodes", "gpu1")
     assert mini.place("p", 50, 32)["NodeNames"] == ["gpu2"]

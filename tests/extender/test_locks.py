@@ -56,7 +56,7 @@ def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[Min
             service.stop()
 
 
-def test_no_question_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
+def test_no_request_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
     large = metered.create(pod("large", 300))
     assert bind(metered, large, "n002") == ""
     assert bind(metered, metered.create(pod("small", 30, 16)), "n000") == ""
@@ -73,7 +73,7 @@ def test_no_question_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
         assert metered.call("GET", path).status == 200
 
 
-def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: MiniCluster) -> None:
+def test_a_pod_behind_nominated_pods_is_answered_without_the_lock(metered: MiniCluster) -> None:
     """For pods that are nominated their cards are searched before anybody else's."""
     metered.api.edit(
         "pods",
@@ -210,7 +210,7 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(
+def test_cards_reserved_during_a_search_are_never_given_twice(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Choosers that race for few cards: each gets cards of its own, or none."""

@@ -50,7 +50,7 @@ HALF = pod((50, 32))
 CARD = pod((100, 0))
 
 
-def test_a_shape_asked_again_asks_only_the_nodes_that_changed(
+def test_a_repeated_shape_searches_only_the_changed_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
@@ -81,7 +81,7 @@ def test_a_nominated_pod_counts_for_lower_and_equal_priority_only() -> None:
     assert reasons(answers, waiting("first", CARD, priority=10)) == {"n0": None}
 
 
-def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_the_node_up() -> None:
+def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_up() -> None:
     answers = cluster(host("n0", cards=2))
     seen = answers._view
     first = waiting("first", CARD, priority=10, nominated="n0")
@@ -99,7 +99,7 @@ def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_the_node_up() -> N
     assert reasons(answers, both) == {"n0": None}
 
 
-def test_what_victims_still_hold_belongs_to_the_nominated_pod() -> None:
+def test_cards_of_ending_victims_belong_to_the_nominated_pod() -> None:
     answers = cluster(host("n0", cards=2))
     seen = answers._view
     bound(seen, "victim", CARD, "n0", deletion=True)

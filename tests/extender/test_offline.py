@@ -75,7 +75,7 @@ def test_a_request_in_capitals_describes_a_pod_as_well(client: Client) -> None:
     assert client.filter(asked)["NodeNames"] == []
 
 
-def test_a_bad_file_on_the_standard_input_is_called_that(
+def test_a_bad_file_on_the_standard_input_is_named_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = json.dumps({"kind": "List", "items": [{"kind": "Pod"}]}).encode()
@@ -89,11 +89,11 @@ def test_a_pod_is_known_by_its_name_where_the_request_says_no_more(client: Clien
     assert client.filter(named)["NodeNames"] == []
 
 
-def test_a_pod_that_nobody_describes_is_a_named_error(client: Client) -> None:
+def test_a_pod_without_a_description_is_a_named_error(client: Client) -> None:
     assert "no pod default/p" in client.filter(POD)["Error"]
 
 
-def test_a_request_whose_pod_is_none_is_400(client: Client) -> None:
+def test_a_request_without_a_valid_pod_is_400(client: Client) -> None:
     bad = {"metadata": {**POD["metadata"], "labels": 7}, "spec": {}}
     assert "Pod" in client.post("filter", {"Pod": bad, "NodeNames": NODES}, 400)["Error"]
 
@@ -194,7 +194,7 @@ def test_a_wrong_address_ends_with_2(
     assert words in capsys.readouterr().err
 
 
-def test_a_good_file_is_checked_and_that_is_all(tmp_path: Path) -> None:
+def test_check_config_of_a_good_file_serves_nothing(tmp_path: Path) -> None:
     path = snapshots.write(tmp_path, snapshots.node())
     assert main(["--snapshot", path, "--check-config"]) == 0
 

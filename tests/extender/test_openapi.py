@@ -98,7 +98,7 @@ def fuzzed() -> Iterator[Any]:
 # The extender's own threads draw random pauses meanwhile; no strategy of ours does.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.parametrize(("path", "method", "mode"), list(fuzzed()))
-def test_whatever_is_asked_the_answer_is_as_described(
+def test_any_request_gets_an_answer_as_described(
     described: Any, path: str, method: str, mode: schemathesis.GenerationMode
 ) -> None:
     operation = described[path][method.upper()]

@@ -270,6 +270,6 @@ def test_each_difference_from_h11_exists(each: Stricter) -> None:
 
 @given(st.integers(0, 2**64))
 @example(27427958)  # an Expect in the place of the request line
-def test_what_is_answered_is_what_h11_reads(seed: int) -> None:
+def test_every_answered_request_is_one_that_h11_reads(seed: int) -> None:
     for data, cuts in streams(seed):
         check(data, cuts)

@@ -42,7 +42,7 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
     assert looks[0] == []
 
 
-def test_kinds_that_come_and_go_without_end_keep_nobody_from_room() -> None:
+def test_an_endless_change_of_request_kinds_blocks_no_pod() -> None:
     """Who was looked at in vain is looked at again, though a round never runs out of new kinds."""
     seen = view()
     retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]

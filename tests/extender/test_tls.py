@@ -132,7 +132,7 @@ def bad_client(site: Site, kind: str) -> certificates.Pair | None:
         ("server's", "unsuitable certificate purpose"),
     ],
 )
-def test_a_bad_client_is_refused_by_name_and_harms_nobody(
+def test_a_bad_client_is_refused_by_name_and_harms_no_other(
     site: Site, served: Process, client: str, words: str
 ) -> None:
     shown = bad_client(site, client)
@@ -149,7 +149,7 @@ def test_a_client_that_refuses_our_certificate_is_named(served: Process) -> None
     served.says("the client refuses our certificate or TLS version: unknown ca")
 
 
-def test_what_is_no_handshake_is_refused(served: Process) -> None:
+def test_bytes_that_are_no_handshake_are_refused(served: Process) -> None:
     with served.connect() as connection:
         connection.sendall(b"\x16garbage that no TLS library would send")
         with contextlib.suppress(ConnectionResetError):
@@ -221,7 +221,7 @@ def test_certificates_that_do_not_match_keep_the_last_good_ones_in_force(
         ("client_ca", b"nonsense", "tls.client_ca: "),
     ],
 )
-def test_files_that_can_not_be_used_are_named(
+def test_unusable_files_are_named(
     tmp_path: Path, setting: str, content: bytes | None, words: str
 ) -> None:
     files = Site(tmp_path).files

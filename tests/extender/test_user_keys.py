@@ -68,7 +68,7 @@ def test_an_extender_that_starts_later_counts_pods_with_bad_user_keys(
         eventually(lambda: len(events(second)) == 1)
 
 
-def test_a_bound_pod_hears_once_that_a_bad_user_key_is_ignored(mini: MiniCluster) -> None:
+def test_a_bound_pod_gets_one_event_of_an_ignored_bad_user_key(mini: MiniCluster) -> None:
     bound(mini, "p", "gpu1", 100)
     annotate(mini, "p", KEYS.gpu_topology, "x" * 4000)
     eventually(lambda: len(events(mini)) == 1)

@@ -85,7 +85,7 @@ def others_get(view: ClusterCache) -> bool:
 
 
 @pytest.mark.parametrize(("seconds", "pings"), [(0.000_001, 3), (3600.0, 1), (0.0, 0)])
-def test_ticks_say_that_we_live_as_often_as_systemd_asks(
+def test_ticks_ping_the_watchdog_as_often_as_systemd_asks(
     load: Load, quiet: OfflineExtender, systemd: Systemd, seconds: float, pings: int
 ) -> None:
     application = load(quiet, seconds)
@@ -95,7 +95,7 @@ def test_ticks_say_that_we_live_as_often_as_systemd_asks(
     assert others_get(quiet.cache)
 
 
-def test_nothing_is_said_while_no_decision_can_be_made(
+def test_no_tick_pings_the_watchdog_while_decisions_hang(
     load: Load, quiet: OfflineExtender, systemd: Systemd
 ) -> None:
     application = load(quiet, 0.000_001)
@@ -117,7 +117,7 @@ def test_nothing_is_said_while_no_decision_can_be_made(
     assert systemd.heard() == [b"WATCHDOG=1"]
 
 
-def test_the_status_says_what_is_missing_and_then_that_we_are_ready(
+def test_the_status_names_the_missing_lists_and_then_says_ready(
     load: Load, api: FakeKubeApi, systemd: Systemd, tmp_path: Path
 ) -> None:
     held = api.faults.hold("GET", "/pods$")
