@@ -1,4 +1,4 @@
-"""Who may be asked, and by whom: no web page reads the cluster, and none has a pod decided."""
+"""Allowed hosts and origins: a web page can't read the cluster or call a verb."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ from tests.extender.process import Process, of_snapshot, process
 from tests.fakes.kube_api import FakeKubeApi
 
 JSON = {"Content-Type": "application/json"}
-# What a page of another site sends without asking first (CORS), and what its script may add.
+# Content types that another site's page, or its script, sends without a CORS preflight.
 FORMS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "")
 VERBS = ("predicates", "filter", "prioritize", "priorities", "bind", "preempt")
 
@@ -156,7 +156,7 @@ GO: Mapping[str, str] = {
 
 
 def as_go(served: Process, **changes: str) -> Answer:
-    """Ask as kube-scheduler's client does, on the way that knows no framework."""
+    """Ask as kube-scheduler's client does, on the fast path, without a framework."""
     fields = {**GO, **{name.replace("_", "-"): value for name, value in changes.items()}}
     lines = [f"{name}: {value}" for name, value in fields.items()]
     head = "\r\n".join([f"POST {PREDICATES} HTTP/1.1", *lines, "Content-Length: 2", "", "{}"])
@@ -171,7 +171,7 @@ def as_go(served: Process, **changes: str) -> Answer:
 @pytest.mark.long
 def test_the_fast_path_checks_the_host_and_content_type(served: Process) -> None:
     assert as_go(served).body["Error"] == as_go(served, Accept="*/*").body["Error"]
-    assert as_go(served).status == 400  # an empty body, which names what is missing
+    assert as_go(served).status == 400  # an empty body, whose error names the missing field
     assert as_go(served, Host="plane.example:3456").status == 400
     assert as_go(served, Host="evil.example").status == 421
     assert as_go(served, Content_Type="text/plain").status == 415

@@ -1,4 +1,4 @@
-"""`/v1`: what the page and other programs are told, always in the form of its schema."""
+"""`/v1`: answers to the page and other programs, always in the form of their schema."""
 
 import json
 import threading
@@ -218,7 +218,7 @@ def test_an_unchanged_answer_is_sent_once(mini: MiniCluster) -> None:
 def test_a_search_never_takes_all_threads(
     mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One at a time; whoever else asks for one is told to come again."""
+    """One search runs at a time; another request for one gets 503."""
     mini.create(pod("big", 400))
     eventually(lambda: len(cluster(mini)["waiting"]) == 1)
     take, inside, go = mini.service.snapshotter.take, threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What was decided here and what the API server says: the later word holds, and is made known."""
+"""Decisions of this instance and states of the API server: the later holds; room is reported."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +40,7 @@ def cluster() -> ClusterCache:
 
 
 def decided(asked: PodState, *where: tuple[str, int], **fields: object) -> PodState:
-    """The pod one version later, with a decision that somebody else wrote, or none."""
+    """The pod one version later, with a decision of another writer, or none."""
     decision = None
     if where:
         placement = cards(*where[0])
@@ -68,10 +68,10 @@ LATER: dict[str, tuple[Later, tuple[str, int] | None]] = {
 
 @pytest.mark.parametrize("doubtful", [True, False])
 @pytest.mark.parametrize("later", LATER)
-def test_a_later_state_of_the_pod_replaces_the_decision(later: str, doubtful: bool) -> None:
+def test_the_latest_state_of_a_pod_decides_its_cards(later: str, doubtful: bool) -> None:
     change, where = LATER[later]
     if doubtful and where == OURS:
-        where = None  # the write that was lost can't come about any more
+        where = None  # the lost write can't take effect any more
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     time_ns = seen.assume("a", cards(*OURS))
@@ -87,7 +87,7 @@ def test_a_later_state_of_the_pod_replaces_the_decision(later: str, doubtful: bo
     }
     assert len(free) == (4 if where is None else 3)
     assert where not in free
-    # And so it stays, whatever becomes of the write.
+    # The placement stays so, whether the write takes effect or not.
     seen.forget("a", time_ns)
     assert (seen.placement("a") is not None) is (where not in {None, OURS})
 
@@ -107,15 +107,15 @@ def test_a_pod_that_is_gone_leaves_nothing_and_stays_gone(gone: str) -> None:
     else:
         seen.sync_pods([], asked.version)
     late = decided(asked, OURS)
-    assert seen.add_pod(late) is None  # the answer to a write that was carried out before
+    assert seen.add_pod(late) is None  # the answer to an earlier write
     seen.learn_pods([late])
     assert seen.pod("a") is None
     assert seen.placement("a") is None
     assert seen.reservations == 0
     assert seen.usage.used("default", "P40") == 0
-    seen.pod_event("MODIFIED", asked)  # the watch is behind, and will show the end as well
+    seen.pod_event("MODIFIED", asked)  # the watch is behind, and will show the deletion later
     assert seen.placement("a") is None
-    # Another one of the name begins with nothing.
+    # Another pod of the name begins without cards.
     seen.pod_event("ADDED", waiting("b", CARD, name="a"))
     assert seen.placement("b") is None
 
@@ -147,7 +147,7 @@ def test_a_watch_that_is_behind_keeps_a_newer_read_of_a_node() -> None:
     assert seen.base("n0") == read.node
     seen.sync_nodes([before])
     assert seen.base("n0") == read.node
-    # One that was gone in between may have any version.
+    # A node that was gone in between may have any version.
     seen.node_event("DELETED", read)
     seen.node_event("ADDED", before)
     assert seen.base("n0") == before.node
@@ -161,7 +161,7 @@ def test_a_lost_write_is_in_doubt_until_the_pod_changes() -> None:
     seen.doubt("a", first)
     assert seen.is_doubtful("a")
     second = seen.assume("a", cards(*OURS))
-    seen.doubt("a", first)  # nothing to do with what is decided since
+    seen.doubt("a", first)  # this doubt is about an earlier decision
     assert not seen.is_doubtful("a")
     seen.doubt("a", second)
     seen.pod_event("MODIFIED", decided(asked, labels={"a": "b"}))
@@ -199,7 +199,7 @@ def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
     assert seen.usage.used("default", "P40") == 100
 
 
-# Who waits for room hears of it.
+# Room wakes the pods that wait for it.
 
 
 def _ends(seen: ClusterCache) -> None:
@@ -272,4 +272,4 @@ def test_only_an_event_that_frees_room_wakes_waiting_pods(
     assert bool(heard) is (happens in MAKES_ROOM)
     heard.clear()
     seen.expire()
-    assert not heard  # it is told once
+    assert not heard  # room is reported once

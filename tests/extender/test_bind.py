@@ -1,4 +1,4 @@
-"""The verb bind: what is written and what is refused."""
+"""The verb bind: its writes and its refusals."""
 
 import functools
 from typing import Any

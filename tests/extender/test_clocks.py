@@ -1,4 +1,4 @@
-"""Reservations while clocks are set forward and back, and while they simply run."""
+"""Reservations while clocks are set forward and back, and while they run."""
 
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ CARD = pod((100, 0))
 
 @dataclass(slots=True)
 class Clocks:
-    """What the host says it is; ``run`` is time that passes, ``jump`` is somebody's doing."""
+    """The host's clocks; ``run`` is time that passes, ``jump`` is a changed setting."""
 
     wall: float = 1_800_000_000.0
     monotonic: float = 50.0
@@ -61,7 +61,7 @@ def free(seen: ClusterCache) -> bool:
 
 
 def decided(asked: PodState, time_ns: int) -> PodState:
-    """The pod as the watch shows it once the decision of that time stands on it."""
+    """The pod as the watch shows it with the decision of that time."""
     decision = Decision(node="node", time_ns=time_ns, assigned=False, placement=cards())
     return replace(asked, decision=decision, version=asked.version + 1)
 
@@ -227,7 +227,7 @@ def test_a_decision_waits_for_its_write_until_the_pod_is_another_version(clocks:
     )
     assert seen.assume("a", other) < 10**19
     assert seen.placement("a") == other
-    # Its write names the version that it was made on: it will be refused now.
+    # The decision's write names the version before: the API server will refuse it now.
     seen.pod_event("MODIFIED", replace(made_up, labels={"a": "b"}, version=made_up.version + 1))
     assert seen.placement("a") == cards()
 

@@ -1,4 +1,4 @@
-"""The record of the last decisions: which outcomes it keeps, and what of them."""
+"""The log of the last decisions: the outcomes and fields that it keeps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def added(decisions: DecisionLog, code: str) -> DecisionRecord:
 
 
 def recorded(outcome: Outcome) -> tuple[list[DecisionRecord], list[str]]:
-    """What is kept and counted of an outcome."""
+    """The records and counts of an outcome."""
     counted: list[str] = []
     decisions = DecisionLog()
     recorder = OutcomeRecorder(

@@ -1,4 +1,4 @@
-"""The Event of a refused pod: numbers, the card that came closest, and what would help."""
+"""The Event of a refused pod: numbers, the closest card, and the advice."""
 
 from typing import Any
 
@@ -29,11 +29,11 @@ def asks(cores: int, memory_units: int = 0, **also: Any) -> PodRequest:
 
 
 class Cluster:
-    """A view with its nodes, and the words for it."""
+    """A cache with its nodes, and the messages about it."""
 
     def __init__(self, *nodes: Node) -> None:
         self.now = 0.0
-        self.step = 0.0  # by how much the clock is on each time that it is looked at
+        self.step = 0.0  # seconds by which each read moves the clock on
         self.view: ClusterCache = states.view()
         self.view.sync_nodes([states.known(node) for node in nodes])
         answers = NodeEvaluator(self.view)
@@ -103,7 +103,7 @@ def test_pods_that_ask_alike_share_a_search_while_it_is_fresh() -> None:
 
 
 def test_searches_take_a_small_part_of_the_time() -> None:
-    """After one that took a second there is none for twenty, whatever is asked."""
+    """After a search of one second none runs for twenty seconds, for any request."""
     cluster = Cluster(machine("n1"))
     cluster.runs("a", asks(200), "n1")
     cluster.step = 1.0

@@ -1,4 +1,4 @@
-"""The scheduler's own head is read without gunicorn's parser, and never otherwise than by it."""
+"""The fast path reads the scheduler's head without gunicorn's parser, and as the parser does."""
 
 import email.message
 import http.client
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from extender.http.fast_path import FastPath, response
 from gpustack.wire.host_header import AllowedHosts
 
-# As Go's client writes it, for kube-scheduler 1.34.
+# A head as Go's client writes it, for kube-scheduler 1.34.
 GO = (
     b"POST /scheduler/filter HTTP/1.1\r\n"
     b"Host: 127.0.0.1:8888\r\n"
@@ -94,7 +94,7 @@ UNUSUAL = (
 
 @st.composite
 def heads(draw: st.DrawFn) -> bytes:
-    """Draw a head that is nearly always almost what is read."""
+    """Draw a head that is nearly always almost one of the fast path."""
     first = draw(st.sampled_from([b"POST /scheduler/bind", b"POST //scheduler/bind", b"PUT /x"]))
     lines = draw(st.lists(st.sampled_from(USUAL), max_size=3))
     lines.append(draw(st.sampled_from(LENGTHS)))

@@ -1,4 +1,4 @@
-"""The verbs filter and prioritize: which nodes, in which order, and nothing done by asking."""
+"""The verbs filter and prioritize: which nodes, in which order, and without a change."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two instances beside two schedulers: what one has given, the other doesn't give again."""
+"""Two instances beside two schedulers: one doesn't give the cards that the other has given."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ IDX = "tencent.com/predicate-gpu-idx-0"
 
 @pytest.fixture
 def pair(api: FakeKubeApi, tmp_path: Path) -> Iterator[tuple[MiniCluster, MiniCluster]]:
-    """Two instances, and watches that show neither what the other does."""
+    """Two instances, whose watches don't show the other's writes."""
     for name in ("gpu1", "gpu2"):
         api.create("nodes", node(name))
     with contextlib.ExitStack() as stack:
@@ -41,7 +41,7 @@ def lists(api: FakeKubeApi) -> list[str]:
 
 
 def cards(api: FakeKubeApi) -> Counter[tuple[str, str]]:
-    """How many hundredths of each card stand on the pods."""
+    """The hundredths of each card in the pods' annotations."""
     taken: Counter[tuple[str, str]] = Counter()
     for value in api.store.list("pods")[1]:
         written = value["metadata"].get("annotations") or {}
@@ -89,7 +89,7 @@ def test_an_instance_that_wakes_a_pod_knows_its_newest_version(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
-    first.place("other", 100)  # it has just read all pods, and won't do so again
+    first.place("other", 100)  # it has just read all pods, and relies on its watch now
     second.place("one", 100)
     metadata = second.api.get("pods", "one")["metadata"]
     name = PodName(namespace=metadata["namespace"], name="one", uid=metadata["uid"])
@@ -162,7 +162,7 @@ def test_requests_that_arrive_together_share_one_read(mini: MiniCluster) -> None
 
 @pytest.mark.parametrize("path", ["/api/v1/pods$", "/nodes/gpu1$"])
 def test_a_read_that_fails_leaves_nothing_reserved(mini: MiniCluster, path: str) -> None:
-    # By the watch: it is open, so the fault hits our read and not its own.
+    # The watch is open, so the fault hits the extender's read and not the watch's list.
     created = mini.sees(mini.create(pod("p", 50, 32)))
     mini.api.faults.fail("GET", path, status=500)
     assert "500" in mini.ask(created)["Error"]

@@ -1,4 +1,4 @@
-"""A decision whose write is refused, lost, late, or overtaken by somebody else's."""
+"""A decision whose write is refused, lost, late, or overtaken by another write."""
 
 import functools
 import time
@@ -54,7 +54,7 @@ def test_requests_for_one_pod_run_in_turn_and_see_earlier_writes(
 def test_a_pod_that_changed_unseen_is_read_again_before_the_write(
     mini: MiniCluster,
 ) -> None:
-    mini.place("early", 30, 16)  # an instance that has just written rests on its watch
+    mini.place("early", 30, 16)  # an instance that has just written relies on its watch
     created = mini.sees(mini.create(pod("p", 50, 32)))
     mini.api.hold_watches()
     mini.api.edit("pods", "p", {"metadata": {"labels": {"team": "a"}}})

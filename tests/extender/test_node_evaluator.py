@@ -1,4 +1,4 @@
-"""What nodes answer: nominated pods, quota, policy and strategy in it, and who is asked at all."""
+"""Nodes' results: nominated pods, quota, policy and strategy, and which nodes are searched."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -104,7 +104,7 @@ def test_cards_of_ending_victims_belong_to_the_nominated_pod() -> None:
     seen = answers._view
     bound(seen, "victim", CARD, "n0", deletion=True)
     seen.pod_event("ADDED", waiting("first", pod((200, 0)), priority=10, nominated="n0"))
-    # One card is free, and the other will be; both are for the pod that waits for them.
+    # One card is free, and the other will be; both are the nominated pod's.
     assert reasons(answers, waiting("low", HALF)) == {"n0": Reason.INSUFFICIENT_CORE}
 
 

@@ -1,4 +1,4 @@
-"""`gpustack-extender --snapshot FILE`: a cluster in a file, for who only wants to look and ask."""
+"""`gpustack-extender --snapshot FILE`: a cluster in a file, for reading only."""
 
 import io
 import json
@@ -20,7 +20,7 @@ POD = {"metadata": {"name": "p", "namespace": "default", "uid": "1"}}
 
 
 class Client:
-    """Asks a snapshot's application without a socket between."""
+    """Calls a snapshot's application without a socket."""
 
     def __init__(self, path: str) -> None:
         service = OfflineExtender(load_with(None, None), path)
@@ -42,7 +42,7 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Client:
-    """One node of two cards, of which one is held; two pods wait, one of which can't be."""
+    """One node of two cards, one of them held; two pods wait, and one of them doesn't fit."""
     items = [
         snapshots.node(),
         snapshots.pod("held", 100, 0, held=True),
@@ -127,7 +127,7 @@ def test_every_get_is_answered_in_the_form_of_its_schema(client: Client) -> None
 
 
 def test_a_reservation_of_long_ago_lasts(tmp_path: Path) -> None:
-    """Time stands still in a file, whatever the clock says."""
+    """A file's time stands still while the clock runs."""
     reserved = snapshots.pod("held", 100, 0, held=True)
     del reserved["spec"]["nodeName"]
     client = Client(snapshots.write(tmp_path, snapshots.node(), reserved))

@@ -1,7 +1,6 @@
-"""The dashboard in a real browser: what it shows, and to whom.
+"""The dashboard in a real browser: its content, and its access by keyboard and screen reader.
 
-Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures are left in
-`build/dashboard`.
+Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures go to `build/dashboard`.
 """
 
 import datetime
@@ -163,7 +162,7 @@ def test_figures_of_an_extender_that_has_lost_the_cluster_are_faint(
 
 @pytest.fixture
 def kept_away(tmp_path: Path) -> flask.Flask:
-    """Four nodes: one that pods may come to, and three that keep them away."""
+    """Four nodes: one accepts pods, and three keep them away."""
     away: dict[str, dict[str, Any]] = {
         "gpu1": {},
         "gpu2": {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
@@ -291,7 +290,7 @@ def test_a_thousand_nodes_stay_usable(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_the_address_of_the_page_needs_no_root(mini: MiniCluster) -> None:
-    """Behind a proxy's prefix everything is found: no address in it begins with a slash."""
+    """The page works behind a proxy's prefix: its addresses don't begin with a slash."""
     html = mini.call("GET", "/").raw.decode()
     assert 'href="/' not in html
     assert 'src="/' not in html

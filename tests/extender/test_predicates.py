@@ -1,4 +1,4 @@
-"""The verb `/scheduler/predicates`: what is chosen, what is written, what is refused."""
+"""The verb `/scheduler/predicates`: its choices, its writes, its refusals."""
 
 import json
 from typing import Any
@@ -166,7 +166,7 @@ def test_containers_and_sidecars_are_placed_each_by_its_position(mini: MiniClust
         ],
         "containers": [{"name": "web"}, {"name": "train", "resources": gpu}],
     }
-    # An old scheduler doesn't know sidecars: its pod is only a name.
+    # An old scheduler doesn't know sidecars: the extender takes only the name from its pod.
     seen = json.loads(json.dumps(mini.create(value)))
     del seen["spec"]["initContainers"][1]["restartPolicy"]
     assert mini.ask(seen)["NodeNames"] == ["gpu1"]

@@ -1,4 +1,4 @@
-"""The verb preempt: which pods must end, in whichever form the scheduler proposes others."""
+"""The verb preempt: which pods must end, for each form of the scheduler's proposal."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def vip(mini: MiniCluster, *asks: object, **options: Any) -> dict[str, Any]:
 
 
 def budget(mini: MiniCluster, allowed: int, **labels: str) -> None:
-    """A PodDisruptionBudget, and our watch has seen it."""
+    """Create a PodDisruptionBudget, and wait until the watch has shown it."""
     before = len(mini.service.budgets.now)
     mini.api.create(
         "poddisruptionbudgets",

@@ -112,7 +112,7 @@ def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
         assert "quota can't be used" in mini.place("p", 50, 32)["Error"]
         assert mini.ask(mini.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
         assert mini.service.requeue.waiting == 1
-        assert mini.service.requeue._look() == []  # there is room, but not from us
+        assert mini.service.requeue._look() == []  # all pods are refused
         set_quota(mini, {})
         eventually(lambda: not mini.service.quotas.problem)
         assert mini.place("q", 50, 32)["NodeNames"] == ["gpu1"]
@@ -143,7 +143,7 @@ def test_metrics_show_free_and_unusable_cards_of_nodes(mini: MiniCluster) -> Non
     memory = [found[f"gpustack_node_used_memory_bytes gpu{index}"] for index in (1, 2)]
     assert sorted(memory) == [0, 32 * units]
     assert "gpustack_node_free_cards cpu1" not in found
-    # The pod that waits needs two whole cards, which the node in use has no longer.
+    # The waiting pod needs two whole cards, and the node in use has only one.
     fragmented = [found[f"gpustack_node_fragmented_cards gpu{index}"] for index in (1, 2)]
     assert min(fragmented) == 0
     assert max(fragmented) > 0

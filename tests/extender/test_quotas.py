@@ -1,4 +1,4 @@
-"""The quota of a namespace: one answer at a time, whatever asks, and a ConfigMap that breaks."""
+"""The quota of a namespace: one decision at a time, by any verb, and a ConfigMap that breaks."""
 
 import functools
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ THREADS = 100
 
 @pytest.fixture
 def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
-    """Eight cards, of which the namespace may have two and a half."""
+    """Eight cards; the namespace may have two and a half."""
     api.create("nodes", node("gpu1", 8))
     with serving(api, tmp_path, threads=THREADS) as mini:
         limit = NamespaceQuota(cards={"A100": 250})

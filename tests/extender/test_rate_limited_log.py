@@ -1,4 +1,4 @@
-"""The log is nobody's to fill: what anybody may cause is said now and then."""
+"""Messages that any client can cause are logged at a limited rate."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Whatever comes in as a body is read or refused by name; what goes out is what came in."""
+"""Any body is read or refused by name; nodes and names go back unchanged."""
 
 import json
 from collections.abc import Callable

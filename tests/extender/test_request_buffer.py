@@ -76,7 +76,7 @@ def test_a_bad_length_leaves_the_head_to_the_parser(length: str) -> None:
 def test_a_body_of_any_length_over_the_limit_is_refused_at_once(
     digits: int, zeros: int, cuts: list[int]
 ) -> None:
-    """However many digits its length has: Python makes no number of more than 4300."""
+    """The length may have any number of digits: Python refuses numbers of more than 4300."""
     arrival = feed(head("0" * zeros + "9" * (digits + 9)), cuts)
     assert arrival.complete
     assert arrival.refused

@@ -1,4 +1,4 @@
-"""Refused pods are looked at again when there is room for them, and not all of them at once."""
+"""Room wakes refused pods, in rounds."""
 
 import itertools
 from dataclasses import replace
@@ -21,14 +21,14 @@ HALF = pod((50, 32))
 
 
 class Queue:
-    """A cluster of full nodes, the pods that were refused there, and a clock that a test moves."""
+    """A cluster of full nodes, the pods that it refused, and a clock that a test moves."""
 
     def __init__(self, nodes: int = 1, cards: int = 1) -> None:
         self.seconds = 1000.0
         self.refuses_all = False
         self.view: ClusterCache = view(clock=self.clock)
         self.retry = Requeue(
-            writer=None,  # type: ignore[arg-type]  # looking writes nothing
+            writer=None,  # type: ignore[arg-type]  # a look writes nothing
             cache=self.view,
             evaluator=NodeEvaluator(self.view),
             refuses_all=lambda: self.refuses_all,
@@ -65,7 +65,7 @@ class Queue:
         return [each.uid for each in self.retry._look()]
 
     def take(self, uid: str) -> None:
-        """The scheduler asks for the pod that was woken, and gets what it wants."""
+        """Ask for the woken pod as the scheduler does, and reserve its cards."""
         pod = self.view.pod(uid)
         assert pod is not None
         best = self.retry._evaluator.of(pod, tuple(self.view.node_names)).best()
@@ -122,7 +122,7 @@ def test_a_refused_pod_that_holds_cards_is_woken_after_they_end() -> None:
 
 
 def test_refused_pods_that_hold_cards_block_no_other_pod() -> None:
-    """Forty at the head of a queue were all that was looked at."""
+    """The requeue looked at the first forty pods of a queue only."""
     queue = Queue(nodes=51)
     holding = [f"old{number}" for number in range(50)]
     queue.refuse_all(*holding, "new")
@@ -177,7 +177,7 @@ def test_pods_that_do_not_fit_block_no_fitting_pod() -> None:
 
 
 def test_a_pod_with_a_new_request_leaves_its_old_group() -> None:
-    """It stood first among them, found no room, and none of them was ever looked at again."""
+    """The pod was its group's first, found no room, and blocked the others for ever."""
     queue = Queue(cards=2)
     first = queue.refuse("first")
     queue.refuse("second")

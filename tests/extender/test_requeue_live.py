@@ -20,7 +20,7 @@ def test_a_deletion_that_the_scheduler_sees_first_wakes_the_pod(mini: MiniCluste
     mini.place("two", 200)
     mini.api.hold_watches()
     mini.api.delete("pods", "one")
-    assert mini.place("waiting", 100)["NodeNames"] == []  # the scheduler asks; we don't know yet
+    assert mini.place("waiting", 100)["NodeNames"] == []  # the extender's watch doesn't know yet
     mini.api.release_watches()
     eventually(annotated(mini, "waiting"))
     assert mini.ask(mini.api.get("pods", "waiting"))["NodeNames"] == ["gpu1"]

@@ -1,4 +1,4 @@
-"""When cards count as taken, and when they are free again."""
+"""The times at which cards are taken, and free again."""
 
 import functools
 import time

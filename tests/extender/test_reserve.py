@@ -1,4 +1,4 @@
-"""What a pod is told that changes while cards are chosen for it."""
+"""The answer for a pod that changes while its cards are chosen."""
 
 from dataclasses import replace
 from typing import Any

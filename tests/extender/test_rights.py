@@ -1,4 +1,4 @@
-"""The rights that we ask a cluster for are the ones that we use."""
+"""The shipped roles have the rights that the extender uses, and no others."""
 
 from tests.extender import rights
 from tests.extender.calls import bind

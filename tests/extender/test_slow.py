@@ -1,4 +1,4 @@
-"""Clients that are slow, large, many or gone cost a socket, never an answer to others."""
+"""Clients that are slow, large, many or gone cost a socket; other clients get their answers."""
 
 import contextlib
 import os
@@ -93,7 +93,7 @@ def test_many_slow_clients_delay_no_others_and_are_closed(served: Process) -> No
 
 
 def test_a_request_that_does_not_arrive_gets_408(served: Process) -> None:
-    """On a kept connection its time begins with its first byte, however loaded the machine is."""
+    """On a kept connection a request's time begins with its first byte, under any load."""
     with contextlib.ExitStack() as stack:
         kept = [(beginning, stack.enter_context(served.connect())) for beginning in BEGINNINGS]
         for beginning, each in kept:
@@ -141,7 +141,7 @@ def test_many_half_sent_large_bodies_are_bounded_together(served: Process) -> No
         with contextlib.ExitStack() as stack:
             for _ in range(6):
                 half = stack.enter_context(served.connect())
-                with contextlib.suppress(ConnectionError):  # its time may be over meanwhile
+                with contextlib.suppress(ConnectionError):  # its time may be over
                     half.sendall(large[:-1])
             last = stack.enter_context(served.connect())
             last.sendall(large)
@@ -181,7 +181,7 @@ def test_a_body_of_any_length_is_never_the_next_request(served: Process, digits:
 
 
 def test_a_body_that_no_route_reads_is_not_kept(served: Process) -> None:
-    """Of a verb's, so many large ones at a time are refused for want of memory."""
+    """So many large bodies of a verb at a time are refused for want of memory."""
     before = served.said.count("cause=memory")
     large = post(b"x" * LIMIT).replace(b"POST /scheduler/predicates", b"POST /version")
     with contextlib.ExitStack() as stack:
@@ -203,7 +203,7 @@ def test_requests_that_come_together_are_answered_one_after_another(served: Proc
 
 
 def read_one(answers: IO[bytes]) -> int:
-    """Take one answer off a connection that is kept; returns its status."""
+    """Take one answer off a kept connection; returns its status."""
     status, length = int(answers.readline().split()[1]), 0
     while (line := answers.readline()) != b"\r\n":
         name, _, value = line.partition(b":")
@@ -215,7 +215,7 @@ def read_one(answers: IO[bytes]) -> int:
 def test_a_scheduler_asks_on_one_connection_at_any_pace(
     served: Process,
 ) -> None:
-    """Answered at once, from a thread that waits for it, or after a pause, from the loop."""
+    """A call at once goes to a thread that waits for it, a call after a pause to the loop."""
     call = post(b"{}")
     with served.connect() as connection, connection.makefile("rb") as answers:
         for pause in (0, 0, REQUEST_SECONDS / 4, 0):

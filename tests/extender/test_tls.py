@@ -1,4 +1,4 @@
-"""Who is let in, and what the log says of everybody else; the real process on a real port."""
+"""Accepted clients, and log messages about refused ones; the real process on a real port."""
 
 import contextlib
 import datetime
@@ -38,7 +38,7 @@ class Site:
         self.serve()
 
     def serve(self) -> None:
-        """Get the extender another certificate, in place of the one before."""
+        """Give the extender another certificate, in place of the one before."""
         self.server = self.authority.server("server", ("127.0.0.1",))
         self.served = self.server.store(self.folder, "server")
 
@@ -80,7 +80,7 @@ def served(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pro
 
 
 def decide(served: Process, context: ssl.SSLContext | None) -> Answer:
-    """Ask for a decision with a body that is refused, politely, by whoever reads it."""
+    """Ask for a decision with a body that the verb refuses with an answer."""
     body = json.dumps({"NodeNames": []}).encode()
     return call(served.port, "POST", PREDICATES, body, context=context)
 

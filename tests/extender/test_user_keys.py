@@ -1,4 +1,4 @@
-"""User keys choose cards for a pod that waits, and change nothing about one that has its cards."""
+"""User keys choose cards for a waiting pod, and don't change a pod that has its cards."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ USER_KEYS = names_of(KEYS)
 
 
 def annotate(mini: MiniCluster, name: str, key: str, text: str | None = ",") -> dict[str, Any]:
-    """Write a user key on a pod, and wait until the extender knows."""
+    """Write a user key on a pod, and wait until the extender's watch shows it."""
     changed = mini.api.edit("pods", name, {"metadata": {"annotations": {key: text}}})
     return mini.sees(changed)
 

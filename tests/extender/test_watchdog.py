@@ -1,4 +1,4 @@
-"""systemd hears that we live only while a decision could be made."""
+"""systemd gets a watchdog ping only while a decision is possible."""
 
 import contextlib
 import socket
@@ -23,7 +23,7 @@ from tests.fakes.kube_api import FakeKubeApi
 
 
 class Systemd:
-    """What has been heard."""
+    """The messages that systemd has got."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "notify")
@@ -32,7 +32,7 @@ class Systemd:
         self.channel.setblocking(False)
 
     def heard(self) -> list[bytes]:
-        """Return what was said since the last time."""
+        """Return the messages since the last call."""
         messages = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -66,13 +66,13 @@ def load(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Load]:
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> OfflineExtender:
-    """An extender whose lock nobody takes but the test: a file has no watches."""
+    """An extender whose lock only the test takes: a file has no watches."""
     path = snapshots.write(tmp_path, snapshots.node())
     return OfflineExtender(load_with(None, None), path)
 
 
 def others_get(view: ClusterCache) -> bool:
-    """Whether another thread could ask the view now."""
+    """Whether another thread can take the cache's lock now."""
 
     def take() -> bool:
         got = view.lock.acquire(blocking=False)
