@@ -55,7 +55,7 @@ def test_begun_requests_are_finished_and_systemd_gets_the_status(
 
 
 def test_a_process_that_is_told_twice_to_end_ends_without_an_error(tmp_path: Path) -> None:
-    """systemd and the arbiter tell it, the second time while a connection keeps it."""
+    """By systemd and by the arbiter, the second time while a connection keeps the process."""
     with FakeKubeApi() as api, process(api, tmp_path) as running:
         worker = running.worker
         with running.connect() as connection, connection.makefile("rb") as answers:

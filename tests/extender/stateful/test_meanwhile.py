@@ -1,7 +1,7 @@
-"""What comes between a question and its answer.
+"""Events between a request and its answer.
 
-Each of these passed unseen by the search once: a mutant of the extender that it didn't kill, or a
-defect that such a mutant led to.
+The search missed each of these once: a mutant of the extender that it didn't kill, or a defect that
+such a mutant led to.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.extender.stateful.recorded_events import BOTH, CARD, SHARE, arrived, 
 
 @pytest.mark.parametrize("change", ["choose", "delete", "replace"])
 def test_cards_for_a_pod_that_changed_are_not_kept(cluster: Cluster, change: str) -> None:
-    """A mutant: a conflict took nothing back, so that another answer than cards left them."""
+    """A mutant: a conflict took no cards back, so that an answer without cards left them."""
     cluster.users.change_node("n2", 1, "sick")
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
@@ -31,7 +31,7 @@ def test_cards_for_a_pod_that_changed_are_not_kept(cluster: Cluster, change: str
 
 
 def test_a_decision_too_late_for_its_write_is_not_kept(cluster: Cluster) -> None:
-    """A mutant: the look at the API server took all the time that there was."""
+    """A mutant: the read of the API server took all the request's time."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
 
@@ -49,7 +49,7 @@ def test_a_decision_too_late_for_its_write_is_not_kept(cluster: Cluster) -> None
 def test_a_recreated_pod_gets_no_cards_of_the_first_pod(
     cluster: Cluster, verb: str, writes: bool
 ) -> None:
-    """A mutant: a read took whatever pod had the name."""
+    """A mutant: a read took any pod of the name."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [(0, writes, "before", lambda: cluster.users.change(value, "replace"))]
@@ -68,12 +68,12 @@ def test_a_recreated_pod_gets_no_cards_of_the_first_pod(
 def test_a_recreated_pod_keeps_the_cards_from_a_rival(
     cluster: Cluster,
 ) -> None:
-    """Found by the search: the answer was thrown away, because it wasn't of the pod asked for."""
+    """Found by the search: the answer was thrown away, because it was another pod's."""
     leader, rival = cluster.instances
     value, other = arrived(cluster, CARD), arrived(cluster, SHARE)
     leader.deliver_all()
     assert leader.predicates(other, ["n2"])
-    leader.deliver_all()  # from now on it looks at nothing before it decides
+    leader.deliver_all()  # from now on it decides without a read
     cluster.users.change(value, "replace")
     fresh = next(each for each in cluster.truth.pods() if pods.key(each) == pods.key(value))
     rival.bind(fresh, "n1")
@@ -95,7 +95,7 @@ def test_a_pod_that_is_gone_before_its_binding_is_forgotten_at_once(cluster: Clu
 def test_the_watch_settles_a_conflict_without_a_read(
     cluster: Cluster,
 ) -> None:
-    """Its cards were reserved for a quarter of an hour, though the pod had none."""
+    """Cards were reserved for a quarter of an hour, though the pod had none."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [
@@ -134,7 +134,7 @@ def test_an_instance_rests_on_its_watch_for_ten_seconds(
 def test_a_busy_instance_repeats_a_read_that_failed(
     cluster: Cluster,
 ) -> None:
-    """A mutant: what was about to be read counted as read."""
+    """A mutant: a read counted before it was made."""
     leader, rival = cluster.instances
     theirs, first, value = (arrived(cluster, CARD) for _ in range(3))
     for each in cluster.instances:
@@ -165,7 +165,7 @@ def test_a_read_that_failed_blocks_no_other_read(cluster: Cluster) -> None:
 
 
 def test_an_expired_reservation_is_free_for_the_next_request(cluster: Cluster) -> None:
-    """Nobody has to wait until the clock is looked at by itself."""
+    """The next request doesn't wait for the regular look at the clock."""
     cluster.users.change_node("n1", 0, "gone")
     leader = cluster.instances[0]
     first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
@@ -179,7 +179,7 @@ def test_an_expired_reservation_is_free_for_the_next_request(cluster: Cluster) -
 def test_no_thread_sees_the_room_between_check_and_reservation(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads that race for it hardly ever meet there, so the lock itself is looked at."""
+    """Threads that race for it hardly ever meet there, so the test looks at the lock itself."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     answers, view = leader.service.evaluator, leader.service.cache
     seen: list[tuple[str, bool]] = []
@@ -201,7 +201,7 @@ def test_no_thread_sees_the_room_between_check_and_reservation(
 def test_a_card_that_is_taken_during_the_search_is_not_given_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    """Another pod is reserved on the whole node between the answer and the decision on it."""
+    """Another pod gets the whole node between the search and the decision."""
     leader = cluster.instances[0]
     first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
     leader.deliver_all()
