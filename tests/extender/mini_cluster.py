@@ -47,7 +47,7 @@ def node(name: str, cards: int = 2) -> dict[str, Any]:
 
 
 def original_node(name: str) -> dict[str, Any]:
-    """A node with two cards of 32 units as the manager before ours shows it: only their sums."""
+    """A node with two cards of 32 units as the original manager shows it: only their sums."""
     value = node(name, 0)
     value["status"]["allocatable"] = {KEYS.vcuda_core: "200", KEYS.vcuda_memory: "64"}
     return value

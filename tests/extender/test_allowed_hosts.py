@@ -169,7 +169,7 @@ def as_go(served: Process, **changes: str) -> Answer:
 
 
 @pytest.mark.long
-def test_the_fast_path_checks_the_host_and_content_type(served: Process) -> None:
+def test_the_fast_path_checks_a_head_as_the_parser_does(served: Process) -> None:
     assert as_go(served).body["Error"] == as_go(served, Accept="*/*").body["Error"]
     assert as_go(served).status == 400  # an empty body, whose error names the missing field
     assert as_go(served, Host="plane.example:3456").status == 400

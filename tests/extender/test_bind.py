@@ -34,7 +34,7 @@ def test_one_call_binds_the_pod_with_its_cards(mini: MiniCluster) -> None:
     assert mini.api.asked("PATCH", "") == []
 
 
-def test_the_binding_names_the_very_pod_that_was_looked_at(mini: MiniCluster) -> None:
+def test_the_binding_names_the_uid_and_version_of_the_pod(mini: MiniCluster) -> None:
     created = mini.create(pod("p", 50, 32))
     assert bind(mini, created, "gpu1") == ""
     (body,) = bindings(mini)

@@ -47,7 +47,7 @@ def test_a_binding_whose_answer_is_lost_is_found(mini: MiniCluster, when: str) -
     assert len(bindings(mini)) == (1 if when == "after" else 2)
 
 
-def test_a_pod_that_changed_since_is_looked_at_again(mini: MiniCluster) -> None:
+def test_a_pod_that_changed_since_is_read_again(mini: MiniCluster) -> None:
     bound(mini, "first", "gpu1", 50, 32)  # an instance that just wrote relies on its watch
     created = mini.sees(mini.create(pod("p", 50, 32)))
     mini.api.hold_watches()

@@ -184,7 +184,7 @@ def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
 def test_a_node_that_loses_cards_during_the_search_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, left: tuple[int, ...]
 ) -> None:
-    """The node goes, or the card that was found; the pod is refused or gets what there is."""
+    """The node goes, or the found card; the pod is refused or gets the remaining cards."""
     seen = view()
     answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Bytes that are nearly requests: what the extender answers, h11 reads as the same requests.
+"""Bytes that are nearly requests: h11 reads every request that the extender answers.
 
 A server that reads a length or a line end otherwise than the proxy before it answers requests that
 no client has sent (request smuggling). So each stream is read twice, by the server's own way from
@@ -202,7 +202,7 @@ STRICTER = (
         lambda head, _: re.search(rb"\r\n[ \t]", head),
     ),
     Stricter(
-        "a host that isn't ours (wire.host_header)",
+        "a host that isn't allowed (wire.host_header)",
         GET.replace(b"localhost", b"evil.example") + b"\r\n",
         lambda _, seen: OURS.refusal(seen.values("host")) is not None,
     ),

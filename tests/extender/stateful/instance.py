@@ -166,7 +166,7 @@ class Instance:
         """
         if not self.caller.alive:
             raise Crash(self.caller.name)
-        if self.service.unready:  # silence: the watches are opened again, and show nothing new
+        if self.service.unready:  # silence: the watches open again, without a change
             for which in self.watchers:
                 self.deliver(which, 0, bookmark=False)
         self.caller.begin(self.server, _IDLE_SECONDS)
