@@ -1,4 +1,4 @@
-"""What tests of the page share: applications that serve one, and what is seen of it."""
+"""Shared parts of the page's tests: applications that serve the page, and views of it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def machine(name: str, **card: Any) -> Node:
 
 
 def faint(browser: Browser) -> list[bool]:
-    """Say of the figures and of every section whether they are drawn faintly."""
+    """Return for the figures and every section whether they are drawn faintly."""
     looks = browser.script(
         "return [...document.querySelectorAll('#totals, section')].map(each => "
         "[getComputedStyle(each).opacity, getComputedStyle(each).filter])"
@@ -62,7 +62,7 @@ def faint(browser: Browser) -> list[bool]:
 
 
 def shown(browser: Browser) -> dict[str, str]:
-    """Return the nodes that are shown, each with the words of its state."""
+    """Return the shown nodes, each with the words of its state."""
     script = """
     return [...document.querySelectorAll(".machines > li")].map((each) =>
       [".name", ".states"].map((part) => each.querySelector(part).innerText));

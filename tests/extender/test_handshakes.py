@@ -21,7 +21,7 @@ from tests.extender.test_connection_turns import secured
 
 STEPS: Final = 8  # of a turn
 FRAGMENTS: Final = 4000
-# The beginning of a ClientHello that says to have 98 304 bytes.
+# The beginning of a ClientHello that announces 98 304 bytes.
 LONG_HELLO: Final = b"\x01\x01\x80\x00\x03\x03" + bytes(FRAGMENTS - 6)
 
 
@@ -52,7 +52,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[socket.socket, ClientConnection]]:
 
 
 def unread_bytes(conn: ClientConnection) -> int:
-    """Return how much of what has come the server has not received."""
+    """Return how many arrived bytes the server has not received."""
     (count,) = struct.unpack("i", fcntl.ioctl(conn.sock.fileno(), termios.FIONREAD, bytes(4)))
     return int(count)
 
@@ -67,10 +67,10 @@ def test_a_step_of_a_handshake_takes_a_few_records(
     assert unread_bytes(conn) > FRAGMENTS * 6 * 9 // 10
 
 
-def test_what_is_no_record_is_refused_at_once(
+def test_bytes_that_are_no_record_are_refused_at_once(
     pair: tuple[socket.socket, ClientConnection],
 ) -> None:
-    """Not only once as many bytes have come as its first ones promise."""
+    """The refusal comes before as many bytes as the first ones promise."""
     client, conn = pair
     client.sendall(b"\x16GET / HTTP/1.1")
     with pytest.raises(RequestRefused, match="no TLS handshake"):
@@ -92,7 +92,7 @@ def test_a_client_asks_for_no_key_exchange_that_costs_more(
         conn.handshake()
 
 
-def test_every_connection_gets_its_step_though_others_always_come_first() -> None:
+def test_every_connection_gets_its_step_in_a_later_turn() -> None:
     events = asyncio.SelectorEventLoop()
     budget = HandshakeBudget(events)
     try:
