@@ -53,7 +53,7 @@ def fits(several: list[FreeCapacity], wholes: int, shares: list[tuple[int, int]]
 
 
 @given(rooms, st.lists(asks, min_size=1, max_size=5))
-def test_where_anything_fits_nothing_is_called_hopeless(
+def test_a_demand_that_fits_is_never_called_hopeless(
     several: list[FreeCapacity], wanted: list[tuple[int, int]]
 ) -> None:
     wholes = sum(cores // 100 for cores, _ in wanted)

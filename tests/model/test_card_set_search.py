@@ -111,7 +111,7 @@ def test_the_best_set_is_the_one_that_trying_all_finds(
 
 
 @given(st.randoms(use_true_random=True), st.sampled_from(TOKENS), st.booleans())
-def test_so_it_is_for_every_number_of_cards_of_a_machine_without_any_order(
+def test_the_best_set_of_each_size_is_found_on_a_machine_without_order(
     draw: random.Random, tokens: tuple[str, ...], spread: bool
 ) -> None:
     pairs = itertools.combinations(range(8), 2)
@@ -160,7 +160,7 @@ def test_the_other_sets_are_the_best_of_every_kind_in_order(
 
 
 @given(questions(most=8), st.integers(0, 40))
-def test_a_listing_that_is_stopped_says_so_and_offers_the_smallest_cards_soon(
+def test_a_stopped_listing_says_so_and_offers_the_smallest_cards_soon(
     question: card_set_search.CardSetQuery, looks: int
 ) -> None:
     marks = tuple(-card for card in range(len(question.links)))
@@ -229,7 +229,7 @@ def test_a_machine_on_which_all_pairs_are_alike_gives_its_lowest_cards(count: in
     assert ask(grouped(16, within="NV18"), count) == tuple(range(count))
 
 
-def test_there_is_no_set_of_more_cards_than_there_are() -> None:
+def test_no_set_has_more_cards_than_the_machine() -> None:
     assert ask(grouped(3, 4), 8) is None
 
 

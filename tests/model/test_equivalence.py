@@ -81,7 +81,7 @@ class Arrivals:
         self._lock.release()
 
 
-def test_the_second_to_ask_waits_for_the_answer_of_the_first() -> None:
+def test_the_second_thread_waits_for_the_answer_of_the_first() -> None:
     lock, both_came, searches = Arrivals(), threading.Event(), []
 
     def search(node: Node, request: PodRequest) -> Placement | Refusal:

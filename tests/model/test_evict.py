@@ -38,7 +38,7 @@ def bigger(machine: Node, *parts: tuple[int, int]) -> Cluster:
     return cluster
 
 
-def test_beyond_the_bound_the_set_is_irreducible_and_says_so(
+def test_a_set_beyond_the_bound_is_irreducible_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evict, "MOST_TRIES", 1)
@@ -49,7 +49,7 @@ def test_beyond_the_bound_the_set_is_irreducible_and_says_so(
     assert not found.smallest
 
 
-def test_a_set_as_small_as_any_can_be_is_known_to_be_the_smallest_beyond_the_bound(
+def test_a_set_of_the_least_possible_size_is_smallest_beyond_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evict, "MOST_TRIES", 1)
@@ -71,7 +71,7 @@ def test_a_full_node_and_a_full_quota_name_a_pod_of_each() -> None:
     assert found.smallest
 
 
-def test_who_would_have_to_wait_for_half_the_namespace_is_not_told_to() -> None:
+def test_no_pod_is_told_to_wait_for_half_the_namespace() -> None:
     machine = node(18)
     cluster = bigger(machine, *[(40, 2)] * 35)
     quota = Quota(namespaces={"team-a": NamespaceQuota(cards={"P40": 40})})

@@ -67,7 +67,7 @@ def test_a_cache_is_as_large_as_its_entries() -> None:
     assert (cache.size_bytes, len(cache)) == (0, 0)
 
 
-def test_what_fails_to_be_made_is_not_kept() -> None:
+def test_a_value_that_fails_to_be_made_is_not_kept() -> None:
     cache: LRUCache[int, int] = LRUCache(1000)
     with pytest.raises(ZeroDivisionError):
         cache.get_or_make(1, lambda: 1 // 0, lambda _: 1)
@@ -136,7 +136,7 @@ def test_a_quota_has_a_node_of_many_models_searched_a_few_times(
     assert searches <= 6
 
 
-def test_of_many_models_the_one_that_a_quota_names_is_taken() -> None:
+def test_the_one_model_of_many_that_a_quota_names_is_taken() -> None:
     cards = tuple(card(at, model=f"Bench {at}" if at != 11 else "A100") for at in range(16))
     quota = Quota(namespaces={"team": NamespaceQuota(cards={"A100": 100})})
     answer = within(quota, Usage(), "team", EXACT)(Node(name="n1", cards=cards), pod((50, 8)))

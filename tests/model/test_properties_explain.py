@@ -100,7 +100,7 @@ def figure(each: ContainerRequest, kind: Kind) -> int:
 
 @profiles.at_least(600)
 @given(changed(crowded))
-def test_fewer_cores_and_less_memory_leave_the_largest_part_that_any_container_can_keep(
+def test_fewer_cores_and_less_memory_leave_the_largest_part_that_fits(
     case: Case,
 ) -> None:
     node, request = case.node, case.request
@@ -130,7 +130,7 @@ def test_fewer_cores_and_less_memory_leave_the_largest_part_that_any_container_c
 
 @profiles.at_least(600)
 @given(changed(short))
-def test_a_smaller_share_can_be_raised_by_no_unit_and_is_named_only_where_one_figure_is_not_enough(
+def test_a_smaller_share_is_named_last_and_fits_with_no_unit_more(
     case: Case,
 ) -> None:
     node, request = case.node, case.request
@@ -154,7 +154,7 @@ def test_a_smaller_share_can_be_raised_by_no_unit_and_is_named_only_where_one_fi
 
 @profiles.at_least(600)
 @given(changed(picky))
-def test_a_condition_is_dropped_where_that_alone_helps_and_no_further_than_needed(
+def test_a_condition_is_dropped_if_that_alone_helps_and_only_as_needed(
     case: Case,
 ) -> None:
     node, request = case.node, case.request

@@ -144,7 +144,7 @@ def lived_through(rolled: random.Random, count: int, steps: int, *, check: bool)
 
 
 @given(dice, st.integers(1, 3), st.integers(1, STEPS))
-def test_no_card_and_no_quota_is_exceeded_at_any_time_and_no_quota_refuses_without_cause(
+def test_no_card_or_quota_is_ever_exceeded_and_quotas_refuse_with_cause(
     rolled: random.Random, count: int, steps: int
 ) -> None:
     world = lived_through(rolled, count, steps, check=True)
@@ -171,7 +171,7 @@ def test_releasing_in_any_order_restores_the_exact_state(
 
 
 @given(dice, st.integers(2, 5))
-def test_decisions_that_collide_are_counted_in_full_and_given_back_in_full(
+def test_decisions_that_collide_are_counted_and_given_back_in_full(
     rolled: random.Random, count: int
 ) -> None:
     [node] = several(rolled, 1)
@@ -193,7 +193,7 @@ def test_decisions_that_collide_are_counted_in_full_and_given_back_in_full(
 
 
 @given(dice)
-def test_a_pod_that_was_never_placed_can_not_be_given_back(rolled: random.Random) -> None:
+def test_a_pod_that_was_never_placed_cannot_be_given_back(rolled: random.Random) -> None:
     [node] = several(rolled, 1)
     idle = node.with_uses((Use(),) * len(node.cards))
     answer = place(idle, small_pod(rolled, node))

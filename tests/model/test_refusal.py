@@ -110,14 +110,14 @@ def answer(cluster: Cluster, request: PodRequest, demands: Demands = NO_DEMANDS)
 
 
 @pytest.mark.parametrize(("there", "request_", "expected"), OF_CARDS)
-def test_what_stands_in_the_way_on_the_cards_has_its_own_code(
+def test_each_obstacle_on_the_cards_has_its_own_code(
     there: Node, request_: PodRequest, expected: Reason
 ) -> None:
     assert answer(settle([there], ()), request_).reason is expected
 
 
 @pytest.mark.parametrize(("limit", "expected"), OF_QUOTA)
-def test_what_stands_in_the_way_in_the_quota_has_its_own_code(
+def test_each_obstacle_in_the_quota_has_its_own_code(
     limit: NamespaceQuota, expected: Reason
 ) -> None:
     there = replace(node(1), pool="blue")
@@ -127,7 +127,7 @@ def test_what_stands_in_the_way_in_the_quota_has_its_own_code(
 
 
 @pytest.mark.parametrize(("demands", "host", "expected"), OF_THE_NODE)
-def test_what_keeps_the_pod_from_the_node_has_its_own_code(
+def test_each_obstacle_between_pod_and_node_has_its_own_code(
     demands: Demands, host: Host, expected: Reason
 ) -> None:
     cluster = replace(settle([node(1)], ()), hosts={"node": host})
@@ -135,7 +135,7 @@ def test_what_keeps_the_pod_from_the_node_has_its_own_code(
 
 
 @pytest.mark.parametrize(("there", "given", "expected"), OF_A_DECISION)
-def test_what_is_wrong_with_a_decision_has_its_own_code(
+def test_each_fault_of_a_decision_has_its_own_code(
     there: Node, given: ContainerPlacement, expected: Reason
 ) -> None:
     found = verify(there, Placement(node="node", containers=(given,)), SHARE)

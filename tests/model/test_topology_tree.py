@@ -112,7 +112,7 @@ def test_a_lone_card_hangs_under_the_first_group_it_belongs_to() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
-def test_cards_of_which_nothing_is_known_hang_directly_under_the_root(size: int) -> None:
+def test_cards_without_known_links_hang_directly_under_the_root(size: int) -> None:
     assert shape(card_tree.build(size, ())) == (60, frozenset(range(size)))
     assert card_tree.of(Node(name="n", cards=tuple(card(i) for i in range(size)))).level == 60
 

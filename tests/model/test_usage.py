@@ -50,7 +50,7 @@ def test_a_part_and_the_whole_change_each_by_itself(rolled: random.Random, steps
                 assert found == pods
 
 
-def test_a_part_of_what_has_not_changed_is_ranked_once() -> None:
+def test_an_unchanged_part_is_ranked_once() -> None:
     """A namespace of ten thousand pods is asked for by each filter of a pod in it."""
     usage = Usage()
     put(usage, "p0", "team", 30)
