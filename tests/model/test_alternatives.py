@@ -115,7 +115,7 @@ def test_under_fgd_the_growth_of_fragmentation_comes_first() -> None:
     fgd = Fgd(workload_of([(pod((100, 0)), 1)]))
     (other,) = why(settle([where], [tenant]), tenant, pod((50, 8)), policy=fgd).alternatives
     assert (other.verdict, other.criterion) == (Verdict.WORSE, "growth of fragmentation")
-    # The rest of a broken card is of no use to pods that ask for whole ones; a full one has none.
+    # Pods that ask for whole cards cannot use the rest of a broken card; a full card has no rest.
     assert (other.chosen, other.other) == ("-50", "50")
 
 

@@ -1,4 +1,4 @@
-"""Pods of many containers: found, refused with proof, or stopped at a bound that is told."""
+"""Pods of many containers: placed, refused with proof, or stopped at a bound that is told."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Where a pod may stand at all: the cases of the Kubernetes documentation, and their identities."""
+"""The nodes that take a pod: the cases of the Kubernetes documentation, and their identities."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which pods must end: the smallest set, and what is said where the search is cut off."""
+"""The pods that must end: the smallest set, and the words where the search is cut off."""
 
 import itertools
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ def test_the_smallest_pods_to_wait_for_are_named() -> None:
 
 
 def bigger(machine: Node, *parts: tuple[int, int]) -> Cluster:
-    """The machine with tenants of such parts."""
+    """Return a cluster of the machine with one tenant for each part."""
     cluster = alone(machine)
     for number, part in enumerate(parts):
         held = tenant(cluster.nodes[machine.name], f"t{number}", pod(part))
@@ -42,7 +42,7 @@ def test_a_set_beyond_the_bound_is_irreducible_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evict, "MOST_TRIES", 1)
-    # Cores alone want one pod, memory alone wants one, but no pod has both.
+    # One pod has enough cores and another enough memory, but no pod has both.
     cluster = bigger(node(1), (40, 1), (2, 30), (40, 2), (2, 25))
     found = changes(cluster, pod((50, 34)))[Kind.PODS_END]
     assert len(found.names) == 2
@@ -102,7 +102,7 @@ def test_no_smaller_set_of_pods_on_any_nodes_makes_room_within_the_quota(
 
 @dataclass(frozen=True, slots=True)
 class Counted(Policy):
-    """The default policy, which notes every question."""
+    """The default policy, which records every request."""
 
     asked: list[PodRequest] = field(default_factory=list, compare=False)
 

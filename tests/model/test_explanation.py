@@ -1,4 +1,4 @@
-"""What would make a pod fit: each change fits, and one unit nearer to the pod's wish does not."""
+"""Changes that make a pod fit: each fits, and one unit nearer to the pod's request does not."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -196,7 +196,7 @@ def carried_out(cluster: Cluster, change: Change) -> Cluster | None:
 def one_nearer(
     cluster: Cluster, request: PodRequest, change: Change
 ) -> Iterator[tuple[Cluster, PodRequest]]:
-    """What is one unit less of a change than `change`."""
+    """Yield the changes that are one unit smaller than `change`."""
     if change.kind is Kind.PODS_END:
         for staying in change.names:
             leaving = [t for t in cluster.tenants if t.title in change.names]

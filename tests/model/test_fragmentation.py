@@ -55,7 +55,7 @@ def test_an_idle_node_that_serves_every_shape_has_no_fragments() -> None:
 
 def test_free_cores_that_no_shape_fits_on_are_fragmented_and_others_not() -> None:
     used = node(3, taken={0: Use(cores=60, memory_units=1)})
-    # For the half card 0 has 40 too few; for the pair those 40 are lost as well.
+    # Card 0 has 40 cores, too few for the half and for the pair: 40 are lost to each.
     assert fragmented(used, of((HALF, 1))) == 40
     assert fragmented(used, of((PAIR, 1))) == 40
     assert fragmented(used, of((HALF, 3), (PAIR, 1))) == 3 * 40 + 40

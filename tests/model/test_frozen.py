@@ -1,4 +1,4 @@
-"""Answers and clusters are values: equal ones hash alike, they pickle, and nobody changes them."""
+"""Answers and clusters are values: equal ones hash alike, they pickle, and they never change."""
 
 import pickle
 from dataclasses import FrozenInstanceError, fields

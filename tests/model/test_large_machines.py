@@ -1,4 +1,4 @@
-"""A node may claim 256 cards; what it costs to look at them is bounded, and the answer right."""
+"""A node may claim 256 cards; a look at them has a bounded cost and a right answer."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ def test_a_function_remembers_as_much_as_fits() -> None:
 
 
 def test_many_cards_of_a_container_are_found_as_one_by_one() -> None:
-    """By UUID, where somebody has it still; else by minor; a card that is gone holds nothing."""
+    """By UUID while a card has it, else by minor; a card that is gone holds nothing."""
     node = Node(
         name="n1", cards=tuple(card(at, uuid="" if at % 5 == 0 else f"u{at}") for at in range(40))
     )
@@ -119,7 +119,7 @@ def test_only_the_commonest_of_thousands_of_shapes_measure_a_card() -> None:
 def test_a_quota_has_a_node_of_many_models_searched_a_few_times(
     cores: tuple[int, ...], models: int, lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What it answers to a pod of a limited namespace is found anew at each question.
+    # The answer to a pod of a limited namespace is found anew at each question.
     names = [f"{lie} {at % models}" for at in range(248)] + ["NVIDIA V100"] * 8
     cards = tuple(card(at, model=name) for at, name in enumerate(names))
     searches = 0

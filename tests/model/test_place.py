@@ -1,4 +1,4 @@
-"""Where pods go: the worked examples, and the cases that greedy rules get wrong."""
+"""Placements of pods: the worked examples, and the cases that greedy rules get wrong."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What each policy chooses: the original's worked examples, and what holds under every policy."""
+"""Choices of each policy: the original's worked examples, and properties of every policy."""
 
 import pytest
 from hypothesis import assume, given
@@ -46,7 +46,7 @@ WORKLOAD = Workload(
 ALL = (EXACT, ORIGINAL, Spread(), Fgd(WORKLOAD))
 every_policy = st.sampled_from(ALL)
 
-# What the original's own evaluators choose: run 120 times, 120 times the same.
+# Choices of the original's own evaluators; 120 runs gave the same choices 120 times.
 EXAMPLES = [
     (IDLE, (100, 0), (0,)),
     (IDLE, (200, 0), (0, 1)),
@@ -132,7 +132,7 @@ def test_original_ignores_a_spread_strategy_and_spread_always_spreads() -> None:
 
 
 def test_fgd_leaves_the_card_whole_that_the_workload_needs_whole() -> None:
-    # Best fit by cores would take card 0 and leave 20 of it, which nobody asks for.
+    # Best fit by cores would take card 0 and leave 20 of it, which no shape asks for.
     half = Workload(
         shapes=((Shape(cores=50, memory_units=4), 1), (Shape(cores=30, memory_units=4), 1))
     )

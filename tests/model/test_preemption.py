@@ -73,7 +73,7 @@ def candidates(draw: st.DrawFn, size: int) -> list[Candidate]:
 
 
 def dearness(pods: Iterable[Candidate]) -> tuple[int, ...]:
-    """The order of sets as this module's first words in the product have it."""
+    """Return the rank of a set in the order that the docstring of the product's module states."""
     chosen = list(pods)
     living = [each for each in chosen if not each.ending]
     priorities = [each.priority for each in living]

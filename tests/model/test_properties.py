@@ -1,7 +1,7 @@
-"""What holds for every node and every pod: `cases` draws them, `reference` has the rules.
+"""Properties of every node and every pod: `cases` draws them, `reference` has the rules.
 
-Where order has a meaning it is part of the question and is left alone: the minors of cards (ties go
-to the lowest), the order of init containers (who runs beside whom), names of nodes (the last tie).
+An order with a meaning is part of the question and is left alone: the minors of cards (ties go
+to the lowest), the order of init containers (which run together), names of nodes (the last tie).
 """
 
 import random
@@ -24,7 +24,7 @@ from tests.model.cases import Case, cases, machines, pod_of
 from tests.model.machines import dice, grouped, in_use, node, numbered
 from tests.model.test_policies import ALL, ORIGINAL
 
-# All cards are alike but for their neighbours: the share may not go to card 0, which has none.
+# All cards are alike but for their neighbours; card 0 has none, so the share must not go there.
 LONELY = Case(
     node=node(3, grouped(1, 2, across="SYS")),
     request=PodRequest(
@@ -124,7 +124,7 @@ def test_an_answer_is_the_same_in_any_order_of_cards_containers_and_names(
         models=_shuffled(request.models, order),
         uuids=_shuffled(request.uuids, order),
     )
-    card_set_search.ANSWERS.clear()  # nor on what was asked before
+    card_set_search.ANSWERS.clear()  # earlier questions change no answer either
     for policy in ALL:
         one, two = place(node, request, policy), place(other, again, policy)
         if isinstance(one, Refusal) or isinstance(two, Refusal):

@@ -1,4 +1,4 @@
-"""The smallest change that an explanation names, against trying every smaller one.
+"""The smallest change that an explanation names, compared with every smaller one.
 
 One node and no quota, so that `reference` can answer instead of the model.
 """
@@ -30,7 +30,7 @@ SMALL = cases(most=4, containers=2)
 
 
 def changed(change: Callable[[Case, random.Random], Case]) -> st.SearchStrategy[Case]:
-    """Small cases of which something is spoilt, so that most pods are refused for that."""
+    """Small cases with one part spoilt, so that most pods are refused for that part."""
     return st.builds(change, SMALL, dice)
 
 
@@ -39,7 +39,7 @@ def crowded(case: Case, rolled: random.Random) -> Case:
 
 
 def short(case: Case, rolled: random.Random) -> Case:
-    """Every card has little of both."""
+    """Leave every card few cores and little memory."""
     uses = tuple(
         Use(cores=rolled.randint(50, 99), memory_units=rolled.randint(4, card.memory_units))
         for card in case.node.cards
@@ -221,7 +221,7 @@ def test_no_smaller_set_of_pods_has_to_end(case: Case, rolled: random.Random) ->
         return
 
     def after(leaving: tuple[str, ...]) -> Node:
-        """The node with those who stay, counted up anew."""
+        """Return the node with the uses of the pods that stay, counted anew."""
         uses = [(use.cores, use.memory_units) for use in node.uses]
         for title in tenants.keys() - set(leaving):
             tenant, ask = tenants[title]

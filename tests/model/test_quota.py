@@ -1,4 +1,4 @@
-"""Quota: who may hold how much of which model and pool, and what a refusal says."""
+"""Quota: how much of each model and pool a namespace may hold, and what a refusal says."""
 
 import itertools
 from collections import Counter
@@ -189,7 +189,7 @@ def test_whole_cards_are_refused_only_if_every_mixture_breaks_the_quota(
 def test_containers_are_refused_only_if_every_choice_breaks_the_quota(
     there: list[tuple[str, int]], limits: dict[str, int], asked: list[int]
 ) -> None:
-    """Each may have to go to another model, and none to all of that of the first."""
+    """A container may have to take another model than the first, to leave that to another."""
     machine = Node(
         name="mixed",
         cards=tuple(card(minor, model=f"Tesla-{name}") for minor, (name, _) in enumerate(there)),

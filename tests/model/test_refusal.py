@@ -1,4 +1,4 @@
-"""Every code of a refusal, reached by the plainest case that an operator would expect it of."""
+"""Every code of a refusal, each by the plainest case that an operator would expect."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ OF_CARDS = [
     (sick(0, 1), SHARE, Reason.UNHEALTHY_CARDS),
     (sick(1), PAIR, Reason.UNHEALTHY_CARDS),
     (Node(name="node"), SHARE, Reason.NO_CARDS),
-    # The obstacle of the cards that came nearest: a taken card of the right kind, not the others.
+    # The nearest card gives the obstacle: a taken card of the right model, not one of another.
     (Node(name="node", cards=(card(0), card(1, model="Tesla T4")), uses=(HALF_TAKEN, Use())),
      replace(SHARE, models=only("P40")), Reason.INSUFFICIENT_CORE),
 ]  # fmt: skip
@@ -98,7 +98,7 @@ OF_A_DECISION = [
 ]  # fmt: skip
 
 ELSEWHERE = {Reason.BAD_REQUEST, Reason.NODE_UNKNOWN}
-"""The extender's own: it has no request, or no node, to ask the model with."""
+"""Codes of the extender alone: it has no request, or no node, for a question to the model."""
 
 
 def answer(cluster: Cluster, request: PodRequest, demands: Demands = NO_DEMANDS) -> Refusal:

@@ -1,4 +1,4 @@
-"""Traces under a policy: who is placed when, what is measured, and that nothing over-commits."""
+"""Traces under a policy: when each pod is placed, what is measured, no over-committed card."""
 
 from dataclasses import replace
 

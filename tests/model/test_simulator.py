@@ -43,7 +43,7 @@ def simulator(several: Iterable[Node], policy: Policy = EXACT) -> Simulator:
 
 
 class Plainly:
-    """The same by asking every node every time."""
+    """A simulator that asks every node every time."""
 
     def __init__(self, several: Iterable[Node], policy: Policy) -> None:
         self.nodes = {each.name: each for each in several}

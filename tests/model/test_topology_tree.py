@@ -92,7 +92,7 @@ def test_the_blogs_seven_cards_are_three_and_four_below_one_host_bridge() -> Non
 
 
 def test_a_matrix_that_is_not_transitive_lists_every_card_once() -> None:
-    # The original builds PIX {0,2,3} and PIX {1,2} of this, and gives card 2 away twice.
+    # The original builds PIX {0,2,3} and PIX {1,2} of this, and allocates card 2 twice.
     tokens = {pair: "PHB" for pair in combinations(range(4), 2)}
     tokens |= {(0, 3): "PIX", (1, 2): "PIX", (2, 3): "PIX"}
     links = symmetric(4, tokens)

@@ -1,4 +1,4 @@
-"""Somebody else's decision: each way in which it can be wrong has its own reason."""
+"""Decisions of another program: each fault of a decision has its own reason."""
 
 from dataclasses import replace
 
