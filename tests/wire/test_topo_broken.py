@@ -60,7 +60,7 @@ def test_any_cell_of_two_cards_that_is_changed_is_refused_with_its_line(
     cells[1 + column] = wrong
     lines[1 + row] = "\t".join(cells)
     found = answer("\n".join(lines).encode())
-    # Where two rows contradict each other, the later one is told first.
+    # The message names the later one of two rows that contradict each other.
     assert re.match(rf"line ({row + 2}|{column + 2}): GPU\d+ to GPU\d+", str(found))
     assert f"{wrong!r}" in str(found)
 
