@@ -69,7 +69,7 @@ def test_a_sidecar_holds_a_card_of_its_own(cluster: Cluster) -> None:
     assert cards.keys() == {"idx-0", "idx-init-0"}
 
 
-def test_a_model_is_kept_to_and_a_missing_one_is_said(cluster: Cluster) -> None:
+def test_a_model_is_kept_to_and_a_missing_model_is_reported(cluster: Cluster) -> None:
     cluster.create("wants-t4", HALF, annotations={f"{KEYS.domain}/gpu-model": "T4"})
     assert cluster.bound("wants-t4")[0] == "small"
     cluster.create("wants-h100", HALF, annotations={f"{KEYS.domain}/gpu-model": "H100"})

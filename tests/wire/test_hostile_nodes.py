@@ -70,7 +70,7 @@ def test_texts_that_keep_changing_fill_no_memory() -> None:
 
 @pytest.mark.parametrize("place", ["{}", '{{"version":1,"links":[],"devices":{}}}'])
 @pytest.mark.parametrize("nest", [("[", "", "]"), ('{"a":', "1", "}")])
-def test_a_text_of_any_depth_is_no_more_than_a_node_left_out(
+def test_a_text_of_any_depth_leaves_out_its_node_alone(
     place: str, nest: tuple[str, str, str]
 ) -> None:
     """A text that can just be parsed is too deep to be told; another error would end each watch."""

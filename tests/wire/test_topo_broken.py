@@ -47,7 +47,7 @@ WRONG = ["X", "PIX", "PXB", "PHB", "NODE", "SYS", "NV1", "NV7", "NV0", "NV100", 
 
 
 @given(st.data(), st.sampled_from(sorted(MACHINES)), st.sampled_from(WRONG))
-def test_any_cell_of_two_cards_that_is_changed_is_refused_with_its_line(
+def test_a_changed_cell_of_two_cards_is_refused_with_its_line(
     data: st.DataObject, name: str, wrong: str
 ) -> None:
     node = parse(read(name))

@@ -195,7 +195,7 @@ def test_a_card_of_windows_linux_has_no_affinity_at_all() -> None:
         (("0-71\t0,3-9,11-17\t\t2", "0-71\t0,3-9,11-17\t\t10"), [None, None]),
     ],
 )
-def test_numa_nodes_are_read_where_they_are_one(
+def test_a_numa_node_is_read_where_a_card_has_exactly_one(
     cells: tuple[str, str], numas: list[int | None]
 ) -> None:
     text = (
