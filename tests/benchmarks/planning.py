@@ -25,7 +25,7 @@ PODS = 10_000
 CARDS = 8
 SEED = 4
 MEAN_SECONDS = 3600.0
-OVERSUBSCRIBED = 1.3  # more than there is: what is left then is fragments
+OVERSUBSCRIBED = 1.3  # times all cards; the cores that are left then are fragments
 
 
 @dataclass(frozen=True, slots=True)

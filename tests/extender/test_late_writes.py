@@ -104,5 +104,5 @@ def test_a_slow_write_is_an_error_and_a_later_request_gets_its_cards(
     assert "timed out" in hurried.ask(created)["Error"]
     assert hurried.free_cores("gpu1") == 150
     held.release()
-    assert hurried.ask(created)["NodeNames"] == ["gpu1"]
+    eventually(lambda: hurried.ask(created)["NodeNames"] == ["gpu1"])
     assert hurried.free_cores("gpu1") == 150

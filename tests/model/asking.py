@@ -1,4 +1,4 @@
-"""Questions about pods that wait, put shortly."""
+"""Short forms of questions about pods that wait."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ def fits(cluster: Cluster, request: PodRequest, namespace: str) -> bool:
 def rank(
     nodes: Iterable[Node], request: PodRequest, policy: Policy = EXACT
 ) -> list[tuple[Node, Placement]]:
-    """The nodes that fit, the first choice first, each with its placement: every node is asked."""
+    """Ask every node; return those that fit, the best first, each with its placement."""
     request = policy.read(request)
     answers = [(node, place(node, request, policy)) for node in nodes]
     fitting = [(node, answer) for node, answer in answers if isinstance(answer, Placement)]

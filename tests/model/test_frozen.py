@@ -1,4 +1,4 @@
-"""Answers and clusters are values: equal ones hash alike, they pickle, and nobody changes them."""
+"""Answers and clusters are values: equal ones hash alike, they pickle, and they never change."""
 
 import pickle
 from dataclasses import FrozenInstanceError, fields
@@ -35,7 +35,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_comes_back_from_another_process_equal_and_with_the_same_hash(
+def test_a_value_from_another_process_is_equal_and_has_the_same_hash(
     value: object,
 ) -> None:
     copy = pickle.loads(pickle.dumps(value))  # noqa: S301  # our own bytes

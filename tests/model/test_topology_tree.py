@@ -92,7 +92,7 @@ def test_the_blogs_seven_cards_are_three_and_four_below_one_host_bridge() -> Non
 
 
 def test_a_matrix_that_is_not_transitive_lists_every_card_once() -> None:
-    # The original builds PIX {0,2,3} and PIX {1,2} of this, and gives card 2 away twice.
+    # The original builds PIX {0,2,3} and PIX {1,2} of this, and allocates card 2 twice.
     tokens = {pair: "PHB" for pair in combinations(range(4), 2)}
     tokens |= {(0, 3): "PIX", (1, 2): "PIX", (2, 3): "PIX"}
     links = symmetric(4, tokens)
@@ -112,7 +112,7 @@ def test_a_lone_card_hangs_under_the_first_group_it_belongs_to() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
-def test_cards_of_which_nothing_is_known_hang_directly_under_the_root(size: int) -> None:
+def test_cards_without_known_links_hang_directly_under_the_root(size: int) -> None:
     assert shape(card_tree.build(size, ())) == (60, frozenset(range(size)))
     assert card_tree.of(Node(name="n", cards=tuple(card(i) for i in range(size)))).level == 60
 

@@ -12,7 +12,7 @@ from gpustack.wire import extender_v1 as bodies
 BINDING = {"PodName": "web-0", "PodNamespace": "team", "PodUID": "u-1", "Node": "gpu1"}
 POD = {"metadata": {"name": "vip", "namespace": "team", "uid": "u-9"}, "spec": {"priority": 1000}}
 
-# What marshalled preemption arguments look like; 1.22 and 1.34 differ only inside the pods.
+# Marshalled preemption arguments; 1.22 and 1.34 differ only inside the pods.
 META = {
     "Pod": POD,
     "NodeNameToVictims": None,
@@ -54,7 +54,7 @@ JSON = st.recursive(
 
 
 def recased(value: Any, change: Any) -> Any:
-    """The same body with the names of Go's untagged fields in another case."""
+    """Return the body with the names of Go's untagged fields in another case."""
     if isinstance(value, dict):
         return {
             change(name) if name[:1].isupper() else name: recased(each, change)
