@@ -8,6 +8,7 @@ import pytest
 
 from gpustack.adapters.kube import KubeClient, KubeError
 from tests.extender.calls import at_once
+from tests.extender.client import eventually
 from tests.extender.mini_cluster import KEYS, MiniCluster, pod
 
 
