@@ -11,7 +11,7 @@ PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
 # A short folder, because the path of a unix socket has at most 107 characters.
 run_tests = @folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) $(1) -- \
-  pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
+  pytest -q -n 2 --dist loadfile --durations 30 --durations-min 2 --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
 COMPILE := uv pip compile -q --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
