@@ -17,12 +17,13 @@ from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.tls import TlsContexts, TlsFiles
+from tests.extender.test_client_certificates import P192, P256, REFUSED_KEY, der, message
 from tests.extender.test_connection_turns import secured
 
 STEPS: Final = 8  # of a turn
 FRAGMENTS: Final = 4000
-# The beginning of a ClientHello that announces 98 304 bytes.
-LONG_HELLO: Final = b"\x01\x01\x80\x00\x03\x03" + bytes(FRAGMENTS - 6)
+# The beginning of a ClientHello that announces 16 000 bytes.
+LONG_HELLO: Final = b"\x01\x00\x3e\x80\x03\x03" + bytes(FRAGMENTS - 6)
 
 
 @pytest.fixture
@@ -77,18 +78,35 @@ def test_bytes_that_are_no_record_are_refused_at_once(
         conn.handshake()
 
 
-def test_a_client_asks_for_no_key_exchange_that_costs_more(
+def test_a_client_of_tls_1_3_alone_is_refused(
     pair: tuple[socket.socket, ClientConnection],
 ) -> None:
-    """P-521 here, in place of ffdhe8192, for which the library's client can't be told to ask."""
+    """It may ask for the key exchange ffdhe8192, and would encrypt its certificates."""
     client, conn = pair
-    dear = ssl.create_default_context()
-    dear.set_ecdh_curve("secp521r1")
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
-        dear.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
     client.sendall(out.read())
-    with pytest.raises(RequestRefused, match="no TLS handshake"):
+    with pytest.raises(RequestRefused, match="UNSUPPORTED_PROTOCOL"):
+        conn.handshake()
+
+
+def test_a_certificate_is_refused_before_it_is_decoded(
+    pair: tuple[socket.socket, ClientConnection],
+) -> None:
+    client, conn = pair
+    context = ssl.create_default_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+    client.sendall(out.read())
+    conn.handshake()
+    shown = message(der().replace(P256, P192))
+    client.sendall(b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
+    with pytest.raises(RequestRefused, match=REFUSED_KEY):
         conn.handshake()
 
 
