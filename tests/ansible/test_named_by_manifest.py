@@ -1,0 +1,45 @@
+"""Uninstall where the static pod's manifest names the scheduler's file without our part, too."""
+
+import pathlib
+
+import pytest
+import yaml
+
+from tests.ansible.scheduler_host import Host
+from tests.ansible.test_kube_scheduler_role import FOUND, GOOD, MANIFEST, urls
+
+pytestmark = pytest.mark.long
+
+# TKEStack's gpu-admission, at the address that our extender has by default
+ORIGINAL = f"{FOUND}extenders: [{{urlPrefix: {GOOD!r}, filterVerb: predicates}}]\n"
+
+
+def naming(host: Host) -> str:
+    """Return a manifest with a flag of the site's own (kubeadm's extraArgs) for the same file."""
+    return MANIFEST.replace("--leader-elect=true", f"--config={host.config}")
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_uninstall_leaves_a_file_that_the_manifest_names(
+    tmp_path: pathlib.Path, original: bool
+) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(naming(host) if original else MANIFEST)
+    if original:
+        host.config.write_text(ORIGINAL)
+    try:
+        host.start_kubelet()
+        assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+        if not original:  # as kubeadm's upgrade writes it after the operator has given it the flag
+            before = host.pid
+            host.manifest.write_text(naming(host))
+            host.wait_for_another(before)
+            assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+        done = host.play("uninstall", kube_scheduler_extender_url=GOOD)
+        assert done.returncode == 0, done.stdout
+        assert host.answers(), "the scheduler doesn't start without the file"
+        assert urls(host) == []
+        assert yaml.safe_load(host.config.read_text())["kind"] == "KubeSchedulerConfiguration"
+        assert host.manifest.read_text() == naming(host)
+    finally:
+        host.stop()
