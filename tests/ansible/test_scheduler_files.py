@@ -1,4 +1,4 @@
-"""Uninstall where the static pod's manifest names the scheduler's file without our part, too."""
+"""The scheduler's file stays there, and readable, where unit or manifest name it."""
 
 import pathlib
 
@@ -43,3 +43,14 @@ def test_uninstall_leaves_a_file_that_the_manifest_names(
         assert host.manifest.read_text() == naming(host)
     finally:
         host.stop()
+
+
+def test_preflight_wants_the_kubeconfig_of_a_configuration_to_make(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    missing = str(tmp_path / "missing.conf")
+    done = host.play("preflight", kube_scheduler_kubeconfig=missing)
+    assert done.returncode != 0
+    assert f"{missing} is missing" in " ".join(done.stdout.split()), done.stdout
+    host.config.write_text(FOUND)
+    done = host.play("preflight", kube_scheduler_kubeconfig=missing)
+    assert done.returncode == 0, done.stdout
