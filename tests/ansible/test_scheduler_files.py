@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.ansible.scheduler_host import Host
-from tests.ansible.test_kube_scheduler_role import FOUND, GOOD, MANIFEST, urls
+from tests.ansible.test_kube_scheduler_role import BROKEN, FOUND, GOOD, MANIFEST, urls
 
 pytestmark = pytest.mark.long
 
@@ -41,6 +41,21 @@ def test_uninstall_leaves_a_file_that_the_manifest_names(
         assert urls(host) == []
         assert yaml.safe_load(host.config.read_text())["kind"] == "KubeSchedulerConfiguration"
         assert host.manifest.read_text() == naming(host)
+    finally:
+        host.stop()
+
+
+def test_a_failed_run_leaves_a_file_that_the_unit_names(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.config.write_text(FOUND)
+    try:
+        host.start_unit()
+        host.config.unlink()  # the unit got its flag after the scheduler's start
+        done = host.play(kube_scheduler_extender_url=BROKEN)
+        assert done.returncode != 0
+        assert host.answers(), done.stdout
+        assert urls(host) == []
+        assert "one without our part is there, and it answers" in " ".join(done.stdout.split())
     finally:
         host.stop()
 
