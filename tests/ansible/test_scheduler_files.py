@@ -1,5 +1,6 @@
 """The scheduler's file stays there, and readable, where unit or manifest name it."""
 
+import os
 import pathlib
 
 import pytest
@@ -12,6 +13,7 @@ pytestmark = pytest.mark.long
 
 # TKEStack's gpu-admission, at the address that our extender has by default
 ORIGINAL = f"{FOUND}extenders: [{{urlPrefix: {GOOD!r}, filterVerb: predicates}}]\n"
+OWNER, GROUP = 12345, 12346  # of a scheduler that doesn't run as root
 
 
 def naming(host: Host) -> str:
@@ -56,6 +58,22 @@ def test_a_failed_run_leaves_a_file_that_the_unit_names(tmp_path: pathlib.Path) 
         assert host.answers(), done.stdout
         assert urls(host) == []
         assert "one without our part is there, and it answers" in " ".join(done.stdout.split())
+    finally:
+        host.stop()
+
+
+def test_a_schedulers_file_keeps_its_owner_and_mode(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.config.write_text(FOUND)
+    host.config.chmod(0o640)
+    os.chown(host.config, OWNER, GROUP)
+    try:
+        host.start_unit()
+        for tasks, url in (("main", BROKEN), ("main", GOOD), ("uninstall", GOOD)):
+            host.play(tasks, kube_scheduler_extender_url=url)
+            found = host.config.stat()
+            assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (OWNER, GROUP, 0o640)
+        assert host.config.read_text() == FOUND
     finally:
         host.stop()
 
