@@ -78,6 +78,24 @@ def test_a_schedulers_file_keeps_its_owner_and_mode(tmp_path: pathlib.Path) -> N
         host.stop()
 
 
+def test_a_policy_of_ours_at_another_address_is_no_original(tmp_path: pathlib.Path) -> None:
+    policy = tmp_path / "policy.json"
+    command = f"{tmp_path}/bin/kube-scheduler --policy-config-file={policy}"
+    host = Host(tmp_path, version="v1.22.17", command=command)
+    policy.write_text('{"kind": "Policy", "apiVersion": "v1"}')
+    found = policy.read_text()
+    said = {"kube_scheduler_form": "policy", "kube_scheduler_policy_path": str(policy)}
+    try:
+        host.start_unit()
+        for url in (GOOD, GOOD.replace("3456", "3457")):
+            done = host.play(**said, kube_scheduler_extender_url=url)
+            assert done.returncode == 0, done.stdout
+        assert host.play("uninstall", **said, kube_scheduler_extender_url=url).returncode == 0
+        assert policy.read_text() == found, "every pod would wait for an extender that is gone"
+    finally:
+        host.stop()
+
+
 def test_preflight_wants_the_kubeconfig_of_a_configuration_to_make(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     missing = str(tmp_path / "missing.conf")
