@@ -91,13 +91,19 @@ def lay_roles(folder: pathlib.Path) -> None:
         (folder / "preflight" / "tasks" / own.name).write_text(own.read_text("utf-8"))
 
 
-def play(folder: pathlib.Path, groups: Mapping[str, Mapping[str, Any]], *arguments: str) -> Run:
-    """Run site.yml, for groups of hosts with their variables.
+def play(
+    folder: pathlib.Path,
+    groups: Mapping[str, Mapping[str, Any]],
+    *arguments: str,
+    playbook: str = "site.yml",
+) -> Run:
+    """Run a playbook, for groups of hosts with their variables.
 
     Args:
         folder: a new folder.
         groups: group name to host name to the host's variables.
         arguments: more of ansible-playbook's.
+        playbook: its path in the repository.
     """
     common = {
         "ansible_connection": "local",
@@ -110,7 +116,7 @@ def play(folder: pathlib.Path, groups: Mapping[str, Mapping[str, Any]], *argumen
     (folder / "hosts.yml").write_text(json.dumps(inventory))
     lay_roles(folder / "roles")
     done: subprocess.CompletedProcess[str] = ansible(
-        "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, "site.yml",
+        "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, playbook,
         roles=folder / "roles",
     )  # fmt: skip
     output = done.stdout + done.stderr

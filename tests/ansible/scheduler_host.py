@@ -98,6 +98,7 @@ class Host:
         self.command = self.command or f"{self.program} --config={self.config}"
         (self.folder / "bin").mkdir()
         (self.folder / "manifests").mkdir()
+        self.kubeconfig.touch()
         start = f"path={self.command.split()[0]} ; argv[]={self.command} ; ignore_errors=no ;"
         shown = f"{self.shown}\nExecStart={{ {start} }}"
         values = {
@@ -121,6 +122,11 @@ class Host:
     def config(self) -> pathlib.Path:
         """Return the scheduler's configuration."""
         return self.folder / "scheduler-config.yaml"
+
+    @property
+    def kubeconfig(self) -> pathlib.Path:
+        """Return the scheduler's kubeconfig."""
+        return self.folder / "scheduler.conf"
 
     @property
     def manifest(self) -> pathlib.Path:
@@ -212,6 +218,7 @@ class Host:
         said = {
             "kube_scheduler_tls": False,
             "kube_scheduler_config_path": str(self.config),
+            "kube_scheduler_kubeconfig": str(self.kubeconfig),
             "kube_scheduler_manifest_path": str(self.manifest),
             "kube_scheduler_manager": "static_pod" if self.kubelet else "systemd",
             "kube_scheduler_health_url": self.health_url,

@@ -117,3 +117,15 @@ def test_the_image_is_that_of_the_scheduler(filters: types.ModuleType) -> None:
     }
     assert filters.image(manifest) == "kube-scheduler:v1.30.1"
     assert filters.image({}) == ""
+
+
+@pytest.mark.parametrize("words", [[f"--config={PATH}"], ["--config", PATH]])
+@pytest.mark.parametrize("key", ["command", "args"])
+def test_the_file_that_a_manifest_names_is_found(
+    filters: types.ModuleType, key: str, words: list[str]
+) -> None:
+    container = {"command": ["kube-scheduler"]}
+    container[key] = [*container.get(key, []), *words]
+    manifest = {"spec": {"containers": [{"command": ["sh", "--config=/x"]}, container]}}
+    assert filters.file_of_manifest(manifest, "--config") == PATH
+    assert filters.file_of_manifest({}, "--config") == ""

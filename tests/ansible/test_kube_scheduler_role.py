@@ -176,7 +176,7 @@ def test_uninstall_leaves_a_file_that_the_unit_names(make: Make) -> None:
     assert host.config.exists(), "the scheduler would not start again"
     assert yaml.safe_load(host.config.read_text()) == {
         **yaml.safe_load(FOUND),
-        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+        "clientConnection": {"kubeconfig": str(host.kubeconfig)},
         "leaderElection": {"leaderElect": True},
     }
     assert host.pid != with_ours, "it would still ask the extender"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible import api_server
+from tests.ansible import api_server, recorder
 from tests.ansible.gpu_host import GpuHost
 from tests.ansible.rendering import ansible
 
@@ -120,3 +120,21 @@ def test_uninstall_goes_on_despite_pods_when_told(tmp_path: pathlib.Path) -> Non
 def test_uninstall_goes_on_where_no_pod_holds_cards(tmp_path: pathlib.Path) -> None:
     with api_server.serving(tmp_path, {"pods": []}) as kubeconfig:
         assert FIRST_REMOVAL in Site(tmp_path, kubeconfig).uninstall().stdout
+
+
+def test_gpu_hosts_are_asked_again_when_no_scheduler_binds(tmp_path: pathlib.Path) -> None:
+    planes: dict[str, Any] = {"cp1": {}, "cp2": {}}
+    groups = {"kube_control_plane": planes, "gpu_nodes": {"gpu1": {}, "gpu2": {}}}
+    done = recorder.play(
+        tmp_path, groups, "--extra-vars=uninstall_confirmed=true",
+        playbook="playbooks/uninstall.yml",
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    came = [(one.role, one.host) for one in done.entries]
+    restored = came.index(("kube_scheduler/uninstall", "cp2"))
+    removed = came.index(("gpustack_agent/uninstall", "gpu1"))
+    asked = came[restored:removed]
+    assert {host for role, host in asked if role == "gpustack_hook/running_pods"} == {
+        "gpu1",
+        "gpu2",
+    }
