@@ -226,27 +226,14 @@ class Agent:
         usage = UsageReader(
             nvml=self.nvml, inventory=self.inventory, records=self.records, owners=self.owners
         )
-        parts = self_metrics.MeasuredParts(
-            finder=self.finder,
-            pairing=self.pairing,
-            kubelet=self.kubelet,
-            runtime=self.runtime,
-            registrar=self.registrar,
-            pods=self.pods,
-            writes=self.writes,
-            records=self.records,
-            recovery=self.recovery,
-            escapes=self.escapes,
-            activity=self.activity,
-            events=self.events,
-            http_dropped=lambda: self.web.dropped,
+        numbers = (
+            *self_metrics.pods(self.pods, self.writes, self.records, self.recovery),
+            *self_metrics.identification(self.finder, self.pairing, self.kubelet, self.runtime),
+            *self_metrics.isolation(self.escapes, self.activity),
+            *self_metrics.connections(self.registrar, self.events, lambda: self.web.dropped),
         )
         metrics = registry(
-            inventory=self.inventory,
-            records=self.records,
-            usage=usage,
-            counters=self_metrics.counters(parts),
-            gauges=self_metrics.gauges(parts),
+            inventory=self.inventory, records=self.records, usage=usage, numbers=numbers
         )
         self.web = WebServer(
             address=self._settings.http_address,

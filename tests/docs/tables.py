@@ -5,12 +5,12 @@ lies in the repository with what this would write, so the two can't drift.
 """
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
 import pathlib
 import re
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -157,20 +157,21 @@ class _NoCards:
 def agent_metrics() -> str:
     """Return what the agent counts and measures."""
     nothing = _NoCards()
-    parts = cast(self_metrics.MeasuredParts, types.SimpleNamespace(http_dropped=lambda: 0))
+    unread: Any = None
+    numbers = (
+        *self_metrics.pods(unread, unread, unread, unread),
+        *self_metrics.identification(unread, unread, unread, unread),
+        *self_metrics.isolation(unread, unread),
+        *self_metrics.connections(unread, unread, unread),
+    )
     return _families(
         metrics.registry(
             inventory=cast(CardInventory, nothing),
             records=cast(AllocationRecords, nothing),
             usage=cast(UsageReader, nothing),
-            counters=[_zero(each) for each in self_metrics.counters(parts)],
-            gauges=[_zero(each) for each in self_metrics.gauges(parts)],
+            numbers=[dataclasses.replace(each, read=lambda: 0.0) for each in numbers],
         ).collect()
     )
-
-
-def _zero(number: metrics.Number) -> metrics.Number:
-    return metrics.Number(name=number.name, documentation=number.documentation, read=lambda: 0.0)
 
 
 def refusals() -> str:
