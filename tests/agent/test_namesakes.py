@@ -121,7 +121,7 @@ def test_a_container_starts_only_with_a_record_of_its_pod(host: Host) -> None:
     away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
     with pytest.raises(AdmissionError, match=r"PairingMismatch: .*of default/web-0 for another"):
         host.kubelet.start_container(new, "c0", CORE)
-    assert host.agent.pairing.mismatches == 1
+    assert host.agent.refusals.mismatches == 1
     assert host.agent.writes.pending == 0, "the agent has not seen that pod yet"
     away.times = 0
     with pytest.raises(AdmissionError, match="the pod is failed"):  # the kubelet tries again

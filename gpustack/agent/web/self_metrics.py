@@ -13,8 +13,8 @@ from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.recovery import Recovery
+from gpustack.agent.identification.pairing_refusals import PairingRefusals
 from gpustack.agent.identification.pod_identification import PodIdentification
-from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.web.metrics import Number
@@ -62,7 +62,7 @@ def pods(
 
 
 def identification(
-    finder: PodIdentification, pairing: PreStartCheck, kubelet: KubeletView, runtime: RuntimeView
+    finder: PodIdentification, refusals: PairingRefusals, kubelet: KubeletView, runtime: RuntimeView
 ) -> tuple[Number, ...]:
     """Return the numbers of the identification of the kubelet's containers."""
     return (
@@ -79,7 +79,7 @@ def identification(
         _counter(
             "gpustack_pairing_mismatches",
             "PreStartContainer calls for devices of another pod, or of one without a record.",
-            lambda: pairing.mismatches,
+            lambda: refusals.mismatches,
         ),
         _counter(
             "gpustack_kubelet_failures",
