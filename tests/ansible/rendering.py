@@ -49,6 +49,11 @@ def ansible(
     )
 
 
+def words(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a play printed, without the line breaks that Ansible puts into messages."""
+    return " ".join(done.stdout.split())
+
+
 def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
     """Render every unit and configuration into an empty folder, which is returned.
 

@@ -17,12 +17,25 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from tests.ansible.rendering import ansible
 
+FOUND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GOOD = "http://127.0.0.1:3456/scheduler"
+BROKEN = "http://127.0.0.1:3456/broken"
+MANIFEST = """\
+# as kubeadm wrote it
+metadata: {name: kube-scheduler}
+spec:
+  containers:
+  - name: kube-scheduler
+    image: registry.test/kube-scheduler:v1.34.4
+    command: [kube-scheduler, --leader-elect=true]
+"""
 SCHEDULER = """\
     #!{python}
     import http.server, pathlib, sys
@@ -121,6 +134,12 @@ class Host:
     def config(self) -> pathlib.Path:
         """Return the scheduler's configuration."""
         return self.folder / "scheduler-config.yaml"
+
+    @property
+    def urls(self) -> list[str]:
+        """Return the URLs of the configuration's extenders."""
+        extenders = yaml.safe_load(self.config.read_text()).get("extenders") or []
+        return [one["urlPrefix"] for one in extenders]
 
     @property
     def manifest(self) -> pathlib.Path:
@@ -231,3 +250,6 @@ class Host:
             "ansible-playbook", "--inventory=localhost,", "--connection=local",
             f"--extra-vars={json.dumps(said)}", *arguments, str(self.folder / "play.yml"),
         )  # fmt: skip
+
+
+Make = Callable[..., Host]

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.ansible import api_server, layout, plugins
-from tests.ansible.rendering import ansible
-from tests.ansible.test_gpu_cluster import OFFICIAL, daemonset, node
+from tests.ansible.api_server import OFFICIAL, daemonset, node
+from tests.ansible.rendering import ansible, words
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
 
@@ -192,7 +192,7 @@ def play(folder: pathlib.Path, part: str, variables: dict[str, Any]) -> tuple[in
         "ansible-playbook", f"--inventory={folder}/hosts.yml", f"{folder}/play.yml",
         programs=folder / "programs",
     )  # fmt: skip
-    return done.returncode, " ".join(done.stdout.split())
+    return done.returncode, words(done)
 
 
 @pytest.mark.long

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from tests.ansible import api_server, layout
+from tests.ansible.api_server import node
 from tests.ansible.rendering import ansible
-from tests.ansible.scheduler_host import Host
-from tests.ansible.test_gpu_cluster import node
-from tests.ansible.test_kube_scheduler_role import MANIFEST
+from tests.ansible.scheduler_host import MANIFEST, Host
 
 pytestmark = pytest.mark.long
 

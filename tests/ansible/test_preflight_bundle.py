@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.ansible import plugins
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -54,7 +54,7 @@ def check(bundle: pathlib.Path) -> tuple[subprocess.CompletedProcess[str], str]:
     file = bundle.parent / "play.yml"
     file.write_text(yaml.safe_dump([play]))
     done = ansible("ansible-playbook", "--inventory=localhost,", "--connection=local", str(file))
-    return done, " ".join(done.stdout.split())
+    return done, words(done)
 
 
 def test_a_whole_bundle_is_taken(bundle: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ import yaml
 
 from tests.ansible import api_server
 from tests.ansible.gpu_host import GpuHost
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -74,7 +74,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     assert FIRST_REMOVAL not in done.stdout
     recap = done.stdout.partition("PLAY RECAP")[2]
     assert set(re.findall(r"changed=(\d+)", recap)) == {"0"}
-    return " ".join(done.stdout.split())
+    return words(done)
 
 
 def test_a_host_with_pods_stops_all_without_an_api_server(tmp_path: pathlib.Path) -> None:
