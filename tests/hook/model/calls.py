@@ -1,6 +1,6 @@
 """Calls as the gates make them, and the table of all rows.
 
-``LOCAL`` is what the code does of its own between two of them.
+``LOCAL`` has the code's own steps between two of them.
 """
 
 from collections.abc import Callable

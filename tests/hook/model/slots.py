@@ -152,7 +152,7 @@ def _reclaim_share(moment: Moment) -> None:
 
 
 def _contexts(after: str) -> Callable[[Moment], None]:
-    """Contexts are shown, and decide nothing: a row of its own only for the code's sake."""
+    """Contexts are shown and decide nothing; they have a row because the code has one."""
 
     def run(moment: Moment) -> None:
         moment.detail = (moment.process.at, 0)

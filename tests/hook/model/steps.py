@@ -1,8 +1,8 @@
 """Charge and refund: ``complete`` and ``add_to_slot`` of ``hook/src/shared/ledger.c``, row by row.
 
-A row is one operation on shared memory or locks: the function that does it, what it does to which
-word, and what comes of it. Between two rows nothing is shared, so a process is stopped, killed or
-overtaken there.
+A row is one operation on shared memory or locks: its function, its word, the operation and its
+outcome. A process is stopped, killed or overtaken between two rows, where it touches no shared
+word.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.hook.model.state import NOBODY, Moment
 
-ALL = -1_000_000  # what -UNITS_MASK is to the code: more than any slot holds
+ALL = -1_000_000  # stands for the code's -UNITS_MASK: more than any slot holds
 
 
 class Step(NamedTuple):
