@@ -9,7 +9,7 @@ import threading
 import urllib.parse
 from typing import Any
 
-# API version and resource to kind; all that preflight and uninstall ask for
+# API version and resource to kind: the lists that preflight and uninstall ask for
 KINDS = {
     ("v1", "pods"): "Pod",
     ("v1", "nodes"): "Node",
@@ -100,7 +100,7 @@ def serving(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: pytest's output is for failures."""
+            """Print no line: pytest's output is for failures."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

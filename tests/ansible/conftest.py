@@ -1,4 +1,4 @@
-"""What the tests of roles share."""
+"""Fixtures that the tests of roles share."""
 
 import pathlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def make(tmp_path: pathlib.Path) -> Iterator[Make]:
-    """Make a host of the kind `unit` or `static_pod` whose scheduler runs."""
+    """Make a host of the kind `unit` or `static_pod`, with a running scheduler."""
     made: list[Host] = []
 
     def run(kind: str, *, version: str = "v1.34.4") -> Host:

@@ -161,7 +161,7 @@ class Host:
         subprocess.run([self.folder / "bin" / "systemctl", "stop"], check=True)
 
     def start_kubelet(self) -> None:
-        """Run what the manifest says, now and whenever it changes."""
+        """Run the manifest's command, now and after each change."""
         self.kubelet = threading.Thread(target=self._run_pods)
         self.kubelet.start()
         self.wait()
@@ -217,7 +217,7 @@ class Host:
         return f"http://127.0.0.1:{self.port}/healthz"
 
     def stop(self) -> None:
-        """End everything that runs."""
+        """End all processes and threads."""
         self.ended.set()
         if self.kubelet:
             self.kubelet.join()

@@ -1,4 +1,4 @@
-"""Preflight sees what of a cluster's objects gives out the cards of our nodes."""
+"""Preflight sees the objects of a cluster that give out the cards of our nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Preflight sees what else gives out the same cards, and says what to do about it."""
+"""Preflight sees other software that gives out the same cards, and names the cure."""
 
 import pathlib
 import sys
@@ -83,7 +83,7 @@ def names(findings: list[dict[str, str]]) -> list[str]:
 
 
 def runtime(program: str, text: str, *toolkit: str, rc: int = 0) -> list[dict[str, str]]:
-    """Judge a runtime whose command printed this."""
+    """Judge a runtime by its command's output."""
     command = {"cmd": [program, "config"], "rc": rc, "stdout": text, "stderr": "no such file"}
     found: list[dict[str, str]] = filters.runtime_findings(command, program, list(toolkit))
     return found

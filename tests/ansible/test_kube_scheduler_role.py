@@ -1,4 +1,4 @@
-"""The role changes a scheduler's file, and goes back where the scheduler doesn't run with it."""
+"""The role changes a scheduler's file, and restores it where the scheduler doesn't run with it."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def test_a_unit_runs_with_what_was_written(make: Make) -> None:
     again = host.play(kube_scheduler_extender_url=GOOD)
     assert changes(again.stdout) == 0, again.stdout
     assert host.play("verify", kube_scheduler_extender_url=GOOD).returncode == 0
-    # as a run leaves it that was ended between the file and the restart
+    # as after a run that ended between the file and the restart
     os.utime(host.config)
     verified = host.play("verify", kube_scheduler_extender_url=GOOD)
     assert "was written after kube-scheduler was started" in verified.stdout
@@ -95,7 +95,7 @@ def test_the_configuration_of_a_broken_off_run_is_taken_back(make: Make, kind: s
 
 def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: Make) -> None:
     host = make("unit")
-    # without a URL to ask, whatever runs counts as well
+    # without a URL to ask, a running process counts as well
     said = {"kube_scheduler_extender_url": GOOD, "kube_scheduler_health_url": ""}
     assert host.play(**said).returncode == 0
     good = host.config.read_text()
@@ -103,7 +103,7 @@ def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: M
     host.config.write_text(good + "clientConnection:\n  kubeconfig: broken\n")
     done = host.play(**said)
     assert done.returncode == 0, done.stdout
-    assert not host.answers(), "one that was stopped on purpose stays so"
+    assert not host.answers(), "a scheduler that was stopped on purpose stays stopped"
     kept = host.config.with_name(host.config.name + ".last-good-gpustack")
     assert kept.read_text() == good
 
@@ -139,7 +139,7 @@ def test_uninstall_leaves_a_file_that_the_unit_names(make: Make) -> None:
         "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
         "leaderElection": {"leaderElect": True},
     }
-    assert host.pid != with_ours, "it would still ask the extender"
+    assert host.pid != with_ours, "the scheduler would still ask the extender"
     assert changes(host.play("uninstall", kube_scheduler_extender_url=GOOD).stdout) == 0
 
 

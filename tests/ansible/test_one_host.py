@@ -76,7 +76,7 @@ def write_bundle(folder: pathlib.Path) -> None:
 
 
 def variables(host: Host, kubeconfig: pathlib.Path) -> dict[str, Any]:
-    """Return the inventory's variables: where things lie that a real host has in their places."""
+    """Return the inventory's variables: the paths of files that a real host has elsewhere."""
     bundle, kubelet = host.folder / "bundle", host.folder / "kubelet"
     write_bundle(bundle)
     (kubelet / "device-plugins").mkdir(parents=True)

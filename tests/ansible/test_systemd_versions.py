@@ -1,7 +1,7 @@
-"""Which systemd the units need: hosts with the oldest that preflight accepts can run them.
+"""The units run on hosts with the oldest systemd that preflight accepts.
 
-systemd ignores a directive that it doesn't know, with a line in its journal. That is right for
-hardening, which preflight then names, and for nothing else.
+systemd ignores an unknown directive, with a line in its journal. That is right for hardening only,
+which preflight then names.
 """
 
 import json

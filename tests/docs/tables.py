@@ -1,7 +1,7 @@
 """Writes the tables of docs/reference from the code: `python -m tests.docs.tables`.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. A test compares what
-lies in the repository with what this would write, so the two can't drift.
+A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. A test compares the files
+in the repository with this program's output, so the two can't drift.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def _cell(text: str) -> str:
 
 
 def help_of(program: Callable[[list[str]], int], *words: str) -> str:
-    """Return what a program prints of itself."""
+    """Return a program's help text."""
     out, before = io.StringIO(), os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = _COLUMNS
     try:
@@ -110,7 +110,7 @@ def card_fields() -> str:
 
 
 def scheduler_paths() -> str:
-    """Return what the extender answers."""
+    """Return the paths that the extender answers."""
     return rows(
         ("path", "method", "answer"),
         (
@@ -137,7 +137,7 @@ def _families(families: Iterable[Any]) -> str:
 
 
 def extender_metrics() -> str:
-    """Return what the extender counts and measures."""
+    """Return the extender's metrics."""
     served = OfflineExtender(load_with(None, None), str(ROOT / "examples/snapshot.json"))
     return _families(served.metrics.registry.collect())
 
@@ -155,7 +155,7 @@ class _NoCards:
 
 
 def agent_metrics() -> str:
-    """Return what the agent counts and measures."""
+    """Return the agent's metrics."""
     nothing = _NoCards()
     unread: Any = None
     numbers = (
@@ -180,7 +180,7 @@ def refusals() -> str:
 
 
 def limits() -> str:
-    """Return how large what comes in may be."""
+    """Return the limits of sizes that come in."""
     body = schemas.load("extender")["properties"]["request_limit_bytes"]["default"] >> 20
     keys = f"{user_keys.LONGEST_BYTES} bytes, {user_keys.MOST_NAMES} names"
     away, refused = "the node is left out, by name", "the pod is refused: `BadRequest`"

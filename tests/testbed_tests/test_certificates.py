@@ -32,7 +32,7 @@ def shake_hands(
     client: certificates.Pair,
     server_name: str,
 ) -> dict[str, object]:
-    """Return what a TLS server learns about its client over a real connection."""
+    """Return a TLS server's knowledge of its client over a real connection."""
     root = authority.pair.certificate.decode()
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=root)
     serving.verify_mode = ssl.CERT_REQUIRED
