@@ -77,7 +77,7 @@ def test_no_client_takes_more_files_or_reads_more_of_the_agent(rendered: pathlib
 def test_a_failed_device_unit_is_tried_again_by_the_agents_next_start(
     rendered: pathlib.Path,
 ) -> None:
-    """A unit that requires a failed one stays down; one that wants it is started, by its Restart=."""
+    """A unit that requires a failed one stays down; one that wants it starts, by its Restart=."""
     agent = (rendered / "gpustack-agent.service").read_text("utf-8")
     assert not re.search(r"^(Requires|BindsTo|Requisite)=.*gpustack-device", agent, re.MULTILINE)
     assert re.search(r"^ExecStartPre=.*is-active --quiet gpustack-device", agent, re.MULTILINE)

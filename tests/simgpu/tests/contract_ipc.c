@@ -1,6 +1,6 @@
-/* Legacy IPC. Rules: the documentation of the calls in CUDA 12.2; errors of opening and closing:
- * what HIP's tests of hipIpcOpenMemHandle and hipIpcCloseMemHandle expect of NVIDIA's driver, and
- * UCX's report of "invalid device context" in the same process (openucx/ucx#11603). */
+/* Legacy IPC. Rules: the documentation of the calls in CUDA 12.2; errors of opening and closing: as
+ * HIP's tests of hipIpcOpenMemHandle and hipIpcCloseMemHandle expect of NVIDIA's driver, and UCX's
+ * report of "invalid device context" in the same process (openucx/ucx#11603). */
 #include "checks.h"
 #include "two_processes.h"
 

@@ -1,4 +1,4 @@
-/* What every call from outside passes: injected faults, callbacks, captures of other threads. */
+/* Checks on every call from outside: injected faults, callbacks, captures of other threads. */
 #include "entry.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ CUresult entry_check(unsigned index) {
     return rc;
 }
 
-/* Stands for every name that this driver has but does not do. */
+/* Stands for every name that this driver exports without simulating it. */
 CUresult entry_missing(void) __asm__("entry_missing");
 CUresult entry_missing(void) {
     CUresult rc = driver_ready();

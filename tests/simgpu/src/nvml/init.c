@@ -1,4 +1,4 @@
-/* Sessions, and what the machine says about itself. */
+/* Sessions, and facts about the machine. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
