@@ -145,7 +145,7 @@ def test_an_agent_starts_with_a_damaged_checkpoint(
 ) -> None:
     for _ in range(2):  # the second round meets the first one's copy
         host.start_agent()
-        host.agent.records.remove("nobody")  # writes the file
+        host.agent.records.remove("no-such-uid")  # writes the file
         host.stop_agent()
         damage(host.state / "checkpoint.json")
     host.start_agent()

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from tests.hook.model import calls, slots, steps
-from tests.hook.model.state import NOBODY, Moment
+from tests.hook.model.state import NONE, Moment
 
 Run = Callable[[Moment], None]
 
@@ -122,13 +122,13 @@ def _share_alone(moment: Moment) -> None:
 
 
 def _share_or_wait(moment: Moment) -> None:
-    if moment.slots[moment.process.at].writer == NOBODY:
+    if moment.slots[moment.process.at].writer == NONE:
         calls.TABLE["reclaim share"].run(moment)
 
 
 def _own_at_once(moment: Moment) -> None:
     slot = moment.slots[moment.process.at]
-    if slot.readers or slot.writer != NOBODY:
+    if slot.readers or slot.writer != NONE:
         slots.next_to_take(moment)
     else:
         _own_in_any_case(moment)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 from tests.hook.model import calls, steps
-from tests.hook.model.state import NOBODY, Bounds, Broken, Moment, Process, Shared, Slot, Sum
+from tests.hook.model.state import NONE, Bounds, Broken, Moment, Process, Shared, Slot, Sum
 
 Call = tuple[str, int]
 Outcome = tuple[Shared, Process]
@@ -117,7 +117,7 @@ class Machine:
         moment.stack = ["returned", "open"]
 
     def _begin_charge(self, moment: Moment, amount: int) -> None:
-        if moment.process.slot == NOBODY:
+        if moment.process.slot == NONE:
             return  # NOT_PERMITTED
         moment.stack = [""]
         steps.add(moment, moment.process.slot, amount, limited=True, then="charge first")
@@ -189,7 +189,7 @@ class Machine:
             Broken: a process between calls has another charge than the memory it holds, or doesn't
                 hold the lock of its slot.
         """
-        if not process.alive or process.slot == NOBODY:
+        if not process.alive or process.slot == NONE:
             return
         slot = shared.slots[process.slot]
         charged, _ = Moment(self.bounds, shared, process).effective(process.slot)

@@ -8,7 +8,7 @@ Fields that start with ``of_`` or say so are the checker's own; no operation rea
 
 from typing import Any, NamedTuple
 
-NOBODY = -1
+NONE = -1
 
 
 class Sum(NamedTuple):
@@ -25,9 +25,9 @@ class Slot(NamedTuple):
     units: int = 0
     sequence: int = 0
     delta: int = 0
-    writer: int = NOBODY  # a file
+    writer: int = NONE  # a file
     readers: int = 0  # files, as bits
-    of_process: int = NOBODY  # whose memory the units are
+    of_process: int = NONE  # whose memory the units are
 
 
 class Shared(NamedTuple):
@@ -49,7 +49,7 @@ class Process(NamedTuple):
     position: int = 0  # in its script
     held: int = 0  # given by the driver
     amount: int = 0  # of the call under way
-    slot: int = NOBODY
+    slot: int = NONE
     at: int = 0  # the slot that is looked at
     now: Sum = Sum(0, 0, 0)
     carried: Sum = Sum(0, 0, 0)
@@ -97,7 +97,7 @@ class Moment:
         self.files = list(shared.files)
         self.process = process
         self.stack = list(process.stack)
-        self.detail: tuple[int, int] = (NOBODY, 0)  # the slot and the outcome of the operation
+        self.detail: tuple[int, int] = (NONE, 0)  # the slot and the outcome of the operation
 
     def freeze(self) -> tuple[Shared, Process]:
         """Return both after the operation."""
@@ -151,8 +151,8 @@ class Moment:
         dead = []
         for slot, entry in enumerate(self.slots):
             units, sequence = self.effective(slot)
-            gone = entry.of_process != NOBODY and self.is_gone(entry.of_process)
-            dead.append(sequence if gone and units > 0 else NOBODY)
+            gone = entry.of_process != NONE and self.is_gone(entry.of_process)
+            dead.append(sequence if gone and units > 0 else NONE)
         self.set(dead=tuple(dead))
 
     def still_dead(self) -> int:
@@ -185,6 +185,6 @@ class Moment:
     def _drop_locks(self, file: int) -> None:
         for slot, entry in enumerate(self.slots):
             if entry.writer == file:
-                self.set_slot(slot, writer=NOBODY)
+                self.set_slot(slot, writer=NONE)
             if entry.readers & 1 << file:
                 self.set_slot(slot, readers=entry.readers & ~(1 << file))

@@ -10,7 +10,7 @@
 static void export_by_ipc(int socket) {
     CUipcMemHandle handle;
     new_context(0);
-    filled(100, "somebody else's"); /* in the same granule, below */
+    filled(100, "a neighbour's"); /* in the same granule, below */
     CUdeviceptr address = filled(1000, "written by the first");
     size_t before = free_bytes();
     OK(cuIpcGetMemHandle(&handle, address));
