@@ -90,10 +90,10 @@ def runtime(wheels: str) -> str:
     return str(library)
 
 
-# Where each runtime stops. On the driver's files without a card the older ones resolve all their
-# names through the gates and stop at cuInit; on the simulated driver they get past it, and stop
-# where the driver's private tables are refused to them (cuGetExportTable). The newest asks either
-# driver for its version only.
+# The call at which each runtime stops. On the driver's files without a card the older ones resolve
+# all their names through the gates and stop at cuInit; on the simulated driver they get past it,
+# and stop where the driver's private tables are refused to them (cuGetExportTable). The newest asks
+# either driver for its version only.
 STOPS = [
     ("535", "cudart-11.8", "cudaErrorNoDevice"),
     ("535", "cudart-12.9", "cudaErrorNoDevice"),

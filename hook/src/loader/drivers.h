@@ -80,7 +80,7 @@ void *drivers_route(void *address);
 void drivers_scan(void);
 bool drivers_gate(const char *name);   /* whether a function of this name is gated */
 bool drivers_own(const void *address); /* whether it is an exported gate of ours */
-/* Whether it lies in a copy beyond those. */
+/* Whether the address lies in a copy beyond those. */
 bool drivers_is_stray(const void *address);
 
 #endif

@@ -22,7 +22,7 @@ struct process *card_limits_enter(const CUuuid *uuid, bool own, struct card_limi
 const struct vcuda_device_limit *card_limits_of(const struct process *process, const CUuuid *uuid);
 const struct vcuda_card_activity *card_limits_activity(const struct process *process,
                                                        const CUuuid *uuid);
-/* Where another reason than the ledger makes accounting impossible. */
+/* The answer where another reason than the ledger makes accounting impossible. */
 CUresult card_limits_on_error(const struct process *process);
 
 /* Adds units to the card's sum within the limits: SUCCESS or OUT_OF_MEMORY. */

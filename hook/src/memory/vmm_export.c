@@ -4,7 +4,8 @@
 
 #include "memory/card_limits.h"
 
-/* Which file is open there; 0: none. A number that was closed may be given out again. */
+/* The file that is open at the descriptor; 0: none. A number that was closed may be given out
+ * again. */
 static uint64_t file_at(int fd) {
     struct stat found;
     if (!sys_stat(fd, &found)) {

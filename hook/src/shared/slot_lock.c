@@ -7,8 +7,9 @@
 #include "shared/sys.h"
 #include "vcuda_layout.h"
 
-/* Where a kept descriptor goes: above those that programs close one by one or choose for dup2, and
- * below the usual limit of 1024, as the table of descriptors grows with the highest number. */
+/* The least number of a kept descriptor: above those that programs close one by one or choose for
+ * dup2, and below the usual limit of 1024, as the table of descriptors grows with the highest
+ * number. */
 enum { KEPT_FD_MIN = 1000 };
 
 /* The descriptor that was kept last. Unlike the state of the process it survives fork: a child

@@ -151,7 +151,7 @@ CUresult gate_cuLaunchCooperativeKernel_ptsz(struct driver *driver, CUfunction f
                                    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
-/* What the configuration says; without one the driver refuses. */
+/* The configuration's values; without a configuration the driver refuses. */
 static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
                                         CUfunction function, bool per_thread) {
     static const CUlaunchConfig none;

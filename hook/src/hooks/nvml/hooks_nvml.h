@@ -12,8 +12,8 @@ nvmlReturn_t nvml_uuid(struct driver *driver, nvmlDevice_t device, CUuuid *uuid)
  * refusal of any call: not initialised. */
 nvmlReturn_t nvml_refuse(struct driver *driver);
 
-/* How the driver answered when it was asked with no room for an answer: that the room is too small
- * is left out. */
+/* The driver's answer to a call without room for an answer; the answer "too small" counts as
+ * success. */
 static inline nvmlReturn_t nvml_refusal(nvmlReturn_t asked) {
     return asked == NVML_ERROR_INSUFFICIENT_SIZE ? NVML_SUCCESS : asked;
 }

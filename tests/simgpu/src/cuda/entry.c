@@ -14,7 +14,7 @@ static __thread bool in_callback;
 
 void entry_in_callback(bool inside) { in_callback = inside; }
 
-/* These neither reach the card nor the process's state. */
+/* These reach neither the card nor the process's state. */
 static bool is_harmless(const char *symbol) {
     static const char *const names[] = {"cuGetProcAddress", "cuGetErrorName", "cuGetErrorString",
                                         "cuDriverGetVersion"};

@@ -63,7 +63,8 @@ struct node *graph_add(struct graph *graph, int type, const struct nodes *after)
 void graph_remove(struct node *node);
 struct node *graph_copy_of(const struct graph *graph, const struct node *original);
 bool graph_has_type(const struct graph *graph, int type);
-/* Whether it may get a node that frees this: of an alloc node, and not freed in it yet. */
+/* Whether the graph may get a node that frees this address: of an alloc node, and not freed in the
+ * graph yet. */
 bool graph_may_free(const struct graph *graph, uint64_t address);
 bool graph_has_memory(const struct graph *graph); /* nodes that allocate or free */
 

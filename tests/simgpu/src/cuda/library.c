@@ -15,7 +15,7 @@ struct loaded {
 
 struct library {
     struct library *next;
-    char *text; /* PTX, else NULL: a binary is not looked into, nor kept */
+    char *text; /* PTX, else NULL: a binary is neither read nor kept */
     struct function *kernels;
     struct loaded *loaded;
 };

@@ -1,4 +1,4 @@
-/* Where cards lie on the machine: bridges, NUMA nodes, CPUs. */
+/* The places of cards on the machine: bridges, NUMA nodes, CPUs. */
 #include <string.h>
 #include <unistd.h>
 
