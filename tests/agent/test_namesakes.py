@@ -1,4 +1,4 @@
-"""A pod that has the name of one before it, as a StatefulSet's has, is told from it by its UID.
+"""A pod with the name of an earlier one, as a StatefulSet's has, is told from that by its UID.
 
 The kubelet's PodResources and its Allocate name no UID. Our watch may lag behind the kubelet's, or
 run ahead of it, and then a name means one pod to us and another one to the kubelet.
@@ -43,7 +43,7 @@ def _is_leaving(host: Host, pod: Pod) -> bool:
 
 
 def _replace(host: Host, old: Pod, new: Pod, *, by_force: bool = False) -> Pod:
-    """Delete a pod and make the next one of its name; our watch shows at most that the old goes."""
+    """Delete a pod and make the next one of its name; our watch shows the deletion at most."""
     name = old["metadata"]["name"]
     if not by_force:
         host.api.edit("pods", name, _DELETED)
@@ -121,7 +121,7 @@ def test_a_container_starts_only_with_a_record_of_its_pod(host: Host) -> None:
     away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
     with pytest.raises(AdmissionError, match=r"PairingMismatch: .*of default/web-0 for another"):
         host.kubelet.start_container(new, "c0", CORE)
-    assert host.agent.pairing.mismatches == 1
+    assert host.agent.refusals.mismatches == 1
     assert host.agent.writes.pending == 0, "the agent has not seen that pod yet"
     away.times = 0
     with pytest.raises(AdmissionError, match="the pod is failed"):  # the kubelet tries again
@@ -169,7 +169,7 @@ def test_an_api_server_that_has_just_started_fails_no_pod(host: Host) -> None:
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
     _checkpoint(host).unlink()
-    # The node authorizer of a server that has just started has yet to read whose pods are whose.
+    # The node authorizer of a server that has just started has yet to read the pods of each node.
     new = host.api.faults.fail("GET", "/api/v1/namespaces/", status=403, times=1000)
     with pytest.raises(AdmissionError, match=r"PairingUnproven: .*403"):
         host.kubelet.start_container(pod, "c0", CORE)

@@ -17,12 +17,25 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from tests.ansible.rendering import ansible
 
+FOUND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GOOD = "http://127.0.0.1:3456/scheduler"
+BROKEN = "http://127.0.0.1:3456/broken"
+MANIFEST = """\
+# as kubeadm wrote it
+metadata: {name: kube-scheduler}
+spec:
+  containers:
+  - name: kube-scheduler
+    image: registry.test/kube-scheduler:v1.34.4
+    command: [kube-scheduler, --leader-elect=true]
+"""
 SCHEDULER = """\
     #!{python}
     import http.server, pathlib, sys
@@ -129,6 +142,12 @@ class Host:
         return self.folder / "scheduler.conf"
 
     @property
+    def urls(self) -> list[str]:
+        """Return the URLs of the configuration's extenders."""
+        extenders = yaml.safe_load(self.config.read_text()).get("extenders") or []
+        return [one["urlPrefix"] for one in extenders]
+
+    @property
     def manifest(self) -> pathlib.Path:
         """Return the static pod's manifest."""
         return self.folder / "manifests" / "kube-scheduler.yaml"
@@ -148,7 +167,7 @@ class Host:
         subprocess.run([self.folder / "bin" / "systemctl", "stop"], check=True)
 
     def start_kubelet(self) -> None:
-        """Run what the manifest says, now and whenever it changes."""
+        """Run the manifest's command, now and after each change."""
         self.kubelet = threading.Thread(target=self._run_pods)
         self.kubelet.start()
         self.wait()
@@ -204,7 +223,7 @@ class Host:
         return f"http://127.0.0.1:{self.port}/healthz"
 
     def stop(self) -> None:
-        """End everything that runs."""
+        """End all processes and threads."""
         self.ended.set()
         if self.kubelet:
             self.kubelet.join()
@@ -238,3 +257,6 @@ class Host:
             "ansible-playbook", "--inventory=localhost,", "--connection=local",
             f"--extra-vars={json.dumps(said)}", *arguments, str(self.folder / "play.yml"),
         )  # fmt: skip
+
+
+Make = Callable[..., Host]

@@ -1,4 +1,4 @@
-"""What a unit or a manifest says of its scheduler is read as systemd reads it."""
+"""A unit's or a manifest's words on its scheduler are read as systemd reads them."""
 
 import types
 
@@ -19,7 +19,7 @@ def filters() -> types.ModuleType:
 
 
 def shown(command: str, *more: str) -> str:
-    """Return what `systemctl show` prints of a unit with this command."""
+    """Return the output of `systemctl show` for a unit with this command."""
     start = (
         f"ExecStart={{ path={command.split(maxsplit=1)[0]} ; argv[]={command} ; ignore_errors=no ; "
         "start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }"

@@ -1,6 +1,6 @@
-"""Uninstall is refused while pods hold cards, and then it has changed nothing on any host.
+"""Uninstall is refused while pods hold cards, before a change on any host.
 
-Where it isn't refused, the first role that would remove something stops at a variable of its own:
+Where it isn't refused, the first role that would remove a file stops at a variable of its own:
 the hosts are this machine.
 """
 
@@ -16,7 +16,7 @@ import yaml
 
 from tests.ansible import api_server, recorder
 from tests.ansible.gpu_host import GpuHost
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -69,17 +69,17 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the words of a refusal, which came before anything was changed."""
+    """Return the words of a refusal that came before the first change."""
     assert done.returncode != 0, done.stdout
     assert FIRST_REMOVAL not in done.stdout
     recap = done.stdout.partition("PLAY RECAP")[2]
     assert set(re.findall(r"changed=(\d+)", recap)) == {"0"}
-    return " ".join(done.stdout.split())
+    return words(done)
 
 
 def test_a_host_with_pods_stops_all_without_an_api_server(tmp_path: pathlib.Path) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nothing listens there
+        taken.bind(("127.0.0.1", 0))  # no server listens there
         kubeconfig = api_server.write_kubeconfig(tmp_path, taken.getsockname()[1])
         site = Site(tmp_path, kubeconfig)
         site.gpu2.record(UID, "research", "notebook")

@@ -1,4 +1,4 @@
-"""``gpustack snapshot`` against an API server: what it writes, and without a quota."""
+"""``gpustack snapshot`` writes an API server's objects, with and without a quota."""
 
 import json
 import pathlib
