@@ -6,8 +6,7 @@ import pathlib
 import pytest
 import yaml
 
-from tests.ansible.scheduler_host import Host
-from tests.ansible.test_kube_scheduler_role import BROKEN, FOUND, GOOD, MANIFEST, urls
+from tests.ansible.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host
 
 pytestmark = pytest.mark.long
 
@@ -40,7 +39,7 @@ def test_uninstall_leaves_a_file_that_the_manifest_names(
         done = host.play("uninstall", kube_scheduler_extender_url=GOOD)
         assert done.returncode == 0, done.stdout
         assert host.answers(), "the scheduler doesn't start without the file"
-        assert urls(host) == []
+        assert host.urls == []
         assert yaml.safe_load(host.config.read_text())["kind"] == "KubeSchedulerConfiguration"
         assert host.manifest.read_text() == naming(host)
     finally:
@@ -56,7 +55,7 @@ def test_a_failed_run_leaves_a_file_that_the_unit_names(tmp_path: pathlib.Path) 
         done = host.play(kube_scheduler_extender_url=BROKEN)
         assert done.returncode != 0
         assert host.answers(), done.stdout
-        assert urls(host) == []
+        assert host.urls == []
         assert "one without our part is there, and it answers" in " ".join(done.stdout.split())
     finally:
         host.stop()
