@@ -59,7 +59,7 @@ class Extender(ExtenderBase):
         super().__init__(settings, cache, clock=clock, now_ns=now_ns)
         keys = Keys(settings.domain)
         decoder = Decoder(keys, settings.labels)
-        self._writer = PodWriter(client, keys, decoder, now_ns=now_ns)
+        self._writer = PodWriter(client, keys, decoder, now_ns)
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
         self._compose_events(client)
         self._compose_watches(client, decoder, settings.watch_idle_seconds)

@@ -1,9 +1,9 @@
 """Reads and writes of single pods at the API server."""
 
 import logging
-import time
 import urllib.parse
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.decode import Decoder
@@ -21,21 +21,14 @@ _RETRY_SECONDS: Final = 5.0  # no request waits for gpu-retry
 _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
 
 
+@dataclass
 class PodWriter:
     """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
 
-    def __init__(
-        self,
-        client: kube.KubeClient,
-        keys: Keys,
-        decoder: Decoder,
-        *,
-        now_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._client = client
-        self._keys = keys
-        self._decoder = decoder
-        self._now_ns = now_ns
+    client: kube.KubeClient
+    keys: Keys
+    decoder: Decoder
+    now_ns: Callable[[], int]
 
     def read(self, pod: PodName, *, timeout_seconds: float) -> PodState | None:
         """Return the pod of this name as the API server has it; None when there is none.
@@ -49,17 +42,17 @@ class PodWriter:
             return None  # no pod is called so, and the path would lead elsewhere
         path = _path(pod.namespace, pod.name)
         try:
-            raw = self._client.get_raw(path, timeout_seconds=timeout_seconds)
+            raw = self.client.get_raw(path, timeout_seconds=timeout_seconds)
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if isinstance(error, kube.KubeError) and error.not_found:
                 return None
             name = f"{pod.namespace}/{pod.name}"
             raise CannotDecide("ReadFailed", f"pod {name}: {error}") from error
-        return self._decoder.pod(raw)
+        return self.decoder.pod(raw)
 
     def annotations(self, placement: Placement, time_ns: int) -> dict[str, str]:
         """Return a decision in the form in which it stands on a pod."""
-        return encode_decision(self._keys, placement, time_ns)
+        return encode_decision(self.keys, placement, time_ns)
 
     def write_decision(
         self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float
@@ -98,7 +91,7 @@ class PodWriter:
             KubeError: it was not written; the pod may be gone.
             KubeUnavailable: it may or may not have been written.
         """
-        return self._annotate(pod, {self._keys.gpu_retry: str(self._now_ns())}, timeout_seconds)
+        return self._annotate(pod, {self.keys.gpu_retry: str(self.now_ns())}, timeout_seconds)
 
     def _annotate(
         self,
@@ -108,12 +101,12 @@ class PodWriter:
         version: Mapping[str, str] | None = None,
     ) -> PodState:
         # Through the status, for which alone we have the right: a pod's spec can't change that way.
-        raw = self._client.patch_raw(
+        raw = self.client.patch_raw(
             f"{_path(pod.namespace, pod.name)}/status",
             {"metadata": {"uid": pod.uid, **(version or {}), "annotations": annotations}},
             timeout_seconds=timeout_seconds,
         )
-        return self._decoder.pod(raw)
+        return self.decoder.pod(raw)
 
     def bind(
         self,
@@ -142,7 +135,7 @@ class PodWriter:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = f"{_path(pod.namespace, pod.name)}/binding"
-        self._client.post(path, body, timeout_seconds=timeout_seconds)
+        self.client.post(path, body, timeout_seconds=timeout_seconds)
 
     def write_retry(self, pod: PodState) -> PodState | None:
         """Make the scheduler look at a waiting pod again; returns it then.

@@ -10,7 +10,6 @@ asked.
 
 import collections
 import functools
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -54,11 +53,7 @@ class EventMessages:
     """Words refusals. What it returns is called by one thread."""
 
     def __init__(
-        self,
-        snapshotter: Snapshotter,
-        evaluator: NodeEvaluator,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, snapshotter: Snapshotter, evaluator: NodeEvaluator, *, clock: Callable[[], float]
     ) -> None:
         self._snapshotter = snapshotter
         self._evaluator = evaluator
