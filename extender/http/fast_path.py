@@ -55,9 +55,8 @@ class FastPath:
             return None
         path = str(found["path"], "ascii")
         host, media = fields.get(b"host"), fields.get(b"content-type", "")
-        hosts = () if host is None else (host,)
-        judged = heads.RequestHead(method="POST", path=path, hosts=hosts, media=media)
-        return path if heads.refusal(judged, self._ours) is None else None
+        refused = heads.refusal(self._ours, method="POST", path=path, host=host, media=media)
+        return path if refused is None else None
 
 
 def response(status: int, body: bytes, *, kept: bool) -> bytes:
