@@ -17,7 +17,6 @@ from gpustack.wire.annotations import BadAnnotation, Decision
 from gpustack.wire.keys import Keys
 from gpustack.wire.user_keys import parse_user_keys
 
-_DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
@@ -276,5 +275,4 @@ def _time_ns(text: str | None) -> int:
         return 1
     if moment.tzinfo is None:
         return 1
-    since = moment - _EPOCH
-    return since.days * _DAY_NS + since.seconds * 10**9 + since.microseconds * 1000
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1) * 1000

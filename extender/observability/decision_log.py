@@ -39,7 +39,6 @@ class DecisionRecord:
         nodes: how many nodes were asked about.
         reasons: how many of them refused, by code.
         placement: the cards; None where none were given.
-        node: where; empty where no node was chosen.
         message: why not, in a sentence; empty where ``reasons`` say it all.
         seconds: from the request to its answer.
     """
@@ -55,7 +54,6 @@ class DecisionRecord:
     nodes: int
     reasons: Mapping[str, int]
     placement: Placement | None
-    node: str
     message: str
     seconds: float
 
@@ -98,7 +96,6 @@ class DecisionLog:
                 nodes=sum(reasons.values()),
                 reasons=MappingProxyType(counts) if counts else _NOTHING,
                 placement=outcome.placement,
-                node=outcome.node,
                 message=outcome.message[:_MOST_MESSAGE],
                 seconds=seconds,
             )
