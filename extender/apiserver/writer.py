@@ -1,6 +1,5 @@
 """Reads and writes of single pods at the API server."""
 
-import logging
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,9 +14,6 @@ from gpustack.wire.annotations import encode_decision
 from gpustack.wire.extender_v1 import PodName
 from gpustack.wire.keys import Keys
 
-logger = logging.getLogger(__name__)
-
-_RETRY_SECONDS: Final = 5.0  # no request waits for gpu-retry
 _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
 
 
@@ -136,19 +132,6 @@ class PodWriter:
         }
         path = f"{_path(pod.namespace, pod.name)}/binding"
         self.client.post(path, body, timeout_seconds=timeout_seconds)
-
-    def write_retry(self, pod: PodState) -> PodState | None:
-        """Make the scheduler look at a waiting pod again; returns it then.
-
-        None where that wasn't written, which is harmless.
-        """
-        try:
-            return self.touch(pod, timeout_seconds=_RETRY_SECONDS)
-        except kube.KubeError as error:
-            logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
-        except kube.KubeUnavailable as error:
-            logger.warning("no retry written pod=%s error=%s", pod.full_name, error)
-        return None
 
 
 def _version_of(pod: PodState) -> dict[str, str]:

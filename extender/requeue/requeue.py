@@ -27,10 +27,12 @@ from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.requeue.simulation import Kind, RoomSimulation
 from extender.requeue.unschedulable_pods import UnschedulablePod, UnschedulablePods
+from gpustack.adapters import kube
 
 logger = logging.getLogger(__name__)
 
 _PER_SECOND: Final = 20  # writes; bounds what a queue of thousands of waiting pods may cost
+_WRITE_SECONDS: Final = 5.0  # no request waits for gpu-retry
 _TICK_SECONDS: Final = 1.0  # how late a reservation's end by age may be noticed
 _BETWEEN_SECONDS: Final = 0.1  # two looks at the waiting pods
 _TAKING_SECONDS: Final = 2.0  # in which an activated pod is expected to take its room
@@ -55,7 +57,7 @@ class Requeue:
         refuses_all: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; nothing runs until ``start``, from when ``on_tick`` is called every second.
+        """Compose; from ``start`` on, ``on_tick`` is called every second.
 
         While ``refuses_all``, no pod is activated: each would be refused again.
         """
@@ -120,9 +122,14 @@ class Requeue:
 
     def activate(self, pod: PodState) -> None:
         """Activate a pod, and learn its present state: another instance may have bound it."""
-        after = self._writer.write_retry(pod)
-        if after is not None:
-            self._cache.learn_pods([after])
+        try:
+            after = self._writer.touch(pod, timeout_seconds=_WRITE_SECONDS)
+        except kube.KubeError as error:
+            logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
+        except kube.KubeUnavailable as error:
+            logger.warning("no retry written pod=%s error=%s", pod.full_name, error)
+        else:
+            self._cache.add_pod(after)
 
     def _run(self) -> None:
         while not self._stop.is_set():
