@@ -19,7 +19,11 @@ _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quo
 
 @dataclass
 class PodWriter:
-    """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
+    """One pod at a time, always by UID: a recreated pod of the same name is never written to.
+
+    Every write raises KubeError where it was not done (409: the pod has changed, or may not be
+    bound; 404: it is gone), and KubeUnavailable where it may or may not have been done.
+    """
 
     client: kube.KubeClient
     keys: Keys
@@ -58,10 +62,6 @@ class PodWriter:
         It names the pod's ``resourceVersion``: a patch that is carried out late must not put an old
         decision over a newer one. Cards that others wrote for containers that ask for none are
         removed, or they would make the whole decision unreadable.
-
-        Raises:
-            KubeError: it was not written; 409 the pod has changed, 404 it is gone.
-            KubeUnavailable: it may or may not have been written.
         """
         annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
         annotations.update(self.annotations(placement, time_ns))
@@ -71,22 +71,13 @@ class PodWriter:
         """Remove all cards that stand on a pod, so that no decision does; returns the pod then.
 
         It names the pod's ``resourceVersion``: carried out late it must not remove a decision.
-
-        Raises:
-            KubeError: they were not removed; 409 the pod has changed, 404 it is gone.
-            KubeUnavailable: they may or may not have been removed.
         """
         return self._annotate(
             pod, dict.fromkeys(pod.decision_keys), timeout_seconds, _version_of(pod)
         )
 
     def touch(self, pod: PodState, *, timeout_seconds: float) -> PodState:
-        """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then.
-
-        Raises:
-            KubeError: it was not written; the pod may be gone.
-            KubeUnavailable: it may or may not have been written.
-        """
+        """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then."""
         return self._annotate(pod, {self.keys.gpu_retry: str(self.now_ns())}, timeout_seconds)
 
     def _annotate(
@@ -114,11 +105,8 @@ class PodWriter:
     ) -> None:
         """Bind the very pod that is known here, with its decision, in one step or not at all.
 
-        A pod without a decision may have changed since; one with a decision may not.
-
-        Raises:
-            KubeError: it was not bound; 409 it has changed, or is bound, gated or being deleted.
-            KubeUnavailable: it may or may not have been bound.
+        A pod without a decision may have changed since; one with a decision may not. Where it is
+        bound, gated or being deleted, the API server answers 409.
         """
         metadata: dict[str, object] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         if annotations:
