@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from extender.cache.pods import PodState
@@ -20,7 +19,6 @@ from gpustack.model.request import PodRequest
 _MOST: Final = 500
 _MOST_REFUSED: Final = 20_000  # pods whose last refusal is remembered; as many as may wait
 _MOST_MESSAGE: Final = 1024  # characters; an Event has room for no more either
-_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +29,7 @@ class DecisionRecord:
         number: counts from 1 since this process began.
         time_ns: when it was made, Unix nanoseconds.
         verb: what the scheduler asked.
-        namespace: the pod's.
-        pod: its name.
-        uid: its UID.
+        pod: the pod's name.
         request: what it asks; None where that isn't known, or isn't a request.
         outcome: ``Fits``, ``Placed``, ``Bound``, or a stable code of why not.
         nodes: how many nodes were asked about.
@@ -94,7 +90,7 @@ class DecisionLog:
                 request=pod.request if isinstance(pod, PodState) else None,
                 outcome=outcome.code,
                 nodes=sum(reasons.values()),
-                reasons=MappingProxyType(counts) if counts else _NOTHING,
+                reasons=counts,
                 placement=outcome.placement,
                 message=outcome.message[:_MOST_MESSAGE],
                 seconds=seconds,
