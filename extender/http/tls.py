@@ -91,11 +91,7 @@ class TlsFiles:
         return tuple(_stamp(path) for _, path in self._named())
 
     def _named(self) -> tuple[tuple[str, Path], ...]:
-        return (
-            ("certificate", self.certificate),
-            ("key", self.key),
-            ("client_ca", self.client_ca),
-        )
+        return (("certificate", self.certificate), ("key", self.key), ("client_ca", self.client_ca))
 
 
 class TlsContexts:
