@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.cache.demands import read_demands
+from extender.cache.demands import ENTRY_BYTES, entry_bytes, read_demands
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
@@ -31,8 +31,6 @@ class PodState:
 
     Attributes:
         uid: what identifies it; a recreated pod of the same name is another one.
-        namespace: its namespace.
-        name: its name.
         version: ``resourceVersion`` as a number, to tell older news from newer.
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
@@ -101,12 +99,7 @@ class PodState:
 
 
 def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
-    """Read a pod of the API.
-
-    Args:
-        keys: the domain's names.
-        pod: the API's JSON.
-    """
+    """Read a pod of the API, as JSON, under the names of a domain."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     asked = _asked_by_pod(keys, pod)
     bound = pods.is_bound(pod)
@@ -168,12 +161,7 @@ def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decisio
         return None
 
 
-# A cluster's thousands of pods come from few templates: equal values are kept once. A template has
-# some kilobytes; what is read of one takes some three times the bytes that it is read from.
-_READ_PARTS: Final = 4  # with the bytes themselves
-_ENTRY_BYTES: Final = 512
-
-
+# A cluster's thousands of pods come from few templates: equal values are kept once.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """What the pods of one template ask; names as in `PodState`.
@@ -202,11 +190,7 @@ def _asked_by_pod(keys: Keys, pod: Mapping[str, Any]) -> _Asked:
 _NOTHING: Final = _Asked()
 
 
-def _bytes_of(text: bytes) -> int:
-    return _ENTRY_BYTES + _READ_PARTS * len(text)
-
-
-@remembered(24 << 20, lambda _keys, asking: _bytes_of(asking))
+@remembered(24 << 20, lambda _keys, asking: entry_bytes(asking))
 def _asked_by(keys: Keys, asking: bytes) -> _Asked:
     pod = msgspec.json.decode(asking)
     try:
@@ -233,7 +217,7 @@ def _shared(request: PodRequest) -> PodRequest:
 
 
 @remembered(
-    16 << 20, lambda items: _ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
+    16 << 20, lambda items: ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
 )
 def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
