@@ -50,14 +50,7 @@ class ExtenderBase:
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Compose what follows from an empty cache.
-
-        Args:
-            settings: what the operator decided.
-            cache: the cluster.
-            clock: monotonic seconds.
-            now_ns: Unix nanoseconds.
-        """
+        """Compose what follows from an empty cache."""
         self._decision_seconds = settings.decision_seconds
         self._clock = clock
         self.cache = cache

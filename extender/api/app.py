@@ -39,7 +39,7 @@ def create_app(
         extender: what decides.
         request_limit_bytes: largest body.
         client_name: common name of the only client whose requests decide; empty without TLS.
-        hosts: what it may be asked as; loopback names only unless given.
+        hosts: the names that requests may use; those of loopback unless given.
     """
     app = flask.Flask("extender", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = request_limit_bytes

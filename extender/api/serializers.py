@@ -4,7 +4,7 @@ Amounts are the resources' own: cores are hundredths of a card, memory units 256
 """
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,14 +38,7 @@ class ClusterValues:
         unready: str,
         quota_problem: str,
     ) -> dict[str, Any]:
-        """Return everything there is.
-
-        Args:
-            snapshot: the cluster of that moment.
-            refusals: the last refusal of the pods that wait, by UID.
-            unready: why no decision can be made now; empty when it can.
-            quota_problem: why the quota's ConfigMap can't be used; empty when it can.
-        """
+        """Return everything there is; ``refusals`` are the last ones of the pods, by UID."""
         nodes = snapshot.cluster.nodes
         known = {name: self._node(snapshot, nodes[name]) for name in sorted(nodes)}
         self._known = known  # in one store: another thread may be here as well
@@ -208,5 +201,4 @@ def _request(request: PodRequest | None) -> dict[str, Any] | None:
 
 def _names(selector: Selector) -> list[str]:
     """Return names as users write them: `!P40` excludes."""
-    excluded: Iterable[str] = (f"!{name}" for name in selector.exclude)
-    return [*selector.include, *excluded]
+    return [*selector.include, *(f"!{name}" for name in selector.exclude)]

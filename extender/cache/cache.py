@@ -39,13 +39,7 @@ class ClusterCache(CacheReads):
         now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start empty.
-
-        Args:
-            reservation_seconds: how long an unbound pod keeps its cards.
-            now_ns: the clock, Unix nanoseconds.
-            clock: monotonic seconds.
-        """
+        """Start empty; an unbound pod keeps its cards so long, by the monotonic ``clock``."""
         super().__init__(Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock))
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
