@@ -94,8 +94,9 @@ class PodState:
 
     @property
     def placeable(self) -> bool:
-        """Cards may be given to it now."""
-        return not (self.finished or self.gated or self.node or self.deletion)
+        """It asks rightly for a GPU, and cards may be given to it now."""
+        barred = self.finished or self.gated or self.node or self.deletion
+        return self.request is not None and not barred
 
 
 def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:

@@ -86,11 +86,6 @@ class Requeue:
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
 
-    @property
-    def waiting(self) -> int:
-        """How many pods were refused and wait."""
-        return len(self._waiting)
-
     def refused(self, pod: PodState, rooms: int) -> None:
         """Remember a pod that no node had room for, when there had been ``rooms`` (of the cache).
 
@@ -110,7 +105,7 @@ class Requeue:
 
     def inherit(self, pods: Iterable[PodState]) -> None:
         """Take over pods that wait since before this process began."""
-        for some in portions(pod for pod in pods if pod.unschedulable and self._waits(pod)):
+        for some in portions(pod for pod in pods if pod.unschedulable and pod.placeable):
             with self._cache.lock:
                 for pod in some:
                     self._waiting.add(pod, in_vain=False)
@@ -226,14 +221,10 @@ class Requeue:
         """Return a pod if it waits still; otherwise forget it."""
         with self._cache.lock:
             pod = self._cache.pod(uid)
-            if pod is not None and self._waits(pod):
+            if pod is not None and pod.placeable:
                 return pod
             self._waiting.drop(uid)
             return None
-
-    @staticmethod
-    def _waits(pod: PodState) -> bool:
-        return pod.request is not None and pod.placeable
 
     def _wants(self, pod: PodState) -> bool:
         """Say whether it has no cards; one that was refused may have old ones, which end."""

@@ -104,7 +104,7 @@ def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None
     queue.take("a")
     queue.seconds += 10
     assert queue.woken() == []
-    assert queue.retry.waiting == 1
+    assert len(queue.retry._waiting) == 1
 
 
 def test_who_was_refused_and_still_has_cards_is_not_woken_until_they_end() -> None:
@@ -198,7 +198,7 @@ def test_a_pod_that_is_gone_bound_or_gated_is_not_woken() -> None:
     queue.view.pod_event("MODIFIED", replace(gated, gated=True, version=later))
     queue.end("t0")
     assert queue.woken() == []
-    assert queue.retry.waiting == 0
+    assert len(queue.retry._waiting) == 0
 
 
 def test_a_pod_woken_in_vain_is_woken_less_and_less_often() -> None:
