@@ -47,13 +47,11 @@ class _Life:
     """Of a decision on a pod that isn't bound; monotonic seconds.
 
     Attributes:
-        time_ns: the decision's.
         since: when it was made, or else first seen.
         end: when it ends by age; minus infinity once it has ended otherwise.
         first_sight: it stood there when the pod was first seen.
     """
 
-    time_ns: int
     since: float
     end: float
     first_sight: bool
@@ -172,16 +170,16 @@ class Reservations:
 
     def _is_alive(self, pod: PodState, decision: Reservation | Decision) -> bool:
         life = self._life(pod, decision)
-        if self._given_up(pod, life):
-            self._lives[pod.uid][life.time_ns] = replace(life, end=float("-inf"))
+        if self._given_up(pod, decision, life):
+            self._lives[pod.uid][decision.time_ns] = replace(life, end=float("-inf"))
             return False
         return not pod.gated and self._clock() < life.end
 
-    def _given_up(self, pod: PodState, life: _Life) -> bool:
+    def _given_up(self, pod: PodState, decision: Reservation | Decision, life: _Life) -> bool:
         """Say whether the scheduler has refused the pod since the decision."""
         if pod.refused_clock > life.since + _GRACE_SECONDS:
             return True
-        return life.first_sight and pod.unschedulable_ns > life.time_ns + _GRACE_NS
+        return life.first_sight and pod.unschedulable_ns > decision.time_ns + _GRACE_NS
 
     def _life(self, pod: PodState, decision: Reservation | Decision) -> _Life:
         """Return the life of the pod's decision, the same for as long as it is known."""
@@ -192,7 +190,7 @@ class Reservations:
         age = max(0.0, (self._now_ns() - decision.time_ns) / 1e9) if first_sight else 0.0
         now = self._clock()
         end = now + self._seconds - age
-        life = _Life(time_ns=decision.time_ns, since=now, end=end, first_sight=first_sight)
+        life = _Life(since=now, end=end, first_sight=first_sight)
         known = self._assumed.get(pod.uid), pod.decision
         for outdated in lives.keys() - {each.time_ns for each in known if each is not None}:
             del lives[outdated]
