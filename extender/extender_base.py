@@ -23,17 +23,7 @@ from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
 
 
 class ExtenderBase:
-    """A cluster as it is known, and the record of what was decided about it.
-
-    Attributes:
-        cache: the cluster.
-        evaluator: what its nodes answer to a pod.
-        quotas: whether the quota can be used.
-        snapshotter: takes the snapshots that people look at.
-        decisions: the last decisions.
-        metrics: what `/metrics` shows.
-        recorder: records what verbs decide.
-    """
+    """A cluster as it is known, and the record of what was decided about it."""
 
     filter: Callable[[FilterArgs, Deadline], Outcome]
     prioritize: Callable[[FilterArgs, Deadline], Outcome]

@@ -14,7 +14,7 @@ from extender.cache.snapshot import ClusterSnapshot
 from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node
-from gpustack.model.placement import Placement, holds
+from gpustack.model.placement import holds
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
@@ -157,6 +157,7 @@ def _refusal(record: DecisionRecord) -> dict[str, Any]:
 
 
 def _decision(record: DecisionRecord) -> dict[str, Any]:
+    given = record.placement
     return {
         "number": record.number,
         "time": moment(record.time_ns),
@@ -168,14 +169,10 @@ def _decision(record: DecisionRecord) -> dict[str, Any]:
         "outcome": record.outcome,
         "nodes": record.nodes,
         "reasons": dict(record.reasons),
-        "chosen": _placement(record.placement),
+        "chosen": explanations.placement(given) if given is not None else None,
         "message": record.message,
         "seconds": round(record.seconds, 6),
     }
-
-
-def _placement(placement: Placement | None) -> dict[str, Any] | None:
-    return None if placement is None else explanations.placement(placement)
 
 
 def _request(request: PodRequest | None) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ codes of refusals, and the namespaces and models that the quota names.
 
 import collections
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,10 +56,6 @@ class ClusterCollector(Collector):
         self._workload = NOTHING_KNOWN
         self._counted = float("-inf")
         self._known: dict[str, tuple[Node, Workload, _Figures]] = {}
-
-    def describe(self) -> Sequence[Metric]:
-        """Say nothing beforehand: the registry needn't collect in order to register us."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""

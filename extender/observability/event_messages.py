@@ -116,7 +116,7 @@ def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> t
     """Return the node that lacks the smallest part of what is asked, and what to call it.
 
     A share lacks a part of one card, which is named with the node. Nodes that don't take the pod
-    whatever their cards come last. Both are empty where no node has a card for it.
+    whatever their cards come last. The name is empty where there is no such node.
     """
     nodes = snapshot.cluster.nodes
     barred = eligibility.refusals(pod.demands, nodes, snapshot.cluster.hosts)
