@@ -153,7 +153,7 @@ def split_listen(listen: str, *, tls: bool) -> tuple[str, int, str]:
     except ValueError:
         return host, port, "is not an IP address; write 127.0.0.1:3456"
     if not loopback and not tls:
-        # Whoever reaches the port can have cards reserved for any pod.
+        # A client that reaches the port can have cards reserved for any pod.
         return (
             host,
             port,

@@ -1,7 +1,7 @@
 """`/v1`: the cluster, one pod's answer, the last decisions, for the page and for programs.
 
 Every answer follows a schema that `/v1/openapi.json` publishes. To explain a pod is a search that
-may take a second on a large cluster, so one runs at a time, and leaves a thread to everybody else.
+may take a second on a large cluster, so one runs at a time, and leaves a thread to other requests.
 """
 
 import hashlib

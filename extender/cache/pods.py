@@ -34,8 +34,8 @@ class PodState:
         version: ``resourceVersion`` as a number, to tell older news from newer.
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
-        deletion: somebody has deleted it; a bound one still runs.
-        gated: it has scheduling gates, so nobody may place it.
+        deletion: it is being deleted; a bound one still runs.
+        gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
         labels: of pods that ask for a GPU; others' are left out. None where they are endless.
@@ -147,7 +147,7 @@ def told(pod: PodState, before: PodState | None, clock: float) -> PodState:
 def older(pod: PodState, known: PodState) -> bool:
     """Say whether ``known`` is later news of a pod.
 
-    What we bound ourselves is known as bound before anybody tells us the version that made it so.
+    A pod that we bound is known as bound before its bound version is.
     """
     if pod.version != known.version:
         return pod.version < known.version
@@ -253,7 +253,7 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _time_ns(text: str | None) -> int:
-    """Read an RFC 3339 time; 1 where it can't be read: once, nobody knows when."""
+    """Read an RFC 3339 time; 1 where it can't be read: the time is unknown."""
     try:
         moment = datetime.datetime.fromisoformat(text or "")
     except ValueError:

@@ -3,7 +3,7 @@
 A client that is slow, that shakes hands and says nothing, or that sends a byte a second costs a
 socket for `request_seconds` and never a thread, and where sockets run out the one that has waited
 longest is closed. Answers that clients don't read wait here likewise. A request that took
-kube-scheduler longer than its `httpTimeout` to send would be answered to nobody.
+kube-scheduler longer than its `httpTimeout` to send would be answered too late.
 """
 
 import asyncio

@@ -76,7 +76,7 @@ class RequestBuffer:
     @property
     def head(self) -> bytes:
         """The head with its empty line, as far as it has come."""
-        # Who waited for `100 Continue` has got it from the loop.
+        # The loop has sent `100 Continue` to a client that waited for it.
         return _EXPECT.sub(b"", bytes(self._head)) if self._expects else bytes(self._head)
 
     @property

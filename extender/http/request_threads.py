@@ -1,6 +1,6 @@
 """Answers complete requests in threads.
 
-Two pools: one for decisions, of those who may ask for them, and a small one for everything else,
+Two pools: one for decisions, of clients that may ask for them, and a small one for everything else,
 so that no other question stands before the scheduler's. In both a connection gets one answer a
 turn, and what it has sent ahead goes to the end of the queue.
 """

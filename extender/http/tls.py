@@ -1,4 +1,4 @@
-"""TLS towards kube-scheduler: our certificate, and who may ask for decisions.
+"""TLS towards kube-scheduler: our certificate, and which client may ask for decisions.
 
 Every caller shows a certificate of the configured authority; whose subject may have cards
 reserved is one name, and the application's to compare (``common_name``). The files are looked at

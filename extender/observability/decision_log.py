@@ -1,4 +1,4 @@
-"""The last decisions, for people who ask what the extender did and why.
+"""The last decisions, for people: what the extender did, and why.
 
 Kept in memory only, a bounded number of them; the API server's Events outlive this process.
 """

@@ -175,7 +175,7 @@ class Bind:
             # Unlike a binding without an answer it leaves nothing in doubt.
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         self.cache.add_pod(cleared)
-        held.problem = "cards that somebody wrote were removed, and came back"
+        held.problem = "cards that another writer put on it were removed, and came back"
         return True
 
     def _refused(self, pod: PodState, error: kube.KubeError, held: _Held) -> None:
@@ -236,7 +236,6 @@ def _is_bound(pod: PodState, node: str) -> bool:
     if pod.node != node:
         raise CannotDecide("Bound", f"pod {pod.full_name} runs on node {pod.node} already")
     if pod.ours and pod.decision is None:
-        raise CannotDecide(
-            "Bound", f"pod {pod.full_name} was bound to node {node} by somebody else, without cards"
-        )
+        text = f"pod {pod.full_name} was bound to node {node} by another writer, without cards"
+        raise CannotDecide("Bound", text)
     return True

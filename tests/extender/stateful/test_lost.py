@@ -111,7 +111,7 @@ def test_a_pod_that_somebody_bound_without_cards_since_our_binding_was_lost_keep
     leader.deliver_all()
     leader.service._consistent_read.wrote()
     cluster.server.plan = lost((0, True, "before", lambda: bare_binding(cluster, value, "n2")))
-    refused(leader, value, "n2", "by somebody else, without cards")
+    refused(leader, value, "n2", "by another writer, without cards")
 
 
 def test_a_pod_that_a_rival_bound_elsewhere_since_our_binding_was_lost_is_an_error(
