@@ -64,14 +64,10 @@ class ConnectionLoop:
         on_tick: Callable[[], None],
         on_refused: Callable[[str], None],
     ) -> None:
-        """Prepare; ``run`` serves.
+        """Prepare; ``run`` serves. Without ``contexts``, it serves plain HTTP.
 
-        Args:
-            settings: what the operator decided.
-            contexts: TLS for the next connection; None for plain HTTP.
-            threads: answer complete requests.
-            on_tick: called twice a second, as long as the loop turns.
-            on_refused: called with the cause where a connection ends before its request.
+        ``on_tick`` is called twice a second, as long as the loop turns; ``on_refused`` is called
+        with the cause where a connection ends before its request.
         """
         self._settings = settings
         self._contexts = contexts

@@ -44,11 +44,8 @@ class RequestThreads:
     ) -> None:
         """Start no thread yet.
 
-        Args:
-            settings: what the operator decided.
-            calls: answers the scheduler's calls.
-            other: answers any other request into its connection's ``outgoing``; returns whether the
-                connection may be kept.
+        ``other`` answers a request that is no scheduler's call into its connection's ``outgoing``,
+        and returns whether the connection may be kept.
         """
         self.alive = True
         self._calls = calls

@@ -93,7 +93,7 @@ class Requeue:
         """
         with self._cache.lock:
             activated = self._waiting.was_activated(pod.uid)
-        in_vain = activated and self._has_room(pod)
+        in_vain = activated and self._evaluator.of(pod, tuple(self._cache.node_names)).fits
         with self._cache.lock:
             self._waiting.add(pod, in_vain=in_vain)
             if self._cache.rooms != rooms:
@@ -229,6 +229,3 @@ class Requeue:
     def _wants(self, pod: PodState) -> bool:
         """Say whether it has no cards; one that was refused may have old ones, which end."""
         return self._cache.placement(pod.uid) is None
-
-    def _has_room(self, pod: PodState) -> bool:
-        return self._evaluator.of(pod, tuple(self._cache.node_names)).fits
