@@ -255,9 +255,7 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
 def _time_ns(text: str | None) -> int:
     """Read an RFC 3339 time; 1 where it can't be read: the time is unknown."""
     try:
-        moment = datetime.datetime.fromisoformat(text or "")
-    except ValueError:
+        since = datetime.datetime.fromisoformat(text or "") - _EPOCH
+    except (ValueError, TypeError):  # no time, or one without a zone
         return 1
-    if moment.tzinfo is None:
-        return 1
-    return (moment - _EPOCH) // datetime.timedelta(microseconds=1) * 1000
+    return since // datetime.timedelta(microseconds=1) * 1000
