@@ -9,7 +9,7 @@ held of it.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
@@ -23,9 +23,6 @@ from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.wire import explanations
-
-NOTHING_ASKED: Final = explanation.Explanation(answers={})
-"""Of a pod that waits for nothing of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""TLS towards kube-scheduler: our certificate, and who may ask for decisions.
+"""TLS towards kube-scheduler: our certificate, and which client may ask for decisions.
 
 Every caller shows a certificate of the configured authority; whose subject may have cards
 reserved is one name, and the application's to compare (``common_name``). The files are looked at
@@ -91,11 +91,7 @@ class TlsFiles:
         return tuple(_stamp(path) for _, path in self._named())
 
     def _named(self) -> tuple[tuple[str, Path], ...]:
-        return (
-            ("certificate", self.certificate),
-            ("key", self.key),
-            ("client_ca", self.client_ca),
-        )
+        return (("certificate", self.certificate), ("key", self.key), ("client_ca", self.client_ca))
 
 
 class TlsContexts:

@@ -1,7 +1,7 @@
 """TLS on a client's socket, of which one call takes a bounded number of records.
 
 An ``ssl.SSLSocket`` shakes hands for as long as something comes: a message of 100 KB in records of
-one byte holds whoever calls for 200 ms, and asks for no certificate. Here every record is counted,
+one byte holds its reader for 200 ms, and asks for no certificate. Here every record is counted,
 and the client's certificates are looked at before they are decoded (``client_certificates``).
 """
 

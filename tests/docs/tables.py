@@ -19,7 +19,7 @@ import gpustack.agent.main
 import gpustack.cli.main
 from extender.api import openapi
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web import metrics, self_metrics
@@ -138,7 +138,7 @@ def _families(families: Iterable[Any]) -> str:
 
 def extender_metrics() -> str:
     """Return the extender's metrics."""
-    served = OfflineExtender(load_with(None, None), str(ROOT / "examples/snapshot.json"))
+    served = OfflineExtender(load(None), str(ROOT / "examples/snapshot.json"))
     return _families(served.metrics.registry.collect())
 
 

@@ -8,7 +8,7 @@ import flask
 
 from extender.api.app import create_app
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load
 from gpustack.model.node import Card, Node
 from tests.extender.browser import Browser
 from tests.extender.mini_cluster import listening
@@ -43,7 +43,7 @@ def at(app: flask.Flask) -> Iterator[str]:
 
 
 def of_file(path: str) -> flask.Flask:
-    service = OfflineExtender(load_with(None, None), path)
+    service = OfflineExtender(load(None), path)
     return create_app(service, request_limit_bytes=1 << 20)
 
 

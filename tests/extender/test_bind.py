@@ -79,7 +79,7 @@ def test_a_pod_that_runs_elsewhere_is_an_error_and_keeps_its_cards(mini: MiniClu
 def test_a_pod_that_another_client_bound_without_cards_is_an_error(mini: MiniCluster) -> None:
     created = mini.create(pod("p", 50, 32))
     mini.bind("p", "gpu1")
-    assert "by somebody else, without cards" in bind(mini, created, "gpu1")
+    assert "by another writer, without cards" in bind(mini, created, "gpu1")
     assert mini.free_cores("gpu1") == 200
 
 

@@ -10,7 +10,7 @@ import pytest
 from extender.api.app import create_app
 from extender.main import main
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load
 from gpustack.wire import schemas
 from tests.cli import snapshots
 from tests.extender.process import of_snapshot
@@ -23,7 +23,7 @@ class Client:
     """Calls a snapshot's application without a socket."""
 
     def __init__(self, path: str) -> None:
-        service = OfflineExtender(load_with(None, None), path)
+        service = OfflineExtender(load(None), path)
         self._client = create_app(service, request_limit_bytes=1 << 20).test_client()
 
     def get(self, path: str) -> Any:

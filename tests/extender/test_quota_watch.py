@@ -111,7 +111,7 @@ def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
     with serving(api, tmp_path, quota=source) as mini:
         assert "quota can't be used" in mini.place("p", 50, 32)["Error"]
         assert mini.ask(mini.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
-        assert mini.service.requeue.waiting == 1
+        assert len(mini.service.requeue._waiting) == 1
         assert mini.service.requeue._look() == []  # all pods are refused
         set_quota(mini, {})
         eventually(lambda: not mini.service.quotas.problem)

@@ -104,7 +104,7 @@ def test_taken_room_wakes_no_pod() -> None:
     queue.take("a")
     queue.seconds += 10
     assert queue.woken() == []
-    assert queue.retry.waiting == 1
+    assert len(queue.retry._waiting) == 1
 
 
 def test_a_refused_pod_that_holds_cards_is_woken_after_they_end() -> None:
@@ -198,7 +198,7 @@ def test_a_pod_that_is_gone_bound_or_gated_is_not_woken() -> None:
     queue.view.pod_event("MODIFIED", replace(gated, gated=True, version=later))
     queue.end("t0")
     assert queue.woken() == []
-    assert queue.retry.waiting == 0
+    assert len(queue.retry._waiting) == 0
 
 
 def test_a_pod_that_is_refused_again_is_woken_less_often() -> None:

@@ -90,4 +90,4 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
         return look_up(uid)
 
     monkeypatch.setattr(seen, "pod", counted)
-    assert (retry._look(), retry.waiting) == ([], 0)
+    assert (retry._look(), len(retry._waiting)) == ([], 0)

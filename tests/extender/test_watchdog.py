@@ -14,7 +14,7 @@ from extender.cache.cache import ClusterCache
 from extender.extender import Extender
 from extender.extender_base import ExtenderBase
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load as load_settings
 from gpustack.adapters.systemd import Notifier
 from tests.cli import snapshots
 from tests.extender.client import WAIT_SECONDS, eventually
@@ -68,7 +68,7 @@ def load(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Load]:
 def quiet(tmp_path: Path) -> OfflineExtender:
     """An extender whose lock only the test takes: a file has no watches."""
     path = snapshots.write(tmp_path, snapshots.node())
-    return OfflineExtender(load_with(None, None), path)
+    return OfflineExtender(load_settings(None), path)
 
 
 def others_get(view: ClusterCache) -> bool:

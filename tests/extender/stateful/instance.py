@@ -76,11 +76,7 @@ class Instance:
         )
         lock: Any = self.service.cache.lock
         self.caller.locked = lock._is_owned
-        self.watchers: dict[str, kube.Watcher[Any]] = {
-            "nodes": self.service._nodes,
-            "pods": self.service._pods,
-            "quota": self.service._quota_watch.watcher,
-        }
+        self.watchers = self.service._watched
         self.deliver_all()
 
     def now_ns(self) -> int:

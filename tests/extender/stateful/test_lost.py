@@ -107,7 +107,7 @@ def test_a_pod_bound_without_cards_after_a_lost_binding_keeps_none(
     leader.deliver_all()
     leader.service._consistent_read.wrote()
     cluster.server.plan = lost((0, True, "before", lambda: bare_binding(cluster, value, "n2")))
-    refused(leader, value, "n2", "by somebody else, without cards")
+    refused(leader, value, "n2", "by another writer, without cards")
 
 
 def test_a_pod_that_a_rival_bound_after_a_lost_binding_is_an_error(
