@@ -2,16 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from extender.quota.quotas import Quotas
 from extender.settings import QuotaSource
 from gpustack.adapters import kube
 from gpustack.adapters.kube import EventRecorder, ObjectEvent
-
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class QuotaWatch:
@@ -43,7 +39,7 @@ class QuotaWatch:
         self.watcher: kube.Watcher[dict[str, Any]] = kube.Watcher(
             client,
             f"/api/v1/namespaces/{source.namespace}/configmaps",
-            decode=_OBJECT.decode,
+            decode=kube.as_json,
             on_sync=self._sync,
             on_event=self._event,
             # The one that our rights allow us to read.
