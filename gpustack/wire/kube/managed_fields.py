@@ -13,8 +13,7 @@ import msgspec
 
 _Decoded = TypeVar("_Decoded")
 
-# In a text of JSON the quote before the colon would follow a backslash.
-_BEGINNING: Final = re.compile(rb'(?<!\\)"managedFields"[ \t\r\n]*:[ \t\r\n]*\[')
+_BEGINNING: Final = re.compile(rb'"managedFields"[ \t\r\n]*:[ \t\r\n]*\[')
 _BRACKET: Final = re.compile(
     rb'(?:[^"\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+([\[\]])', re.DOTALL
 )  # the next one outside of a text; nothing is looked at twice
@@ -41,8 +40,12 @@ def without(raw: bytes) -> bytes:
     kept: list[bytes] = []
     at = 0
     while (found := _BEGINNING.search(raw, at)) is not None:
-        kept += raw[at : found.end()], b"]"
-        at = _end(raw, found.end())
+        begun = found.end()
+        kept.append(raw[at:begun])
+        at = begun
+        if raw[found.start() - 1 : found.start()] != b"\\":  # else it stands within a text
+            kept.append(b"]")
+            at = _end(raw, begun)
     return b"".join((*kept, raw[at:]))
 
 
