@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from extender.quota.quotas import Quotas
 from extender.settings import QuotaSource
 from gpustack.adapters import kube
 from gpustack.adapters.kube import EventRecorder, ObjectEvent
-
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass
@@ -34,7 +30,7 @@ class QuotaWatch:
         """Return what ``watch`` makes of the ConfigMap's path and our followers of it."""
         return watch(
             f"/api/v1/namespaces/{self.source.namespace}/configmaps",
-            decode=_OBJECT.decode,
+            decode=kube.as_json,
             on_sync=self._sync,
             on_event=self._event,
             # The one that our rights allow us to read.

@@ -11,6 +11,7 @@ import pathlib
 
 import pytest
 
+from gpustack.agent.identification.runtime import Held
 from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -81,6 +82,30 @@ def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
     whole = card_of(host.kubelet.admit(host.whole_card("big", 1))["c0"])
     assert card_of(answer) != whole
     assert host.agent.records.get(_uid(new)) is not None
+
+
+def test_a_pod_that_ends_while_the_agent_looks_is_not_taken_for_the_next(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    old = host.share("web-0", 1)
+    running = _run(host, old)
+    _restart(host, "agent")
+    host.cri.exit(running)
+    new = _replace(host, old, _next("web-0", 0), by_force=True)
+    host.kubelet.remove(old)
+    devices, waiting = host.agent.kubelet.devices, [old]
+
+    def devices_after_the_end(pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
+        while waiting:
+            waiting.pop()
+            host.api.release_watches()
+            host.wait_until(lambda: host.agent.records.get(_uid(old)) is None)
+        return devices(pods, deadline)
+
+    monkeypatch.setattr(host.agent.kubelet, "devices", devices_after_the_end)
+    assert card_of(host.kubelet.admit(new)["c0"]) == "/dev/nvidia0"
+    assert host.agent.records.get(_uid(old)) is None
 
 
 def test_a_pod_that_really_goes_may_still_be_admitted(host: Host) -> None:

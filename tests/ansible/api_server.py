@@ -46,6 +46,9 @@ def daemonset(
         "spec": {"template": template},
     }
 
+ENDLESS = "a value that is nested deeply, and no UTF-8"
+_ENDLESS = b'{"f:a":' * 9000 + b'{"f:\xff":{}}' + b"}" * 9000
+
 
 def documents(objects: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the answer to each path; `objects` has the items of each resource."""
@@ -93,6 +96,7 @@ def serving(
         def do_GET(self) -> None:
             answer = answers.get(urllib.parse.urlsplit(self.path).path.rstrip("/"))
             body = json.dumps(answer or {"kind": "Status", "code": 404}).encode()
+            body = body.replace(json.dumps(ENDLESS).encode(), _ENDLESS)
             self.send_response(200 if answer else 404)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -216,6 +216,21 @@ def test_preflight_fails_on_a_host_with_nvidias_plugin_and_runtime(tmp_path: pat
 
 
 @pytest.mark.long
+def test_managed_fields_that_a_tenant_wrote_stop_no_preflight(tmp_path: pathlib.Path) -> None:
+    tenants = daemonset("logs", "logs:1")
+    for written in (tenants, other := node("gpu1", {})):
+        written["metadata"]["managedFields"] = [{"fieldsV1": api_server.ENDLESS}]
+    with api_server.serving(tmp_path, {"nodes": [other], "daemonsets": [tenants]}) as kubeconfig:
+        variables: dict[str, Any] = {
+            "cluster_objects_kubeconfig": str(kubeconfig),
+            "preflight_gpu_hosts": ["gpu1"],
+            "gpustack_agent_node_name": "gpu1",
+        }
+        status, words = play(tmp_path, "cluster", variables)
+        assert status == 0, words
+
+
+@pytest.mark.long
 def test_preflight_fails_on_a_cluster_with_nvidias_plugin(tmp_path: pathlib.Path) -> None:
     objects = {
         "nodes": [node("node-1", {}, nvidia_gpu="8")],

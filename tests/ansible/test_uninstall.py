@@ -95,6 +95,7 @@ def test_pods_that_the_cluster_knows_stop_all(tmp_path: pathlib.Path) -> None:
         pod("over", status={"phase": "Succeeded"}),
         pod("waiting", spec={"containers": []}),
     ]
+    pods[1]["metadata"]["managedFields"] = [{"fieldsV1": api_server.ENDLESS}]
     with api_server.serving(tmp_path, {"pods": pods}) as kubeconfig:
         words = refused(Site(tmp_path, kubeconfig).uninstall())
         assert "research/notebook on gpu9 hold cards" in words

@@ -32,6 +32,17 @@ def test_a_snapshot_holds_the_quota_and_explain_reads_it(
     assert "ModelForbidden" in capsys.readouterr().out
 
 
+def test_a_snapshot_leaves_out_what_a_user_may_nest_endlessly(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noted = pod("first", 50, 8)
+    noted["metadata"]["managedFields"] = [{"manager": "anybody", "fieldsV1": {"f:a": {}}}]
+    with FakeKubeApi() as api:
+        api.create("pods", noted)
+        assert snapshot(api, tmp_path, capsys) == ["Pod"]
+    assert "managedFields" not in (tmp_path / "snapshot.json").read_text()
+
+
 @pytest.mark.parametrize("status", [403, 404])
 def test_an_absent_or_forbidden_quota_is_left_out(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], status: int

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.kube import managed_fields
 
 _Decoded = TypeVar("_Decoded")
 
@@ -72,7 +73,7 @@ def read_object(raw: bytes | msgspec.Raw | None, field: str = "") -> Fields:
     if raw is None:
         raise BadBody(field, "is missing")
     try:
-        values = OBJECT.decode(raw)
+        values = managed_fields.decode(OBJECT, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadBody(field, f"is not a JSON object: {error}") from error
     return {name.lower(): value for name, value in values.items() if bytes(value) != _NULL}
@@ -89,7 +90,7 @@ def read(
     if raw is None:
         raise BadBody(field, "is missing")
     try:
-        return decoder.decode(raw)
+        return managed_fields.decode(decoder, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # msgspec ends with " - at `$.metadata`" unless the value itself is wrong.
         problem, _, place = str(error).partition(" - at `$")
