@@ -114,15 +114,8 @@ def _least_repairs(node: Node, request: PodRequest) -> int:
 
 
 def _after_repair(question: Query, node: Node, cards: tuple[Card, ...]) -> Placement | None:
-    answer = question.ask(_with_repaired(node, cards), question.request)
-    return answer if isinstance(answer, Placement) else None
-
-
-def _with_repaired(node: Node, cards: tuple[Card, ...]) -> Node:
-    return replace(
-        node,
-        cards=tuple(replace(c, healthy=True) if c in cards else c for c in node.cards),
-    )
+    healthy = tuple(replace(c, healthy=True) if c in cards else c for c in node.cards)
+    return question.fits(replace(node, cards=healthy), question.request)
 
 
 def _more_cards(question: Query) -> Iterator[Change]:
@@ -135,21 +128,21 @@ def _more_cards(question: Query) -> Iterator[Change]:
         if card.healthy and question.request.accepts(card.model, card.uuid)
     }
 
-    def with_added(node: Node, less: int) -> Placement | Refusal:
-        return question.ask(grown(node, like[node.name], -less), question.request)
+    def with_added(node: Node, less: int) -> Placement | None:
+        return question.fits(grown(node, like[node.name], -less), question.request)
 
     nodes = [node for node in question.kinds if node.name in like]
     found = largest(nodes, -most, -1, with_added)
     if found is not None:
-        count, model = -found.figure, like[found.placement.node].model
+        count, placement = -found[0], found[1]
+        card = like[placement.node]
         more = "one more" if count == 1 else f"{count} more"
-        named = f" {model}" if model else ""
-        minor = like[found.placement.node].minor
+        named = f" {card.model}" if card.model else ""
         yield Change(
             kind=Kind.MORE_CARDS,
-            text=f"node {found.placement.node} has {more} free{named}, joined like card {minor}",
+            text=f"node {placement.node} has {more} free{named}, joined like card {card.minor}",
             request=question.request,
-            placement=found.placement,
+            placement=placement,
             count=count,
         )
 

@@ -86,7 +86,7 @@ def _groups(question: Query) -> Iterator[_Group]:
         freed = node
         for tenant in here:
             freed = release(freed, tenant.placement)
-        if isinstance(question.ask(freed, question.request), Placement):
+        if question.fits(freed, question.request) is not None:
             yield _Group(node=node.name, tenants=_ordered(here), least=max(1, bound))
         elif question.limited and isinstance(question.placer(freed, question.request), Placement):
             # The quota stands in the way. Of nodes that have room, one of each kind is enough.

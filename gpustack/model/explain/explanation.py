@@ -53,18 +53,8 @@ def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanati
         return Explanation(answers=answers, choice=_first(question, fitting))
     if pod.demands.gates:
         return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy))
-    found = [
-        change
-        for search in (
-            lower_request.search,
-            relax_constraints.search,
-            evict.search,
-            add_capacity.search,
-        )
-        for change in search(question)
-    ]
-    order = list(Kind)
-    changes = tuple(sorted(found, key=lambda change: order.index(change.kind)))
+    searches = (lower_request.search, relax_constraints.search, evict.search, add_capacity.search)
+    changes = tuple(change for search in searches for change in search(question))
     return Explanation(answers=answers, changes=changes)
 
 
