@@ -76,7 +76,7 @@ def _wrong_cards(node: Node, placement: Placement) -> Refusal | None:
 
 def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
     for container in placement.containers:
-        indexes = _indexes(node, container)
+        indexes = node.indexes_of(container.minors)
         for index in indexes:
             card = node.cards[index]
             if not card.healthy:
@@ -123,11 +123,6 @@ def _excess(total: Use, most: Use) -> Reason | None:
 
 def _is_whole(placement: Placement, minor: int) -> bool:
     return any(not each.is_share and minor in each.minors for each in placement.containers)
-
-
-def _indexes(node: Node, container: ContainerPlacement) -> list[int]:
-    found = (node.index_of(minor) for minor in container.minors)
-    return [index for index in found if index is not None]
 
 
 def _no(reason: Reason, detail: str, minor: int | None = None) -> Refusal:

@@ -213,11 +213,10 @@ class Simulation:
 
 def load_of(node: Node, workload: Workload) -> Load:
     """Return one node's part of the load."""
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    units = sum(node.cards[index].memory_units - node.free_memory_units(index) for index in healthy)
+    healthy, (cores, units) = node.healthy, node.free_totals
     return Load(
-        cores=sum(CORES_PER_CARD - node.free_cores(index) for index in healthy),
-        memory_units=units,
+        cores=CORES_PER_CARD * len(healthy) - cores,
+        memory_units=sum(node.cards[index].memory_units for index in healthy) - units,
         fragmented=fragmentation.fragmented(node, workload),
     )
 

@@ -210,7 +210,7 @@ def _may_fit(node: Node, request: PodRequest) -> bool:
 
     Most questions to a full cluster end here.
     """
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
+    healthy = node.healthy
     for each in request.containers:
         if not each.is_share:
             fits = sum(node.uses[index].idle for index in healthy) >= each.whole_cards

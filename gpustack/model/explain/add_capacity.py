@@ -14,6 +14,7 @@ from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.search.demand import usable
 from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
 
 MOST_REPAIRS: Final = 2_000
@@ -106,11 +107,7 @@ def _least_repairs(node: Node, request: PodRequest) -> int:
     wanted = sum(
         each.whole_cards for each in request.containers if each.kind is not ContainerKind.INIT
     )
-    idle = sum(
-        card.healthy and use.idle and request.accepts(card.model, card.uuid)
-        for card, use in zip(node.cards, node.uses, strict=True)
-    )
-    return max(1, wanted - idle)
+    return max(1, wanted - sum(node.uses[index].idle for index in usable(node, request)))
 
 
 def _after_repair(question: Query, node: Node, cards: tuple[Card, ...]) -> Placement | None:
@@ -122,10 +119,9 @@ def _more_cards(question: Query) -> Iterator[Change]:
     """Find the smallest number of free cards that one node would need on top."""
     most = sum(each.card_count for each in question.request.containers)
     like = {
-        node.name: card
+        node.name: node.cards[cards[0]]
         for node in question.kinds
-        for card in reversed(node.cards)
-        if card.healthy and question.request.accepts(card.model, card.uuid)
+        if (cards := usable(node, question.request))
     }
 
     def with_added(node: Node, less: int) -> Placement | None:

@@ -93,10 +93,9 @@ def fragmented(node: Node, workload: Workload) -> int:
 
     Unhealthy cards have nothing to hand out, so nothing of them is fragmented.
     """
-    healthy = _healthy(node)
     return _of_whole_cards(workload, *_free(node)) + sum(
         _on_card(node.free_cores(index), node.free_memory_units(index), workload)
-        for index in healthy
+        for index in node.healthy
     )
 
 
@@ -128,15 +127,10 @@ def ratio(amount: int, workload: Workload) -> float:
     return amount / (total * CORES_PER_CARD) if total else 0.0
 
 
-def _healthy(node: Node) -> list[int]:
-    return [index for index, card in enumerate(node.cards) if card.healthy]
-
-
 def _free(node: Node) -> tuple[int, int]:
     """Return how many cards are idle, and how much compute is free in all."""
-    healthy = _healthy(node)
-    idle = sum(node.uses[index].idle for index in healthy)
-    return idle, sum(node.free_cores(index) for index in healthy)
+    healthy = node.healthy
+    return sum(node.uses[index].idle for index in healthy), sum(map(node.free_cores, healthy))
 
 
 def _of_whole_cards(workload: Workload, idle: int, room: int) -> int:

@@ -13,6 +13,7 @@ from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
 
@@ -43,8 +44,8 @@ def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
     """Say whether what is left of all kinds together may be enough for the pod."""
     if len(set(left.kinds.values())) < 2:
         return False
-    usable = _usable(node, request, left.kinds)
-    parts = (min(left.parts[kind], CORES_PER_CARD * len(usable[kind])) for kind in usable)
+    cards = _by_kind(node, request, left.kinds)
+    parts = (min(left.parts[kind], CORES_PER_CARD * len(cards[kind])) for kind in cards)
     needed = sum(each.cores for each in request.containers if each.kind is not ContainerKind.INIT)
     return sum(max(0, part) for part in parts) >= needed
 
@@ -66,7 +67,7 @@ def others(
         spent = frozenset(kind for kind, part in left.parts.items() if part < least)
         sets = _of_kinds(left.kinds, spent)
         if sum(each.card_count for each in request.containers) > 1:
-            beyond = _beyond(request, _usable(node, request, left.kinds), left.parts)
+            beyond = _beyond(request, _by_kind(node, request, left.kinds), left.parts)
             sets = itertools.chain(sets, beyond)
     most = _MOST_MIXTURES * _CARDS_OF_A_MACHINE // max(_CARDS_OF_A_MACHINE, len(node.cards))
     for avoided in itertools.islice(sets, most):
@@ -84,30 +85,26 @@ def _of_kinds(kinds: Mapping[int, Kind], spent: frozenset[Kind]) -> Iterator[fro
             yield frozenset(index for index, kind in kinds.items() if kind in avoided)
 
 
-def _usable(
+def _by_kind(
     node: Node, request: PodRequest, kinds: Mapping[int, Kind]
 ) -> Mapping[Kind, Sequence[int]]:
     """Return the cards that could serve the pod, by kind."""
     shares = _has_shares(request)
     found: dict[Kind, list[int]] = {}
-    for index, card in enumerate(node.cards):
-        if (
-            card.healthy
-            and request.accepts(card.model, card.uuid)
-            and (shares or node.uses[index].idle)
-        ):
+    for index in usable(node, request):
+        if shares or node.uses[index].idle:
             found.setdefault(kinds[index], []).append(index)
     return found
 
 
 def _beyond(
-    request: PodRequest, usable: Mapping[Kind, Sequence[int]], parts: Mapping[Kind, int]
+    request: PodRequest, by_kind: Mapping[Kind, Sequence[int]], parts: Mapping[Kind, int]
 ) -> Iterator[frozenset[int]]:
     """Yield the sets of cards whose loss leaves of each kind no more than is left."""
     # A share may stand on the part of a card that is allowed beyond the whole ones.
     beside = CORES_PER_CARD - 1 if _has_shares(request) else 0
     spare = []
-    for kind, cards in sorted(usable.items()):
+    for kind, cards in sorted(by_kind.items()):
         kept = max(0, parts[kind] + beside) // CORES_PER_CARD
         lost = itertools.combinations(cards, max(0, len(cards) - kept))
         spare.append(itertools.islice(lost, _MOST_MIXTURES))

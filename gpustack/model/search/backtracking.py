@@ -32,7 +32,7 @@ from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
 from gpustack.model.search import bounds, diagnosis, whole_cards
 from gpustack.model.search.budget import SearchBudget
-from gpustack.model.search.demand import Demand
+from gpustack.model.search.demand import Demand, usable
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 
@@ -76,11 +76,7 @@ class Attempt:
         self._accepts = accepts
         self._steps = sorted(request.containers, key=_demand)
         self._running = sum(step.kind is not ContainerKind.INIT for step in self._steps)
-        self._usable = [
-            index
-            for index, card in enumerate(node.cards)
-            if card.healthy and request.accepts(card.model, card.uuid)
-        ]
+        self._usable = usable(node, request)
         self._sizes = [card.memory_units for card in node.cards]
         # What tells one card from another, beside what is taken of them.
         self._marks = tuple(self._sizes) if accepts is None else _marks(node)
@@ -99,7 +95,7 @@ class Attempt:
     def _placement(self) -> Placement:
         by_container = {(each.kind, each.index): each for each in self._done}
         ordered = tuple(by_container[each.kind, each.index] for each in self._request.containers)
-        sets = (self._indexes(each) for each in self._done if not each.is_share)
+        sets = (self._node.indexes_of(each.minors) for each in self._done if not each.is_share)
         gap = next((self._effort.gaps[each] for each in sets if each in self._effort.gaps), None)
         return Placement(node=self._node.name, containers=ordered, gap=gap)
 
@@ -271,11 +267,6 @@ class Attempt:
             if self._running < len(self._steps) or alike not in seen:
                 yield (index,)
             seen.add(alike)
-
-    def _indexes(self, each: ContainerPlacement) -> tuple[int, ...]:
-        """Return the positions of a container's cards, ascending."""
-        found = (self._node.index_of(minor) for minor in each.minors)
-        return tuple(index for index in found if index is not None)
 
 
 def _marks(node: Node) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from gpustack.model import units
 from gpustack.model.node import Node
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Topology
+from gpustack.model.search.demand import usable
 
 # Nearest to fitting last.
 _STAGES = (
@@ -80,13 +81,9 @@ def _detail(node: Node, request: PodRequest, container: ContainerRequest, fittin
             f"{who}: {container.whole_cards} whole cards wanted ({demand}), "
             f"{fitting} of {len(node.cards)} could serve"
         )
-    usable = [
-        index
-        for index, card in enumerate(node.cards)
-        if card.healthy and request.accepts(card.model, card.uuid)
-    ]
-    cores = max((node.free_cores(index) for index in usable), default=0)
-    memory = max((node.free_memory_units(index) for index in usable), default=0)
+    cards = usable(node, request)
+    cores = max(map(node.free_cores, cards), default=0)
+    memory = max(map(node.free_memory_units, cards), default=0)
     return (
         f"{who}: {container.cores} cores and {units.memory_text(container.memory_units)} of one "
         f"card wanted; the most that any acceptable card has free is {cores} cores, "
