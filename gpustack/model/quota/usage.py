@@ -8,7 +8,6 @@ it holds beyond the pod's containers.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from gpustack.model.model_name import label_safe_model, model_matches
 from gpustack.model.node import Node
@@ -127,7 +126,7 @@ def amounts(node: Node, placement: Placement) -> Mapping[str, int]:
     found: Counter[str] = Counter()
     for index, use in holds(node, placement).items():
         found[label_safe_model(node.cards[index].model)] += use.cores
-    return MappingProxyType(dict(found))
+    return found
 
 
 def matching(held: Mapping[str, int], pattern: str) -> int:

@@ -21,7 +21,6 @@ ask for it. The path of such a pair is taken
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.lru import LRUCache
@@ -49,15 +48,13 @@ _GROUP_LEVELS: Final = tuple(
     level for level in TreeLevel if TreeLevel.CARD < level < TreeLevel.ROOT
 )
 
-_LEVELS: Final[Mapping[Level, TreeLevel]] = MappingProxyType(
-    {
-        Level.PIX: TreeLevel.SINGLE,
-        Level.PXB: TreeLevel.MULTIPLE,
-        Level.PHB: TreeLevel.HOSTBRIDGE,
-        Level.NODE: TreeLevel.CPU,
-        Level.SYS: TreeLevel.SYSTEM,
-    }
-)
+_LEVELS: Final[Mapping[Level, TreeLevel]] = {
+    Level.PIX: TreeLevel.SINGLE,
+    Level.PXB: TreeLevel.MULTIPLE,
+    Level.PHB: TreeLevel.HOSTBRIDGE,
+    Level.NODE: TreeLevel.CPU,
+    Level.SYS: TreeLevel.SYSTEM,
+}
 
 Numas = tuple[int | None, ...]
 

@@ -9,7 +9,6 @@ as one for ever. Every text ends with a newline.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.node import Node
@@ -18,19 +17,15 @@ from gpustack.model.topology.link_level import Level
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
 # The original says CPU where today's tools and our tokens say NODE.
-_ORIGINAL_NAMES: Final[Mapping[TreeLevel, str]] = MappingProxyType(
-    {
-        TreeLevel.SINGLE: "PIX",
-        TreeLevel.MULTIPLE: "PXB",
-        TreeLevel.HOSTBRIDGE: "PHB",
-        TreeLevel.CPU: "CPU",
-        TreeLevel.SYSTEM: "SYS",
-        TreeLevel.ROOT: "ROOT",
-    }
-)
-NAMES: Final[Mapping[TreeLevel, str]] = MappingProxyType(
-    {**_ORIGINAL_NAMES, TreeLevel.CPU: Level.NODE.name}
-)
+_ORIGINAL_NAMES: Final[Mapping[TreeLevel, str]] = {
+    TreeLevel.SINGLE: "PIX",
+    TreeLevel.MULTIPLE: "PXB",
+    TreeLevel.HOSTBRIDGE: "PHB",
+    TreeLevel.CPU: "CPU",
+    TreeLevel.SYSTEM: "SYS",
+    TreeLevel.ROOT: "ROOT",
+}
+NAMES: Final[Mapping[TreeLevel, str]] = {**_ORIGINAL_NAMES, TreeLevel.CPU: Level.NODE.name}
 """What root and groups are called in our own texts."""
 
 
