@@ -80,7 +80,7 @@ def link(root: card_tree.Branch, available: frozenset[int], count: int) -> list[
     """
     met = [
         group
-        for _, group in card_tree.walk(root)
+        for group in card_tree.walk(root)
         if group is not root
         and len(_available(group, available)) >= count
         and any(len(_available(child, available)) < count for child in group.children)

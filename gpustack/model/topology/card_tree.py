@@ -112,18 +112,11 @@ def _built(size: int, links: Links, numas: Numas, paths: Links) -> Branch:
     return Branch(level=TreeLevel.ROOT, cards=tuple(range(size)), children=tuple(parts))
 
 
-def walk(branch: Branch, depth: int = 0) -> Iterator[tuple[int, Branch]]:
-    """Yield a branch and all below it with their depths, each before its children."""
-    yield depth, branch
+def walk(branch: Branch) -> Iterator[Branch]:
+    """Yield a branch and all below it, each before its children."""
+    yield branch
     for child in branch.children:
-        yield from walk(child, depth + 1)
-
-
-def partition(root: Branch, level: TreeLevel) -> tuple[tuple[int, ...], ...]:
-    """Return the groups that the cards form at `level`, lone cards among them, by lowest card."""
-    if root.level <= level:
-        return (root.cards,)
-    return tuple(group for child in root.children for group in partition(child, level))
+        yield from walk(child)
 
 
 def _distance(links: Links, numas: Numas, paths: Links, a: int, b: int) -> TreeLevel:
