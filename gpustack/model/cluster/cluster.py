@@ -7,12 +7,28 @@ that a question like "what if this pod ended" costs one node.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpustack.model.cluster.eligibility import Host
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.quota.usage import Usage
+from gpustack.model.request import PodRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod to place: whose it is, what it asks, and what it says about nodes."""
+
+    namespace: str
+    name: str
+    request: PodRequest
+    demands: Demands = NO_DEMANDS
+
+    @property
+    def title(self) -> str:
+        """How people name it: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from gpustack.model.cluster.cluster import Cluster
-from gpustack.model.cluster.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
+from gpustack.model.cluster.cluster import Cluster, Pod
+from gpustack.model.cluster.eligibility import OPEN, Demands, in_service, refusals
 from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.errors import GpustackError
 from gpustack.model.frozen import FrozenMap, freeze
@@ -16,7 +16,6 @@ from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
-from gpustack.model.request import PodRequest
 from gpustack.model.use import IDLE
 
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
@@ -25,21 +24,6 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 class NoSuchNode(GpustackError, ValueError):
     """A question about a node that isn't there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """A pod to place: whose it is, what it asks, and what it says about nodes."""
-
-    namespace: str
-    name: str
-    request: PodRequest
-    demands: Demands = NO_DEMANDS
-
-    @property
-    def title(self) -> str:
-        """How people name it: `namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster, Pod
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
-from gpustack.model.explain.query import Change, Kind, Pending, Query
+from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.frozen import freeze
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
@@ -44,7 +44,7 @@ class Explanation:
         return bool(self.choice)
 
 
-def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanation:
+def explain(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Explanation:
     """Say why a pod that holds nothing waits, node by node, and what would let it run."""
     question = Query(cluster, pod, policy, placer=partial(place, policy=policy), within=within)
     answers = question.answers()
@@ -69,7 +69,7 @@ def _first(question: Query, fitting: Mapping[str, Placement]) -> str:
     return min(fitting, key=order)
 
 
-def _without_gates(cluster: Cluster, pod: Pending, policy: Policy) -> tuple[Change, ...]:
+def _without_gates(cluster: Cluster, pod: Pod, policy: Policy) -> tuple[Change, ...]:
     """Ask again without the pod's scheduling gates: until they go, nothing else matters."""
     free = replace(pod, demands=replace(pod.demands, gates=()))
     then = explain(cluster, free, policy)

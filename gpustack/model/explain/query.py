@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpustack.model.cluster import eligibility
-from gpustack.model.cluster.cluster import Cluster, Tenant
-from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant
 from gpustack.model.equivalence import hardware
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer, release
@@ -15,16 +14,6 @@ from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """A pod that waits: whose it is, what it asks, and what it says about nodes."""
-
-    namespace: str
-    name: str
-    request: PodRequest
-    demands: Demands = NO_DEMANDS
 
 
 class Kind(StrEnum):
@@ -80,7 +69,7 @@ class Query:
     """A refused pod, its cluster, and the rules by which it is placed."""
 
     def __init__(
-        self, cluster: Cluster, pod: Pending, policy: Policy, *, placer: Placer, within: Within
+        self, cluster: Cluster, pod: Pod, policy: Policy, *, placer: Placer, within: Within
     ) -> None:
         """Ask for `pod` on `cluster`, on the nodes that take it whatever their cards.
 
