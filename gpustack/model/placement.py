@@ -8,7 +8,6 @@ computes a pod's resources, applied card by card).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from gpustack.model.node import Node
 from gpustack.model.refusal import Refusal
@@ -16,8 +15,6 @@ from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search.budget import Gap
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
-
-_FEW: Final = 16  # cards that are looked up one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +139,10 @@ def release(node: Node, placement: Placement) -> Node:
 
 def lost(node: Node, placement: Placement) -> tuple[int, ...]:
     """Return the minors of a placement that are no cards of the node, ascending."""
-    pairs = (zip(each.minors, each.uuids, strict=True) for each in placement.containers)
-    found = {
-        minor for pair in pairs for minor, uuid in pair if _position(node, minor, uuid) is None
-    }
+    found: set[int] = set()
+    for each in placement.containers:
+        pairs = zip(each.minors, _positions(node, each), strict=True)
+        found.update(minor for minor, index in pairs if index is None)
     return tuple(sorted(found))
 
 
@@ -158,27 +155,19 @@ def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
 
 def takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
     """Return what one container takes of each of its cards, by position in `node.cards`."""
-    found: dict[int, Use] = {}
+    indexes = _positions(node, container)
+    return {index: take_of(node, container, index) for index in indexes if index is not None}
+
+
+def _positions(node: Node, container: ContainerPlacement) -> list[int | None]:
+    """Return the position of each card of a container; None where the node has it no longer.
+
+    A card without its UUID counts by its minor: the container still reaches /dev/nvidia<minor>.
+    """
+    by_minor = {card.minor: index for index, card in enumerate(node.cards)}
+    by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
     pairs = zip(container.minors, container.uuids, strict=True)
-    if len(container.minors) <= _FEW:
-        indexes: Iterable[int | None] = [_position(node, *pair) for pair in pairs]
-    else:
-        by_minor = {card.minor: index for index, card in enumerate(node.cards)}
-        by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
-        indexes = [by_uuid.get(uuid, by_minor.get(minor)) for minor, uuid in pairs]
-    for index in indexes:
-        if index is not None:
-            found[index] = take_of(node, container, index)
-    return found
-
-
-def _position(node: Node, minor: int, uuid: str) -> int | None:
-    if uuid:
-        for index, card in enumerate(node.cards):
-            if card.uuid == uuid:
-                return index
-    # Not the same card, or no UUID to tell: the container still reaches /dev/nvidia<minor>.
-    return node.index_of(minor)
+    return [by_uuid.get(uuid, by_minor.get(minor)) for minor, uuid in pairs]
 
 
 def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:
