@@ -118,7 +118,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class _Waiting:
-    number: int  # in the order of arrival
+    number: int  # in the order of arrival; no two have the same
     since: float
     duration: float
 
@@ -169,15 +169,15 @@ class Simulation:
     def _admit_waiting(self, at: float, changed: set[str]) -> None:
         """Try those who wait on the nodes that changed: all others have refused them already."""
         heads = [(queue[0], request) for request, queue in self._queues.items()] if changed else []
-        heads.sort(key=lambda head: head[0].number)
+        heapq.heapify(heads)
         while heads:
-            pod, request = heads.pop(0)
+            pod, request = heapq.heappop(heads)
             if not self._start(at, pod, request, changed):
                 continue  # and so would the others of its queue be refused
             queue = self._queues[request]
             queue.popleft()
             if queue:
-                bisect.insort(heads, (queue[0], request), key=lambda head: head[0].number)
+                heapq.heappush(heads, (queue[0], request))
             else:
                 del self._queues[request]
 

@@ -46,7 +46,7 @@ class Explanation:
 
 def explain(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Explanation:
     """Say why a pod that holds nothing waits, node by node, and what would let it run."""
-    question = Query(cluster, pod, policy, placer=partial(place, policy=policy), within=within)
+    question = Query(cluster, pod, policy, partial(place, policy=policy), within)
     answers = question.answers()
     fitting = {name: each for name, each in answers.items() if isinstance(each, Placement)}
     if fitting:

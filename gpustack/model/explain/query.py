@@ -69,17 +69,9 @@ class Query:
     """A refused pod, its cluster, and the rules by which it is placed."""
 
     def __init__(
-        self, cluster: Cluster, pod: Pod, policy: Policy, *, placer: Placer, within: Within
+        self, cluster: Cluster, pod: Pod, policy: Policy, placer: Placer, within: Within
     ) -> None:
-        """Ask for `pod` on `cluster`, on the nodes that take it whatever their cards.
-
-        Args:
-            cluster: nodes, tenants and quota.
-            pod: the refused pod.
-            policy: in which order nodes and cards are tried.
-            placer: one node's answer under the policy, quota left aside.
-            within: makes a placer that keeps to a quota (`place.within`).
-        """
+        """Ask on the nodes that take the pod whatever their cards; `placer` leaves quota aside."""
         self.cluster = cluster
         self.pod = pod
         self.request = pod.request
@@ -89,8 +81,7 @@ class Query:
         self.placer = placer
         self._within = within
         self.ask = self.within(cluster.quota)
-        open_to_it = cluster.nodes.keys() - self.barred.keys()
-        self.nodes = [cluster.nodes[name] for name in sorted(open_to_it)]
+        self.nodes = [cluster.nodes[each] for each in sorted(cluster.nodes.keys() - self.barred)]
         self.kinds = self.nodes if pod.request.uuids != ANY else _distinct(self.nodes)
 
     def within(self, quota: Quota, *, without: Collection[str] = ()) -> Placer:

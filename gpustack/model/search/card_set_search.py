@@ -77,13 +77,9 @@ ANSWERS: Final[LRUCache[CardSetQuery, CardSet]] = LRUCache(48 << 20)
 
 def best(question: CardSetQuery) -> CardSet:
     """Return the best set."""
-    return ANSWERS.get_or_make(question, lambda: search(question), lambda _: _bytes(question))
-
-
-def _bytes(question: CardSetQuery) -> int:
-    """Return about how much memory a question takes, should its matrix be nobody else's."""
     size = len(question.links)
-    return 512 + size * (64 + 8 * size) + size * (48 + size // 7)
+    bytes_of = 512 + size * (64 + 8 * size) + size * (48 + size // 7)  # with a matrix of its own
+    return ANSWERS.get_or_make(question, lambda: search(question), lambda _: bytes_of)
 
 
 def search(question: CardSetQuery) -> CardSet:
@@ -190,7 +186,9 @@ class _Search:
         """
         if missing == 1:
             last = min(bits(pool), key=reach.__getitem__)
-            self._keep(chosen | 1 << last, paid + reach[last])
+            score = paid + reach[last]
+            if self._found is None or score < self._found[0]:
+                self._found = score, chosen | 1 << last
             return
         self.looks += pool.bit_count()
         ranked = self._ranked(pool, missing, reach)
@@ -236,7 +234,3 @@ class _Search:
             ranked.append((least, card))
         ranked.sort()
         return ranked
-
-    def _keep(self, cards: int, score: int) -> None:
-        if self._found is None or score < self._found[0]:
-            self._found = score, cards

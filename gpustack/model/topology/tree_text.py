@@ -149,15 +149,11 @@ def _ranges(numbers: Iterable[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _printed(node: Node, root: Branch) -> Iterator[tuple[int, Branch]]:
-    """Yield all branches below the root with their depths (1 and up), in the order of print."""
-
-    def below(branch: Branch, depth: int) -> Iterator[tuple[int, Branch]]:
-        for child in _sorted(node, branch.children):
-            yield depth, child
-            yield from below(child, depth + 1)
-
-    return below(root, 1)
+def _printed(node: Node, above: Branch, depth: int = 1) -> Iterator[tuple[int, Branch]]:
+    """Yield all branches below one with their depths, in the order of print."""
+    for child in _sorted(node, above.children):
+        yield depth, child
+        yield from _printed(node, child, depth + 1)
 
 
 def _sorted(node: Node, branches: Iterable[Branch]) -> list[Branch]:
