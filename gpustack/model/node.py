@@ -1,7 +1,6 @@
 """What there is: cards, what is taken of each, and the node that holds them.
 
-All values are frozen. A node with something taken is a new node that shares its cards and links
-with the old one, so trying a placement costs O(its cards).
+A node with something taken is a new node that shares its cards and links with the old one.
 """
 
 import itertools
@@ -57,10 +56,9 @@ class Node:
     Attributes:
         name: the node's name in Kubernetes.
         cards: ascending by minor.
-        links: tokens of all pairs in the order of `cards`; empty where nobody published them, and
-            then every pair counts as the farthest.
-        paths: the same with the PCIe path of every pair, also of those that NVLink joins; may be
-            empty, and then `links` says all that is known.
+        links: tokens of all pairs in the order of `cards`; empty where they are unknown, and then
+            every pair counts as the farthest.
+        paths: the same with the PCIe path of every pair, also of those that NVLink joins; or empty.
         uses: what is taken of each card, in the order of `cards`; left out, nothing is.
         driver: driver version, empty where unknown.
         cuda: CUDA version of the driver, empty where unknown.

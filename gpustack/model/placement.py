@@ -19,16 +19,11 @@ from gpustack.model.use import IDLE, Use
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlacement:
-    """The cards of one container.
+    """The cards of one container, whose other fields are those of its `ContainerRequest`.
 
     Attributes:
-        name: the container's name.
-        kind: how it lives; with `index` it names the container within the pod.
-        index: position in `spec.containers` (APP) or in `spec.initContainers` (the others).
         minors: ascending.
-        uuids: in the order of `minors`; empty strings where nobody published them.
-        cores: as asked: 1..99, or 100 for each card.
-        memory_units: as asked; whole cards take all memory of their cards anyway.
+        uuids: in the order of `minors`; empty strings where they are unknown.
     """
 
     name: str
@@ -52,9 +47,8 @@ class Placement:
     Attributes:
         node: its name.
         containers: the cards of each.
-        gap: None where the cards are the best ones, which they are but for pods and machines too
-            hard to search to the end; else how much better those of the first container in doubt
-            could be. No part of what is decided: two placements are equal without it.
+        gap: None where the cards are proven the best ones; else how much better those of the first
+            container in doubt could be. Two placements that differ in it alone are equal.
     """
 
     node: str
@@ -178,11 +172,11 @@ def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:
 def inherited_minors(
     container: ContainerRequest | ContainerPlacement, others: Iterable[ContainerPlacement]
 ) -> tuple[int, ...] | None:
-    """Return the cards that an ordinary init container has without anybody writing them down.
+    """Return the cards that an ordinary init container has without a written decision.
 
-    They are cards that containers which start after it will hold, as much of them as it needs: a
-    share takes the lowest card on which they hold enough; n whole cards are the lowest n of the
-    first container that has so many. None where they hold too little.
+    Containers that start after it will hold them. A share takes the lowest card on which they hold
+    enough; n whole cards are the lowest n of the first container that has so many. None where they
+    hold too little.
     """
     after = sorted(
         (each for each in others if _starts_after(each, container.index)),

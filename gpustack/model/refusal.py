@@ -32,7 +32,7 @@ class Reason(StrEnum):
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODE_SELECTOR_UNMET = "NodeSelectorUnmet"
     NODE_AFFINITY_UNMET = "NodeAffinityUnmet"
-    # Of a decision that somebody else wrote (`verification`).
+    # Of a decision that another program wrote (`verification`).
     UNKNOWN_CARD = "UnknownCard"
     CARD_RENUMBERED = "CardRenumbered"
     UNJUSTIFIED_DECISION = "UnjustifiedDecision"

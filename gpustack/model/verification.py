@@ -1,4 +1,4 @@
-"""Somebody else's answer, checked: is this decision possible, and is it what the pod asks?
+"""Another writer's answer, checked: is this decision possible, and is it what the pod asks?
 
 The agent obeys the decision that the extender wrote, but only after this check: a user can write
 annotations too, cards are renumbered and fail, and two schedulers may have decided at once.

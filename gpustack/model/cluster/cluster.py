@@ -1,7 +1,6 @@
-"""All there is at one moment: nodes with what is taken of them, who took it, and the quota.
+"""All there is at one moment: nodes with what is taken of them, by which pods, and the quota.
 
-A frozen value. Taking a pod away makes another one that shares every node but the pod's own, so
-that a question like "what if this pod ended" costs one node.
+Taking a pod away makes another cluster that shares every node but the pod's own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +59,6 @@ class Cluster:
     hosts: Mapping[str, Host] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep copies that nobody can change."""
         freeze(self, "nodes", "hosts")
 
     def without(self, leaving: Iterable[Tenant]) -> "Cluster":

@@ -1,9 +1,9 @@
 """A trace of arrivals and departures, played on a cluster under one policy.
 
 Pods that don't fit wait, as they do in Kubernetes, and are tried again in the order of their
-arrival when cards become free. At one moment departures come first, then those who wait, then
+arrival when cards become free. At one moment departures come first, then waiting pods, then
 arrivals. A pod's duration begins when it is placed. What stands on the nodes at the beginning
-stays. Nothing here is random: the same trace gives the same run.
+stays. The same trace gives the same run.
 """
 
 import bisect
@@ -167,7 +167,7 @@ class Simulation:
         return changed
 
     def _admit_waiting(self, at: float, changed: set[str]) -> None:
-        """Try those who wait on the nodes that changed: all others have refused them already."""
+        """Try waiting pods on the nodes that changed: all others have refused them already."""
         heads = [(queue[0], request) for request, queue in self._queues.items()] if changed else []
         heapq.heapify(heads)
         while heads:
@@ -222,19 +222,13 @@ def load_of(node: Node, workload: Workload) -> Load:
 
 
 def sample(moments: Sequence[Moment], times: Iterable[float]) -> list[Moment]:
-    """Return how things stood at each of `times`: the last moment not after it.
-
-    Before the first moment the first one stands for it. `moments` must not be empty.
-    """
+    """Return the last moment not after each of `times`, else the first; there must be one."""
     ats = [moment.at for moment in moments]
     return [moments[max(0, bisect.bisect_right(ats, time) - 1)] for time in times]
 
 
 def mean(moments: Sequence[Moment], end: float, value: Callable[[Moment], float]) -> float:
-    """Return the mean of `value` over time, from the first moment until `end` seconds.
-
-    Where no time passes, the value at the end.
-    """
+    """Return the mean of `value` over time until `end`, s; its last one where no time passes."""
     within = [moment for moment in moments if moment.at <= end] or list(moments[:1])
     length = end - within[0].at
     if length <= 0:

@@ -42,7 +42,6 @@ class Unplaced:
     refusals: Mapping[str, Refusal]
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "refusals")
 
 
@@ -172,10 +171,7 @@ def without_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
 
 
 def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
-    """Return a drained node's pods in the order to place them: the most demanding first.
-
-    Small pods fit beside large ones more often than the other way round.
-    """
+    """Return pods with the most demanding first: small ones fit beside them more often."""
 
     def demand(pod: Pod) -> tuple[int, int, int, str]:
         asked = pod.request.containers
@@ -192,9 +188,8 @@ def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
 def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
     """Return the cluster with `count` new nodes that have the hardware of the node named `like`.
 
-    A new node is idle, healthy and in service, and has its model's labels and taints; nobody knows
-    its cards' UUIDs and bus addresses yet. Its name is the model's with `-new-1` and so on behind
-    it, passing over names that are taken.
+    A new node is idle, healthy and in service, and has its model's labels and taints; its cards
+    have no UUIDs and bus addresses yet. Names that are taken are passed over.
 
     Raises:
         NoSuchNode: there is none of that name.

@@ -3,8 +3,7 @@
 The pod is taken away, and asked for again without one of its cards after another, and on every
 other node: that gives the best alternative to each card and to the node. Each is compared by the
 objective that decides (`policies`, `card_set_search`), criterion by criterion, until one tells the
-two apart. The cluster is looked at as it stands, not as it stood when the pod was placed: an
-alternative may be better by now, and is then named so.
+two apart. The cluster is looked at as it stands now: an alternative may be better by now.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,8 +40,6 @@ class Alternative:
     """Another place for a pod.
 
     Attributes:
-        placement: where.
-        verdict: how it compares.
         criterion: what tells the two apart, empty where nothing does.
         chosen: the criterion's value where the pod is.
         other: its value there.
@@ -72,7 +69,6 @@ class Standing:
     trouble: Refusal | None = None
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "refusals")
 
 
@@ -167,7 +163,6 @@ class _Scale:
     """By what a policy tells two places for one pod apart."""
 
     def __init__(self, request: PodRequest, policy: Policy) -> None:
-        """Measure as `policy` understands the pod."""
         read = policy.read(request)
         self._policy = policy
         self._nodes = read.node_strategy

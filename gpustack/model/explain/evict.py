@@ -26,22 +26,16 @@ MOST_REDUCED: Final = 50
 """Nodes on which a set is looked for when the bound was reached."""
 
 _MOST_LISTED: Final = 20_000  # sets of one size that are put in order
-_MOST_NAMED: Final = 32  # pods; who must wait for more of them needs more quota or more cards
+_MOST_NAMED: Final = 32  # pods; a pod that must wait for more of them needs more quota or cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Pods that may end together, and the node that has room when all of them have.
-
-    Attributes:
-        node: the node.
-        tenants: the pods, those that hold least first.
-        least: no set of fewer pods is enough.
-    """
+    """Pods that may end together, and the node that has room when all of them have."""
 
     node: str
-    tenants: tuple[Tenant, ...]
-    least: int
+    tenants: tuple[Tenant, ...]  # those that hold least first
+    least: int  # no set of fewer pods is enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

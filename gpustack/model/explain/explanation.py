@@ -1,9 +1,8 @@
 """What would let a waiting pod run: the smallest changes, found by search and proven by placing.
 
-A refusal says what stands in the way; this says what to do about it. Every `Change` was tried: its
-`placement` is the answer of the very functions that decide, on the changed pod or the changed
-cluster. What has a figure is the figure nearest to what the pod asks: one unit nearer, and it does
-not fit.
+Every `Change` was tried: its `placement` is the answer of the very functions that decide, on the
+changed pod or the changed cluster. A figure is the one nearest to what the pod asks: one unit
+nearer, and it does not fit.
 """
 
 from collections.abc import Mapping
@@ -35,7 +34,6 @@ class Explanation:
     changes: tuple[Change, ...] = ()
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "answers")
 
     @property

@@ -41,12 +41,10 @@ class Change:
         kind: what changes.
         text: the change as a sentence, with its figures and names.
         request: what the pod asks then; as it was where something else changes.
-        placement: what comes out, found by placing again.
-        container: the container whose amounts change; empty for the others.
-        names: the models, nodes, gates, pods (`namespace/name`) or cards (`minor (uuid)`) that it
-            is about.
-        count: how many cards more are needed (`MORE_CARDS`); 0 for the others.
-        quota: the quota then (`MORE_QUOTA`); None for the others.
+        container: the container whose amounts change.
+        names: the models, nodes, gates, pods (`namespace/name`) or cards (`minor (uuid)`).
+        count: how many cards more are needed (`MORE_CARDS`).
+        quota: the quota then (`MORE_QUOTA`).
         smallest: False where the search stopped at its bound: a smaller change may exist.
     """
 

@@ -49,7 +49,7 @@ class Workload:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the weights, and hash once: the workload is part of the key of every memory.
+        """Check the weights, and hash once: the workload is part of the key of every cache.
 
         Raises:
             ValueError: a weight that is not above 0.
@@ -102,8 +102,8 @@ def fragmented(node: Node, workload: Workload) -> int:
 def growth(node: Node, workload: Workload, share: Use) -> Callable[[int], int]:
     """Return by how much the node's fragmentation grows when a share goes to a card.
 
-    The function returned takes a position in `node.cards`; the card must be healthy and have room.
-    It is what `fragmented` says after less before, without looking at the other cards again.
+    The function returned takes the position of a healthy card that has room. It is what
+    `fragmented` says after less before, without looking at the other cards again.
     """
     idle, room = _free(node)
     before = _of_whole_cards(workload, idle, room)

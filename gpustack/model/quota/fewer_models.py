@@ -17,9 +17,8 @@ from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
 
-# On a node with several models only so many sets of cards to avoid are tried, which takes some
-# milliseconds, and the refusal stands where none of them helps. All sets of four models are 14. A
-# search takes as long as there are cards: on more than a machine joins fewer sets are tried.
+# Sets of cards to avoid that are tried, which takes some milliseconds; the refusal stands where
+# none of them helps. All sets of four models are 14. On a node of more cards fewer are tried.
 _MOST_MIXTURES: Final = 64
 _CARDS_OF_A_MACHINE: Final = 16
 
@@ -55,9 +54,9 @@ def others(
 ) -> Iterator[Placement]:
     """Yield placements on fewer of a node's models, or on fewer cards of them, than the first may.
 
-    Whole models are left out first, small sets of them before large ones. Where it is known what is
-    `left`, its kinds stand for the models, those of which no container may have a card are left out
-    of all; and for a pod of several cards, so many cards are left out that no more can be taken.
+    Whole models are left out first, small sets of them before large ones. With `left`, its kinds
+    stand for the models, and every set has those of which no container may have a card. Last, for a
+    pod of several cards, come sets that leave no more cards of a kind than may be taken.
     """
     if left is None:
         models = {at: (label_safe_model(card.model),) for at, card in enumerate(node.cards)}

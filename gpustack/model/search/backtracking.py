@@ -9,8 +9,8 @@ any, the search goes back to the last choice that has an alternative. Three thin
 - work is counted (`budget`). Once it is spent no choice is taken back any more, and a refusal says
   that it is not proven.
 
-Whoever asks may have the last word about a whole placement (`Accepts`: a quota by models); then
-cards of different models are never alike, and a placement that isn't accepted is a dead end.
+A caller may have the last word about a whole placement (`Accepts`: a quota by models); then cards
+of different models are never alike, and a placement that isn't accepted is a dead end.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,23 +45,14 @@ _STEP_LOOKS = 20
 
 @dataclass(slots=True, kw_only=True)
 class _Frame:
-    """A container on the way down.
-
-    Attributes:
-        step: what it asks.
-        state: the node as it finds it.
-        own: positions of the cards that the pod's containers before it hold.
-        key: what it and all later ones depend on.
-        choices: those that are left.
-        met: True once there was one.
-    """
+    """A container on the way down."""
 
     step: ContainerRequest
-    state: Node
-    own: frozenset[int]
-    key: tuple[object, ...]
-    choices: Iterator[tuple[int, ...]]
-    met: bool = False
+    state: Node  # the node as the container finds it
+    own: frozenset[int]  # positions of the cards that the containers before it hold
+    key: tuple[object, ...]  # what it and all later ones depend on
+    choices: Iterator[tuple[int, ...]]  # those that are left
+    met: bool = False  # True once there was one
 
 
 class Attempt:
@@ -171,7 +162,7 @@ class Attempt:
         return at == 0 or not self._spent()
 
     def _spent(self) -> bool:
-        """Say whether the search must end here, with choices left that nobody looked at."""
+        """Say whether the search must end here, with choices left that are not tried."""
         self._effort.cut |= self._effort.left < 0
         return self._effort.left < 0
 
@@ -224,7 +215,7 @@ class Attempt:
     ) -> Iterator[tuple[int, ...]]:
         fitting = [index for index in self._usable if self._fits(step, state.uses[index], index)]
         if step.kind is not ContainerKind.INIT:
-            own = frozenset()  # it shares no whole card with another, and any card as with anybody
+            own = frozenset()  # to the others the pod's own cards are like any
         else:
             heir = inherited_minors(step, self._done[: self._running])
             if heir is not None:

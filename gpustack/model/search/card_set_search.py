@@ -8,10 +8,9 @@ only, then for such that stay below one switch, and so on, until a level has a s
 Cards that nothing can tell apart ("twins": the same links to all others) are taken in ascending
 order only, so a machine on which every pair is alike has one set of n cards to look at.
 
-To find so many cards that are all joined to each other is hard in general. Real machines of up to
-32 cards, and random matrices of 16, are searched to the end; but a node publishes its matrix
-itself, and one answer must not hold up a cluster's scheduling. So the search counts the cards that
-it looks at, stops at a bound, and then its answer says how far from the best it can be.
+Real machines of up to 32 cards, and random matrices of 16, are searched to the end; but a node
+publishes its matrix itself, and one answer must not hold up a cluster's scheduling. So the search
+counts the cards that it looks at, stops at a bound, and then says how far from the best it can be.
 """
 
 from dataclasses import dataclass
@@ -58,7 +57,7 @@ class CardSet:
     Attributes:
         cards: the set, ascending; None where none was found.
         gap: None where it is proven that no set is better, or that there is none.
-        looks: what it cost, for callers that count their work; the same whether remembered or not.
+        looks: what it cost; the same whether remembered or not.
     """
 
     cards: tuple[int, ...] | None
@@ -175,14 +174,9 @@ class _Search:
             pool = kept
 
     def _grow(self, chosen: int, pool: int, missing: int, paid: int, reach: list[int]) -> None:
-        """Complete `chosen` by so many cards of `pool`, each of which is joined to all chosen ones.
+        """Complete `chosen` by `missing` cards (at least one) of `pool`, each joined to all of it.
 
-        Args:
-            chosen: the set so far.
-            pool: what may be added.
-            missing: how many are missing, at least one.
-            paid: the score of `chosen`.
-            reach: what each card of the pool adds to it.
+        `paid` is the score of `chosen`, `reach` what each card of the pool adds to it.
         """
         if missing == 1:
             last = min(bits(pool), key=reach.__getitem__)

@@ -67,7 +67,7 @@ def meets(node: Node, demand: Topology, first: int, second: int) -> bool:
 
 
 def links_of(node: Node) -> Links:
-    """Return the node's links; where nobody published them, every pair is the farthest."""
+    """Return the node's links; where they are unknown, every pair is the farthest."""
     if node.links:
         return node.links
     size = range(len(node.cards))

@@ -6,8 +6,7 @@ hangs under the first group that it belongs to; where nothing is known, directly
 
 Two groups meet at a level when any pair of their cards is joined at that level or nearer. On a
 hierarchical matrix (of any three pairs between three cards the two farthest are equal) this gives
-the original's tree. On any other it still gives a partition at every level: no card stands in two
-groups and none is lost, which the original's first-match rule doesn't promise.
+the original's tree; on any other it still gives a partition at every level.
 
 NVLink is no level of the tree: it says nothing of the path through PCIe, and the original doesn't
 ask for it. The path of such a pair is taken
@@ -90,8 +89,8 @@ def build(size: int, links: Links, numas: Numas = (), paths: Links = ()) -> Bran
 
     Args:
         size: how many cards there are.
-        links: tokens of all pairs; empty where nobody published them, and then all cards hang
-            directly under the root.
+        links: tokens of all pairs; empty where they are unknown, and then all cards hang directly
+            under the root.
         numas: the NUMA node of each card; may be left out.
         paths: tokens of all pairs with the PCIe path where `links` has an NVLink; may be left out.
     """

@@ -16,10 +16,7 @@ Links = tuple[tuple[str, ...], ...]
 
 
 class BadLinks(ValueError):
-    """A token or a matrix that describes no machine. The text names the place in the matrix.
-
-    The reader of a matrix turns it into an error of its own, which says where the matrix stood.
-    """
+    """A token or a matrix that describes no machine. The text names the place in the matrix."""
 
 
 class Level(IntEnum):
@@ -95,9 +92,8 @@ def check_links(links: Links, size: int, name: str = "links") -> None:
     """Check that `links` describes `size` cards.
 
     Raises:
-        BadLinks: not square, not symmetric, a diagonal that isn't X, an X beside it, or a token
-            that nobody knows. The text gives the matrix its `name`, and names row and column,
-            counted from 0.
+        BadLinks: not square, not symmetric, a diagonal that isn't X, an X beside it, or an unknown
+            token. The text gives the matrix its `name`, and names row and column, counted from 0.
     """
     if len(links) != size:
         raise BadLinks(f"{name} has {len(links)} rows for {size} cards")

@@ -1,10 +1,9 @@
 """A node's cards as text: the original's `/graph`, the access-cost tree, a matrix, a plain tree.
 
 All four draw the tree of `gpustack.model.topology.card_tree` with its children sorted as the
-original prints them: nearest level first, then fewest available cards, then lowest minor. A card is
-available when it is healthy and nothing at all is taken of it; the original, too, takes a shared
-card out of its groups. Among the cards of a group it changes no order: the original counts a card
-as one for ever. Every text ends with a newline.
+original prints them: nearest level first, then fewest available cards, then lowest minor. A group's
+cards are available when they are healthy and nothing at all is taken of them; for the order among
+the cards of a group each counts as available. Every text ends with a newline.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -68,10 +67,8 @@ def costs(node: Node, root: Branch) -> str:
     """Return the access-cost tree: `type:available:cost`, one line a branch.
 
     Root and groups cost 0. A card costs the number of the group that it hangs in, counted from 1 in
-    the order of the drawing, which is the order in which cards are best taken: near ones first, and
-    of equally near groups the one with the fewest cards left. (The notation is that of the blog on
-    gpu-manager's source, which gives 1 to three cards below one switch, 2 to four below another,
-    and says only that smaller is cheaper; no such field exists in gpu-manager.)
+    the order of the drawing, which is the order in which cards are best taken. (The notation is
+    that of the blog on gpu-manager's source; no such field exists in gpu-manager.)
     """
     lines = [f"ROOT:{_available(node, root)}:0"]
     numbers: dict[tuple[int, ...], int] = {}
