@@ -116,7 +116,7 @@ def run(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
     number: int  # in the order of arrival; no two have the same
     since: float
@@ -168,16 +168,17 @@ class Simulation:
 
     def _admit_waiting(self, at: float, changed: set[str]) -> None:
         """Try waiting pods on the nodes that changed: all others have refused them already."""
-        heads = [(queue[0], request) for request, queue in self._queues.items()] if changed else []
+        queues = self._queues.items() if changed else ()
+        heads = [(queue[0].number, request) for request, queue in queues]
         heapq.heapify(heads)
         while heads:
-            pod, request = heapq.heappop(heads)
-            if not self._start(at, pod, request, changed):
-                continue  # and so would the others of its queue be refused
+            _, request = heapq.heappop(heads)
             queue = self._queues[request]
+            if not self._start(at, queue[0], request, changed):
+                continue  # and so would the others of its queue be refused
             queue.popleft()
             if queue:
-                heapq.heappush(heads, (queue[0], request))
+                heapq.heappush(heads, (queue[0].number, request))
             else:
                 del self._queues[request]
 
