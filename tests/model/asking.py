@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Change, Kind, Pending
+from gpustack.model.explain.query import Change, Kind
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
@@ -14,7 +14,7 @@ from gpustack.model.request import PodRequest
 
 
 def changes(cluster: Cluster, request: PodRequest, namespace: str = "team-a") -> dict[Kind, Change]:
-    found = explain(cluster, Pending(namespace=namespace, name="p", request=request))
+    found = explain(cluster, Pod(namespace=namespace, name="p", request=request))
     return {change.kind: change for change in found.changes}
 
 

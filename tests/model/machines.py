@@ -14,6 +14,7 @@ from gpustack.model.request import (
     Strategy,
     Topology,
 )
+from gpustack.model.topology.card_tree import Branch, TreeLevel
 from gpustack.model.topology.link_level import Links
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.model.use import Use
@@ -216,3 +217,10 @@ def numbered(
             ContainerRequest(name=name, kind=kind, index=index, cores=cores, memory_units=memory)
         )
     return tuple(found)
+
+
+def partition(root: Branch, level: TreeLevel) -> tuple[tuple[int, ...], ...]:
+    """The groups that the cards form at a level, lone cards among them, by lowest card."""
+    if root.level <= level:
+        return (root.cards,)
+    return tuple(group for child in root.children for group in partition(child, level))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.explain import evict
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Kind, Pending
+from gpustack.model.explain.query import Kind
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.quota.quota import NamespaceQuota, Quota
@@ -124,7 +124,7 @@ def test_the_work_is_bounded_by_the_nodes_and_the_sets_tried(asked: PodRequest) 
     policy = Counted()
     found = explain(
         replace(full, nodes=nodes, tenants=tenants),
-        Pending(namespace="team-a", name="p", request=asked),
+        Pod(namespace="team-a", name="p", request=asked),
         policy,
     )
     assert Kind.PODS_END in {change.kind for change in found.changes}

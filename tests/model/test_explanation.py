@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.cluster.eligibility import Demands, Host
 from gpustack.model.explain import add_capacity
 from gpustack.model.explain.explanation import Explanation, explain
-from gpustack.model.explain.query import Change, Kind, Pending, with_container
+from gpustack.model.explain.query import Change, Kind, with_container
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy, Spread
@@ -25,7 +25,7 @@ from tests.model.machines import WHOLE, card, grouped, node, pod, pods
 
 
 def test_a_pod_that_fits_needs_no_change() -> None:
-    found = explain(alone(node(1)), Pending(namespace="x", name="p", request=pod((50, 8))))
+    found = explain(alone(node(1)), Pod(namespace="x", name="p", request=pod((50, 8))))
     assert found.fits
     assert not found.changes
 
@@ -99,7 +99,7 @@ def test_a_full_quota_names_the_pod_to_wait_for_and_the_least_increase() -> None
 
 def test_every_node_says_why_not_and_every_card_its_first_reason() -> None:
     cluster = alone(node(2, taken={0: Use(cores=80), 1: Use(memory_units=60)}))
-    found = explain(cluster, Pending(namespace="x", name="p", request=pod((30, 8))))
+    found = explain(cluster, Pod(namespace="x", name="p", request=pod((30, 8))))
     answer = found.answers["node"]
     assert isinstance(answer, Refusal)
     assert [each.reason for each in answer.cards] == [
@@ -139,7 +139,7 @@ def test_a_share_in_place_of_a_whole_card_says_how_much_memory_it_has() -> None:
 
 
 def waits(cluster: Cluster, demands: Demands, request: PodRequest) -> Explanation:
-    pending = Pending(namespace="team-a", name="p", request=request, demands=demands)
+    pending = Pod(namespace="team-a", name="p", request=request, demands=demands)
     return explain(cluster, pending)
 
 
@@ -164,7 +164,7 @@ def test_a_gated_pod_is_told_its_gates_and_its_cards_without_them() -> None:
 def test_the_policy_decides_the_first_choice(policy: Policy, first: str) -> None:
     full = replace(node(2, taken={0: Use(cores=10)}), name="full")
     empty = replace(node(2), name="empty")
-    pending = Pending(namespace="team-a", name="p", request=pod((50, 8)))
+    pending = Pod(namespace="team-a", name="p", request=pod((50, 8)))
     found = explain(settle([full, empty], ()), pending, policy)
     assert found.choice == first
     minors = {name: answer.containers[0].minors for name, answer in found.answers.items()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import what_if
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.cluster.eligibility import Host
-from gpustack.model.explain import explanation, query
+from gpustack.model.explain import explanation
 from gpustack.model.frozen import FrozenMap
 from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
@@ -20,8 +20,7 @@ from tests.model.machines import card, grouped, pod
 NODE = Node(name="n", cards=(card(0), card(1)), links=grouped(2, within="PIX"))
 QUOTA = Quota(namespaces={"team": NamespaceQuota(cards={"T4": 100})})
 CLUSTER = Cluster(nodes={"n": NODE}, quota=QUOTA, hosts={"n": Host(labels={"a": "b"})})
-BIG = what_if.Pod(namespace="other", name="big", request=pod((300, 0)))
-PENDING = query.Pending(namespace="other", name="big", request=pod((300, 0)))
+BIG = Pod(namespace="other", name="big", request=pod((300, 0)))
 VALUES = [
     NODE,
     QUOTA,
@@ -30,7 +29,7 @@ VALUES = [
     what_if.with_more(CLUSTER, "n", 2),
     what_if.without_nodes(CLUSTER, ["n"]),
     what_if.plan(CLUSTER, [BIG]),
-    explanation.explain(CLUSTER, PENDING),
+    explanation.explain(CLUSTER, BIG),
 ]
 
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Change, Kind, Pending
+from gpustack.model.explain.query import Change, Kind
 from gpustack.model.node import Card, Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
@@ -61,7 +61,7 @@ DEMANDS = (Topology.NVLINK, Topology.SINGLE_SWITCH, Topology.SINGLE_NUMA, Topolo
 
 def told(cluster: Cluster, request: PodRequest) -> dict[Kind, Change]:
     """The changes that an explanation names; each one's placement obeys the rules."""
-    found = explain(cluster, Pending(namespace="team", name="p", request=request))
+    found = explain(cluster, Pod(namespace="team", name="p", request=request))
     assert found.fits == any(
         reference.fits_somehow(node, request) for node in cluster.nodes.values()
     )

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Pending
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement
@@ -102,7 +101,7 @@ ELSEWHERE = {Reason.BAD_REQUEST, Reason.NODE_UNKNOWN}
 
 
 def answer(cluster: Cluster, request: PodRequest, demands: Demands = NO_DEMANDS) -> Refusal:
-    pending = Pending(namespace="team", name="p", request=request, demands=demands)
+    pending = Pod(namespace="team", name="p", request=request, demands=demands)
     (found,) = explain(cluster, pending).answers.values()
     assert isinstance(found, Refusal)
     assert found.message == REASON_WORDS[found.reason]

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.cluster.eligibility import Demands, Host, Taint, Toleration
 from gpustack.model.cluster.what_if import (
     HOSTNAME_LABEL,
     NoSuchNode,
-    Pod,
     capacity,
     in_order_of_demand,
     plan,

@@ -14,7 +14,7 @@ from gpustack.model.topology import card_tree
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.nodes import NodeLabels, decode_node, encode_devices
-from tests.model.machines import card, grouped, nodes
+from tests.model.machines import card, grouped, nodes, partition
 from tests.wire.api import KEYS
 
 GIB = 1 << 30
@@ -103,11 +103,11 @@ def test_the_original_finds_its_groups_again_on_nvlinked_cards() -> None:
     linked = Node(name="n1", cards=cards, links=grouped(4, within="NV12"))
     paths = grouped(2, 2, within="PXB", across="NODE")
     read = decode_node(KEYS, api_node(encode_devices(replace(linked, paths=paths))))
-    assert card_tree.partition(card_tree.of(read), card_tree.TreeLevel.MULTIPLE) == (
+    assert partition(card_tree.of(read), card_tree.TreeLevel.MULTIPLE) == (
         (0, 1),
         (2, 3),
     )
-    assert card_tree.partition(card_tree.of(linked), card_tree.TreeLevel.MULTIPLE) == (
+    assert partition(card_tree.of(linked), card_tree.TreeLevel.MULTIPLE) == (
         (0,),
         (1,),
         (2,),
