@@ -46,6 +46,7 @@ def daemonset(
         "spec": {"template": template},
     }
 
+
 ENDLESS = "a value that is nested deeply, and no UTF-8"
 _ENDLESS = b'{"f:a":' * 9000 + b'{"f:\xff":{}}' + b"}" * 9000
 
