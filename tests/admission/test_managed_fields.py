@@ -8,6 +8,8 @@ from gpustack.wire.keys import Keys
 from gpustack.wire.kube import api_objects
 from tests.admission.site import PODS, Json, Site, pod
 
+pytestmark = pytest.mark.testbed
+
 _DEEP = b'{"f:a":' * 9000 + b"{}" + b"}" * 9000
 
 

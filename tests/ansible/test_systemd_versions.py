@@ -15,6 +15,8 @@ import yaml
 from tests.ansible import layout
 from tests.ansible.rendering import ansible, words
 
+pytestmark = pytest.mark.long
+
 UNITS = ("gpustack-agent.service", "gpustack-device.service", "gpustack-extender.service")
 PREFLIGHT = layout.ROOT / "roles" / "preflight"
 

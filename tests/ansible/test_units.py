@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 # The most that `systemd-analyze security` may count, in tenths (0 is best). A number may only sink.
 # The device unit loads modules and makes device nodes, the agent reads every process as root.
 THRESHOLDS = {
