@@ -26,7 +26,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer, apply
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import forbids
+from gpustack.model.quota.check import Violation, check
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
@@ -193,7 +193,7 @@ class NodeEvaluator:
 
     def _limit(self, pod: PodState, names: Sequence[str], found: list[NodeResult]) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
-        verdicts: dict[object, Reason | None] = {}
+        verdicts: dict[object, Violation | None] = {}
         mended: dict[object, NodeResult] = {}
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
@@ -205,10 +205,10 @@ class NodeEvaluator:
                 placement = moved(base, _shape(pod), answer.like)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = forbids(*limits, base, placement, without=(pod.uid,))
-            reason = verdicts[looked_at]
-            if reason is not None:
-                found[at] = self._mend(pod, base, reason, mended)
+                    verdicts[looked_at] = check(*limits, base, placement, without=(pod.uid,))
+            broken = verdicts[looked_at]
+            if broken is not None:
+                found[at] = self._mend(pod, base, broken.reason, mended)
 
     def _mend(
         self, pod: PodState, base: Node, reason: Reason, mended: dict[object, NodeResult]

@@ -16,10 +16,10 @@ from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
 from gpustack.model.quota.check import check, raised
 from gpustack.model.quota.quota import NamespaceQuota, Quota
-from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector
+from gpustack.model.units import cards_text
 from gpustack.model.use import Use
 from tests.model.clusters import NAMESPACES, clusters, quotas
 from tests.model.machines import card, node, pod, pods
