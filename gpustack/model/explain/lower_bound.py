@@ -5,6 +5,7 @@ A set of pods that is as small as the bound is known to be the smallest without 
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from math import ceil
 
 from gpustack.model.cluster.cluster import Tenant
@@ -99,13 +100,8 @@ def of_quota(
 
 def fewest(parts: Sequence[int], missing: int) -> int | None:
     """Return how many of `parts` sum up to `missing` at least; None where all are too few."""
-    count = 0
-    for part in sorted(parts, reverse=True):
-        if missing <= 0:
-            break
-        missing -= part
-        count += 1
-    return None if missing > 0 else count
+    sums = accumulate(sorted(parts, reverse=True), initial=0)
+    return next((count for count, total in enumerate(sums) if total >= missing), None)
 
 
 def _running(request: PodRequest) -> list[ContainerRequest]:
