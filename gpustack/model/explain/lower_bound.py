@@ -63,14 +63,10 @@ class Takers:
         return min((each for each in found if each is not None), default=None)
 
     def _share_on(self, container: ContainerRequest, index: int) -> int | None:
-        use, most = self._node.uses[index], self._node.cards[index].whole
-        cores = fewest(
-            [each.cores for each in self._uses[index]], use.cores + container.cores - most.cores
-        )
-        memory = fewest(
-            [each.memory_units for each in self._uses[index]],
-            use.memory_units + container.memory_units - most.memory_units,
-        )
+        missing = self._node.uses[index] + container.share - self._node.cards[index].whole
+        held = self._uses[index]
+        cores = fewest([each.cores for each in held], missing.cores)
+        memory = fewest([each.memory_units for each in held], missing.memory_units)
         return None if cores is None or memory is None else max(cores, memory)
 
 
