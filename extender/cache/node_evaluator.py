@@ -105,7 +105,7 @@ class NodeEvaluator:
             if node is None or not first:
                 return node
             # Room is made for them: what pods hold that are about to end is theirs as well.
-            others = self._leaving(name)
+            others = self.leaving(name)
             free = self._view.allocations.node_without(name, (*others, pod.uid))
         for asked in (other.request for other in first):
             plan = None if free is None or asked is None else self._results.placer(free, asked)
@@ -128,7 +128,7 @@ class NodeEvaluator:
                 return None if node is None else (node, held)
         return None
 
-    def _leaving(self, name: str) -> list[str]:
+    def leaving(self, name: str) -> list[str]:
         """Return the pods that hold cards of a node and are about to end."""
         held = map(self._view.pod, self._view.holders(name))
         return [pod.uid for pod in held if pod is not None and pod.deletion]
@@ -146,7 +146,7 @@ class NodeEvaluator:
             first = self._view.nominees_before(pod, name)
             if not first:
                 return ()
-            leaving = ((uid, 0) for uid in self._leaving(name))
+            leaving = ((uid, 0) for uid in self.leaving(name))
             return (*((each.uid, each.version) for each in first), *leaving)
 
     def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
