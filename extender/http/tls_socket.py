@@ -142,7 +142,7 @@ class TlsSocket:
         self._head = self._body = b""
         if kind == _HANDSHAKE:
             self._messages.take(body)
-        elif kind == _CHANGE_CIPHER_SPEC:
+        elif kind == _CHANGE_CIPHER_SPEC and body:  # the library passes over an empty one
             self._messages.end()
         self._received.write(body)
         return True
