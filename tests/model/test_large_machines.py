@@ -123,7 +123,7 @@ class CountedCards(tuple[Card, ...]):
         return super().__iter__()
 
 
-def test_the_cards_of_a_node_are_gone_through_once_for_all_containers_of_a_pod() -> None:
+def test_a_pods_containers_share_one_walk_over_the_nodes_cards() -> None:
     """Holders of the cluster cache's lock count pods of 64 containers on nodes of 256 cards."""
     cards = CountedCards(map(card, range(MOST_CARDS)))
     node = Node(name="n1", cards=cards)
