@@ -200,6 +200,7 @@ def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
     # The schema judges, and names, a text that the quick reader doesn't take.
     try:
         body = json.loads(text)
+        json.dumps(body, ensure_ascii=False).encode()  # half a surrogate pair has no UTF-8
         problems = schemas.problems(schemas.load("gpu-devices"), body, _MOST_PROBLEMS)
     except ValueError as error:
         raise BadAnnotation(key, f"is not JSON: {error}") from None

@@ -79,3 +79,10 @@ def test_a_text_of_any_depth_leaves_out_its_node_alone(
         text = place.format(begin * depth + middle + end * depth)
         with pytest.raises(BadAnnotation):
             decode_node(KEYS, api_node(text))
+
+
+@pytest.mark.parametrize("at", [("driver",), ("devices", 0, "model"), ("devices", 0, "reason")])
+def test_a_text_that_no_answer_could_carry_leaves_out_its_node_alone(at: tuple[Any, ...]) -> None:
+    """Half a surrogate pair has no UTF-8: an answer about all nodes would fail for its sake."""
+    with pytest.raises(BadAnnotation, match="surrogates not allowed"):
+        decode_node(KEYS, api_node(broken(*at, value="\ud800")))
