@@ -36,7 +36,6 @@ import functools
 import io
 import logging
 import os
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import gunicorn.app.base
@@ -145,10 +144,14 @@ def is_last(request: Any, arrived: RequestBuffer) -> bool:
     # where nothing stands beside it; it is one of a list (RFC 9110, 7.6.1).
     closes = (
         name == "TRANSFER-ENCODING"
-        or (name == "CONNECTION" and "close" in re.split("[ \t]*,[ \t]*", value.lower()))
+        or (name == "CONNECTION" and any(_closes(each) for each in value.split(",")))
         for name, value in request.headers
     )
     return arrived.refused or request.version == (1, 0) or any(closes)
+
+
+def _closes(option: str) -> bool:
+    return option.strip(" \t").lower() == "close"
 
 
 class _Worker(gunicorn.workers.base.Worker):  # type: ignore[misc]  # gunicorn has no types
