@@ -55,7 +55,7 @@ def der(key: Key | None = None, *points: x509.DistributionPoint) -> bytes:
 def point(*, relative: str = "", url: str = "", issuer: str = "") -> x509.DistributionPoint:
     """Return where a certificate's revocation list is."""
 
-    def attribute(value: str) -> x509.NameAttribute:
+    def attribute(value: str) -> x509.NameAttribute[str]:
         return x509.NameAttribute(NameOID.COMMON_NAME, value)
 
     return x509.DistributionPoint(
