@@ -63,11 +63,10 @@ def _next(name: str, *minors: int) -> Pod:
     return pod
 
 
-@pytest.mark.parametrize("by_force", [False, True])
-@pytest.mark.parametrize("what", ["agent", "kubelet"])
-def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
-    host: Host, what: str, by_force: bool
-) -> None:
+def _replaced_after_a_restart(
+    host: Host, what: str = "agent", *, by_force: bool = True
+) -> tuple[Pod, Pod]:
+    """A pod that ran before a restart and is gone, and the next one of its name."""
     host.start_agent()
     old = host.share("web-0", 1)
     running = _run(host, old)
@@ -75,6 +74,15 @@ def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
     host.cri.exit(running)
     new = _replace(host, old, _next("web-0", 0), by_force=by_force)
     host.kubelet.remove(old)
+    return old, new
+
+
+@pytest.mark.parametrize("by_force", [False, True])
+@pytest.mark.parametrize("what", ["agent", "kubelet"])
+def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
+    host: Host, what: str, by_force: bool
+) -> None:
+    _, new = _replaced_after_a_restart(host, what, by_force=by_force)
     answer = host.kubelet.admit(new)["c0"]
     host.kubelet.start_container(new, "c0", CORE)
     host.cri.run(_uid(new), "c0", annotations=answer.annotations)
@@ -87,13 +95,7 @@ def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
 def test_a_pod_that_ends_while_the_agent_looks_is_not_taken_for_the_next(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.start_agent()
-    old = host.share("web-0", 1)
-    running = _run(host, old)
-    _restart(host, "agent")
-    host.cri.exit(running)
-    new = _replace(host, old, _next("web-0", 0), by_force=True)
-    host.kubelet.remove(old)
+    old, new = _replaced_after_a_restart(host)
     devices, waiting = host.agent.kubelet.devices, [old]
 
     def devices_after_the_end(pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
@@ -128,13 +130,7 @@ def test_a_pod_that_goes_is_not_taken_while_the_api_server_is_away(host: Host) -
 
 def _given_the_old_ones_answer(host: Host) -> tuple[Pod, Pod]:
     """A pod that was admitted as the one before it: the API server couldn't tell them apart."""
-    host.start_agent()
-    old = host.share("web-0", 1)
-    running = _run(host, old)
-    _restart(host, "agent")
-    host.cri.exit(running)
-    new = _replace(host, old, _next("web-0", 0), by_force=True)
-    host.kubelet.remove(old)
+    old, new = _replaced_after_a_restart(host)
     away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
     assert card_of(host.kubelet.admit(new)["c0"]) == "/dev/nvidia1"
     away.times = 0

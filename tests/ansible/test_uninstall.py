@@ -123,15 +123,20 @@ def test_uninstall_goes_on_where_no_pod_holds_cards(tmp_path: pathlib.Path) -> N
         assert FIRST_REMOVAL in Site(tmp_path, kubeconfig).uninstall().stdout
 
 
-def test_gpu_hosts_are_asked_again_when_no_scheduler_binds(tmp_path: pathlib.Path) -> None:
-    planes: dict[str, Any] = {"cp1": {}, "cp2": {}}
-    groups = {"kube_control_plane": planes, "gpu_nodes": {"gpu1": {}, "gpu2": {}}}
+def order_of_uninstall(folder: pathlib.Path, groups: dict[str, Any]) -> list[tuple[str, str]]:
+    """Run uninstall with recorded roles; return which entry came to which host, in order."""
     done = recorder.play(
-        tmp_path, groups, "--extra-vars=uninstall_confirmed=true",
+        folder, groups, "--extra-vars=uninstall_confirmed=true",
         playbook="playbooks/uninstall.yml",
     )  # fmt: skip
     assert done.status == 0, done.output
-    came = [(one.role, one.host) for one in done.entries]
+    return [(one.role, one.host) for one in done.entries]
+
+
+def test_gpu_hosts_are_asked_again_when_no_scheduler_binds(tmp_path: pathlib.Path) -> None:
+    planes: dict[str, Any] = {"cp1": {}, "cp2": {}}
+    groups = {"kube_control_plane": planes, "gpu_nodes": {"gpu1": {}, "gpu2": {}}}
+    came = order_of_uninstall(tmp_path, groups)
     restored = came.index(("kube_scheduler/uninstall", "cp2"))
     removed = came.index(("gpustack_agent/uninstall", "gpu1"))
     asked = came[restored:removed]
@@ -148,12 +153,7 @@ def test_a_host_of_both_groups_keeps_its_agents_environment_until_asked(
         "kube_control_plane": {"one": {}, "cp2": {}},
         "gpu_nodes": {"one": {}},
     }
-    done = recorder.play(
-        tmp_path, groups, "--extra-vars=uninstall_confirmed=true",
-        playbook="playbooks/uninstall.yml",
-    )  # fmt: skip
-    assert done.status == 0, done.output
-    came = [(one.role, one.host) for one in done.entries]
+    came = order_of_uninstall(tmp_path, groups)
     restored = came.index(("kube_scheduler/uninstall", "one"))
     asked = came.index(("gpustack_hook/running_pods", "one"), restored)
     assert came.index(("python_service/uninstall", "cp2")) < asked

@@ -58,6 +58,16 @@ def unread_bytes(conn: ClientConnection) -> int:
     return int(count)
 
 
+def hello(version: ssl.TLSVersion) -> bytes:
+    """Return the ClientHello of a client that speaks this version alone."""
+    context = ssl.create_default_context()
+    context.minimum_version = context.maximum_version = version
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+    return out.read()
+
+
 def test_a_step_of_a_handshake_takes_a_few_records(
     pair: tuple[socket.socket, ClientConnection],
 ) -> None:
@@ -83,12 +93,7 @@ def test_a_client_of_tls_1_3_alone_is_refused(
 ) -> None:
     """It may ask for the key exchange ffdhe8192, and would encrypt its certificates."""
     client, conn = pair
-    context = ssl.create_default_context()
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
-    client.sendall(out.read())
+    client.sendall(hello(ssl.TLSVersion.TLSv1_3))
     with pytest.raises(RequestRefused, match="UNSUPPORTED_PROTOCOL"):
         conn.handshake()
 
@@ -106,12 +111,7 @@ def test_a_certificate_is_refused_before_it_is_decoded(
     pair: tuple[socket.socket, ClientConnection], before: bytes
 ) -> None:
     client, conn = pair
-    context = ssl.create_default_context()
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
-    client.sendall(out.read())
+    client.sendall(hello(ssl.TLSVersion.TLSv1_2))
     conn.handshake()
     shown = message(der().replace(P256, P192))
     client.sendall(before + b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
