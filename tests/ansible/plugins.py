@@ -1,4 +1,4 @@
-"""The roles' filter plugins as modules."""
+"""The roles' filter plugins and modules, for Python."""
 
 import importlib.util
 import pathlib
@@ -8,7 +8,7 @@ from tests.ansible import layout
 
 
 def load(path: str) -> types.ModuleType:
-    """Load a plugin as Ansible does: by its path, which is relative to the repository."""
+    """Load one as Ansible does: by its path, which is relative to the repository."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, layout.ROOT / path)
     assert spec is not None
     assert spec.loader is not None

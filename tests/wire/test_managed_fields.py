@@ -16,6 +16,7 @@ from gpustack.wire.extender_v1 import decode_filter_args
 from gpustack.wire.extender_v1.preempt import decode_preemption_args
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube import api_objects, managed_fields
+from tests.ansible import plugins
 
 
 def _nested(depth: int) -> bytes:
@@ -97,3 +98,14 @@ def test_a_text_that_mentions_managed_fields_stays() -> None:
 def test_a_text_that_ends_in_a_note_is_no_object() -> None:
     with pytest.raises(api_objects.BadObject):
         api_objects.decode_pod(_object(_nested(9900))[:-60])
+
+
+@pytest.mark.parametrize("note", _NOTES.values(), ids=_NOTES)
+def test_the_roles_module_reads_objects_as_the_package_does(note: bytes) -> None:
+    """A role can't import the package: it runs on controllers that have none."""
+    module = plugins.load("roles/cluster_objects/library/cluster_objects_list.py")
+    for name in ("_BEGINNING", "_BRACKET"):
+        theirs, ours = getattr(module, name), getattr(managed_fields, name)
+        assert (theirs.pattern, theirs.flags) == (ours.pattern, ours.flags)
+    for raw in (_object(note), _page(note), _page(note)[:-9], b'"\\"managedFields\\":[["'):
+        assert module.without_managed_fields(raw) == managed_fields.without(raw)
