@@ -146,7 +146,7 @@ class Demands:
 
     Attributes:
         selector: labels that the node must have (`nodeSelector`), by key.
-        affinity: terms of which one must be met; None: the pod has no such demand.
+        affinity: one of these terms must be met; None: the pod has no such demand.
         gates: names of scheduling gates, which keep the pod from every node.
     """
 

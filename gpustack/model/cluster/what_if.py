@@ -140,7 +140,7 @@ def plan(
 
 
 def _alike(pod: Pod) -> object:
-    """Return what decides about a pod: two of which it is equal get the same answer."""
+    """Return what decides about a pod: pods with an equal one get the same answer."""
     return pod.namespace, pod.request, pod.demands
 
 
