@@ -17,7 +17,8 @@ from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.tls import TlsContexts, TlsFiles
-from tests.extender.test_client_certificates import P192, P256, REFUSED_KEY, der, message
+from tests.extender.hostile_certificates import FORMS
+from tests.extender.test_client_certificates import UNKNOWN_ISSUER, message
 from tests.extender.test_connection_turns import secured
 
 STEPS: Final = 8  # of a turn
@@ -108,15 +109,20 @@ def test_a_certificate_is_refused_before_it_is_decoded(
     client, conn = pair
     context = ssl.create_default_context()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+        (tls := context.wrap_bio(into, out, server_hostname="127.0.0.1")).do_handshake()
     client.sendall(out.read())
     conn.handshake()
-    shown = message(der().replace(P256, P192))
+    shown = message(FORMS["a key on a curve of its own"]())
     client.sendall(before + b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
-    with pytest.raises(RequestRefused, match=REFUSED_KEY):
+    with pytest.raises(RequestRefused, match=UNKNOWN_ISSUER) as refused:
         conn.handshake()
+    assert refused.value.cause == "unknown_issuer"
+    into.write(client.recv(1 << 16))
+    with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
+        tls.do_handshake()
 
 
 def test_every_connection_gets_its_step_in_a_later_turn() -> None:
