@@ -44,12 +44,15 @@ class Holder:
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def sign(self, name: str, kind: str = "P-256", *, authority: bool = False) -> "Holder":
+    def sign(self, name: str, kind: str = "P-256", *, authority: bool | None = None) -> "Holder":
         return issue(name, KEYS[kind](), self, authority=authority)
 
 
-def issue(name: str, key: Key, issuer: Holder | None, *, authority: bool = False) -> Holder:
-    """Make a certificate; without an issuer it signs itself."""
+def issue(name: str, key: Key, issuer: Holder | None, *, authority: bool | None = None) -> Holder:
+    """Make a certificate; without an issuer it signs itself.
+
+    It has basic constraints if ``authority`` says what is in them.
+    """
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer, by = (key, subject) if issuer is None else (issuer.key, issuer.certificate.subject)
     now = datetime.datetime.now(datetime.UTC)
@@ -57,8 +60,8 @@ def issue(name: str, key: Key, issuer: Holder | None, *, authority: bool = False
     builder = x509.CertificateBuilder(by, subject, key.public_key(), number)
     builder = builder.not_valid_before(now + certificates.LASTING.begins)
     builder = builder.not_valid_after(now + certificates.LASTING.ends)
-    if authority:
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+    if authority is not None:
+        builder = builder.add_extension(x509.BasicConstraints(authority, None), True)
     edwards = isinstance(signer, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey)
     return Holder(builder.sign(signer, None if edwards else hashes.SHA256()), key)
 
