@@ -1,54 +1,40 @@
-"""What a client sends in a handshake of TLS 1.2, read before the TLS library reads it.
+"""What a client sends in a handshake of TLS 1.2, read before OpenSSL reads it.
 
-The library decodes the key of every certificate before it asks who signed it. One certificate of
-700 bytes, whose key is a compressed point on a curve of its own, costs 0.3 s of processor time, and
-a client may send 100 KB of them. Of a certificate of 15 KB, whose 580 revocation lists are named
-relative to an issuer of 1100 parts, it makes as many copies of the issuer's name: 1.2 s. So only
-usual kinds of keys, few certificates, and revocation lists named as all authorities do (RFC 5280,
-4.2.1.13) reach it.
+OpenSSL decodes every certificate of a client before it asks who signed it, and a certificate of
+15 KB can cost it a second: by a key with a curve of its own, by revocation lists named relative to
+a long issuer, and by forms that are unknown yet. So OpenSSL gets a client's certificates only if
+our authorities have signed all of them. ``cryptography`` tells that: it reads where the parts of a
+certificate lie, and verifies its signature with the key of the authority. 16 KB take it 6 ms at
+most (``docs/decisions/0005-one-writing-process.md``).
 """
 
 import ssl
+from collections.abc import Iterator, Sequence
 from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 _CERTIFICATE: Final = 11  # type of a message (RFC 5246, 7.4)
 _HEAD_BYTES: Final = 4  # of a message: type and length
+_LENGTH_BYTES: Final = 3  # of a list of certificates, and of each of them
 _MESSAGE_BYTES: Final = 1 << 14  # a certificate has 1 to 2 KB, a hello less
 _MOST: Final = 8  # a client's certificate, and those between it and its authority
-
-# AlgorithmIdentifier of a key, as DER, by what it is called.
-_ALGORITHMS: Final = {
-    "RSA": "300d06092a864886f70d0101010500",
-    "P-256": "301306072a8648ce3d020106082a8648ce3d030107",
-    "P-384": "301006072a8648ce3d020106052b81040022",
-    "P-521": "301006072a8648ce3d020106052b81040023",
-    "Ed25519": "300506032b6570",
-}
-_TAKEN: Final = frozenset(map(bytes.fromhex, _ALGORITHMS.values()))
-
-_SEQUENCE: Final = 0x30
-_INTEGER: Final = 0x02
-_OCTETS: Final = 0x04
-_OBJECT: Final = 0x06
-_VERSION: Final = 0xA0
-# Of a certificate, from the serial number to the key (RFC 5280, 4.1).
-_FIELDS: Final = (_INTEGER, *[_SEQUENCE] * 5)
-# What may follow the key: identifiers of issuer and subject, and extensions.
-_EXTENSIONS: Final = 0xA3
-_OPTIONAL: Final = (0x81, 0x82, _EXTENSIONS)
-_BOOLEAN: Final = 0x01
-_REVOCATION_LISTS: Final = bytes.fromhex("551d1f")  # cRLDistributionPoints (4.2.1.13)
-# Of a DistributionPoint: the tag of its name, those that may be first otherwise, and the tag of a
-# full name within its name.
-_POINT_NAME: Final = 0xA0
-_POINT_OTHERS: Final = (0x81, 0xA2)
-_FULL_NAME: Final = 0xA0
+# X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY of OpenSSL's x509_vfy.h, which it would answer itself
+_UNKNOWN_ISSUER: Final = 20
+# What extensions raise that say nothing of basic constraints.
+_UNREADABLE: Final = (
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 
 
 class ClientMessages:
     """The messages of a client up to its certificates; what follows them costs little."""
 
-    def __init__(self) -> None:
+    def __init__(self, authorities: Sequence[x509.Certificate]) -> None:
+        self._authorities = authorities
         self._stream = bytearray()
         self._done = False
 
@@ -56,7 +42,8 @@ class ClientMessages:
         """Look at the content of a record of type handshake.
 
         Raises:
-            ssl.SSLError: the library must not get it.
+            ssl.SSLCertVerificationError: our authorities have not signed all certificates.
+            ssl.SSLError: OpenSSL must not get it for another reason.
         """
         self._stream += b"" if self._done else data
         while len(self._stream) >= _HEAD_BYTES and not self._done:
@@ -66,7 +53,8 @@ class ClientMessages:
             if len(self._stream) < end:
                 return
             if self._stream[0] == _CERTIFICATE:
-                _check_certificates(bytes(self._stream[_HEAD_BYTES:end]))
+                listed = bytes(self._stream[_HEAD_BYTES + _LENGTH_BYTES : end])
+                _verify({_load(each) for each in _split(listed)}, self._authorities)
                 self.end()
             del self._stream[:end]
 
@@ -75,92 +63,63 @@ class ClientMessages:
         self._done = True
 
 
-def _check_certificates(message: bytes) -> None:
-    """Raise an ``ssl.SSLError`` where a list of certificates must not be decoded."""
-    rest = message[3:]
+def _split(rest: bytes) -> Iterator[bytes]:
+    """Return the certificates of a list, or raise an ``ssl.SSLError``."""
     for _ in range(_MOST):
         if not rest:
             return
-        end = 3 + int.from_bytes(rest[:3])
-        _check_certificate(rest[3:end])
+        end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES])
+        yield rest[_LENGTH_BYTES:end]
         rest = rest[end:]
     if rest:
         raise _refusal(f"the client shows more than {_MOST} certificates")
 
 
-def _check_certificate(certificate: bytes) -> None:
-    """Raise an ``ssl.SSLError`` where a certificate must not be decoded."""
+def _load(encoded: bytes) -> x509.Certificate:
+    """Return a certificate, of which key and extensions are not decoded."""
     try:
-        signed = _element(_element(certificate, _SEQUENCE)[1], _SEQUENCE)[1]
-        if signed[0] == _VERSION:
-            signed = _element(signed, _VERSION)[2]
-        field = b""
-        for tag in _FIELDS:
-            _, field, signed = _element(signed, tag)
-        _check_key(field)
-        _check_extensions(signed)
-    except IndexError:
+        return x509.load_der_x509_certificate(encoded)
+    except (ValueError, x509.InvalidVersion):
         raise _refusal("a certificate of the client is no X.509 in DER") from None
 
 
-def _check_key(key: bytes) -> None:
-    """Raise an ``ssl.SSLError`` where a key is of no usual kind."""
-    algorithm, _, _ = _element(key, _SEQUENCE)
-    if algorithm not in _TAKEN:
-        kinds = ", ".join(_ALGORITHMS)
-        raise _refusal(f"the key of a certificate of the client is of no kind of {kinds}")
+def _verify(shown: set[x509.Certificate], authorities: Sequence[x509.Certificate]) -> None:
+    """Raise an ``ssl.SSLError`` unless each is signed by an authority, or by one that these signed.
 
-
-def _check_extensions(rest: bytes) -> None:
-    """Raise an ``ssl.SSLError`` where what follows a key may cost much.
-
-    Every tag is what DER has for it: the library would read other forms, too.
+    Every certificate is tried with every issuer once, in whatever order the client shows them.
     """
-    listed = b""
-    for tag in _OPTIONAL:
-        if rest and rest[0] == tag:
-            _, content, rest = _element(rest, tag)
-            listed = _element(content, _SEQUENCE)[1] if tag == _EXTENSIONS else b""
-    if rest:
-        raise IndexError
-    while listed:
-        _, extension, listed = _element(listed, _SEQUENCE)
-        _, kind, value = _element(extension, _OBJECT)
-        if kind == _REVOCATION_LISTS:
-            _check_points(value)
+    issuers = list(authorities)
+    while shown:
+        signed = {each for each in shown if any(_is_signed(each, issuer) for issuer in issuers)}
+        if not signed:
+            raise _unknown_issuer()
+        issuers = [each for each in signed if _may_sign(each)]
+        shown = shown - signed
 
 
-def _check_points(value: bytes) -> None:
-    """Raise an ``ssl.SSLError`` where a revocation list is named relative to its issuer."""
-    if value[0] == _BOOLEAN:
-        value = _element(value, _BOOLEAN)[2]
-    points = _element(_element(value, _OCTETS)[1], _SEQUENCE)[1]
-    while points:
-        _, point, points = _element(points, _SEQUENCE)
-        if point[0] in _POINT_OTHERS:
-            continue
-        if _element(point, _POINT_NAME)[1][0] != _FULL_NAME:
-            text = "a certificate of the client names a revocation list relative to its issuer"
-            raise _refusal(f"{text}: name it by URL")
+def _is_signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
-def _element(data: bytes, tag: int) -> tuple[bytes, bytes, bytes]:
-    """Return the first element of DER, its content, and what follows it.
-
-    Raises:
-        IndexError: there is none of this tag.
-    """
-    begin, length = 2, data[1]
-    if length > 0x80:
-        begin += length & 0x7F
-        length = int.from_bytes(data[2:begin])
-    elif length == 0x80:  # of BER: the end is marked
-        raise IndexError
-    end = begin + length
-    if data[0] != tag or end > len(data):
-        raise IndexError
-    return data[:end], data[begin:end], data[end:]
+def _may_sign(certificate: x509.Certificate) -> bool:
+    """Tell whether a certificate that our authorities signed is an authority, and no client's."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    except (ValueError, *_UNREADABLE):
+        return False
+    return found.value.ca
 
 
 def _refusal(text: str) -> ssl.SSLError:
     return ssl.SSLError(ssl.SSL_ERROR_SSL, text)
+
+
+def _unknown_issuer() -> ssl.SSLCertVerificationError:
+    text = "it, or one shown beside it, has no issuer in tls.client_ca"
+    error = ssl.SSLCertVerificationError(ssl.SSL_ERROR_SSL, text)
+    error.verify_code, error.verify_message = _UNKNOWN_ISSUER, text
+    return error

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
+
 from gpustack.model.errors import GpustackError
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,19 @@ class TlsError(GpustackError):
     """Certificate, key or authority can't be used; the text names the setting and the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class TlsContext:
+    """What is read of the files at one time.
+
+    Attributes:
+        openssl: what makes connections.
+        authorities: the certificates of ``TlsFiles.client_ca``.
+    """
+
+    openssl: ssl.SSLContext
+    authorities: tuple[x509.Certificate, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
     """What TLS is made of.
@@ -52,7 +67,7 @@ class TlsFiles:
     client_ca: Path
     client_name: str
 
-    def context(self) -> ssl.SSLContext:
+    def context(self) -> TlsContext:
         """Read the files.
 
         Raises:
@@ -64,7 +79,7 @@ class TlsFiles:
             except OSError as error:
                 raise TlsError(f"tls.{setting}: {path}: {error.strerror}") from error
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # 1.3 encrypts the client's certificates, and they must be looked at before the library
+        # 1.3 encrypts the client's certificates, and they must be looked at before OpenSSL
         # decodes them (``client_certificates``). It also knows ffdhe8192, which a hello of 1 KB may
         # ask for at 0.15 s of processor time; 1.2 agrees on curves only.
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -80,11 +95,12 @@ class TlsFiles:
             ) from error
         try:
             context.load_verify_locations(self.client_ca)
-        except (ssl.SSLError, ValueError) as error:
+            authorities = x509.load_pem_x509_certificates(self.client_ca.read_bytes())
+        except (ssl.SSLError, ValueError, x509.InvalidVersion) as error:
             raise TlsError(
                 f"tls.client_ca: {self.client_ca} holds no PEM certificate: {_reason(error)}"
             ) from error
-        return context
+        return TlsContext(context, tuple(authorities))
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """Return what changes when a file does; a missing one counts as nothing."""
@@ -108,7 +124,7 @@ class TlsContexts:
         self._stamp = files.stamp()
         self._context = files.context()
 
-    def current(self) -> ssl.SSLContext:
+    def current(self) -> TlsContext:
         """Return the newest usable context; files that can't be used keep the last good one."""
         with self._lock:
             stamp = self._files.stamp()

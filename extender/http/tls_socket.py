@@ -11,6 +11,7 @@ import ssl
 from typing import Any, Final
 
 from extender.http.client_certificates import ClientMessages
+from extender.http.tls import TlsContext
 
 _HEAD_BYTES: Final = 5  # type, version and length of a record (RFC 8446, 5.1)
 # In one call. A handshake is made of ten, and nearly each that follows brings bytes of a request.
@@ -18,6 +19,8 @@ _RECORDS: Final = 16
 # Types of records.
 _CHANGE_CIPHER_SPEC: Final = 20
 _HANDSHAKE: Final = 22
+# What a client is told whose certificates OpenSSL doesn't get (RFC 5246, 7.2: fatal, unknown_ca).
+_UNKNOWN_AUTHORITY: Final = b"\x15\x03\x03\0\x02\x02\x30"
 
 
 class TlsSocket:
@@ -26,11 +29,11 @@ class TlsSocket:
     Everything else than what is defined here is the socket's own.
     """
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+    def __init__(self, sock: socket.socket, context: TlsContext) -> None:
         self._sock = sock
         self._received, self._written = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._received, self._written, server_side=True)
-        self._messages = ClientMessages()
+        self._tls = context.openssl.wrap_bio(self._received, self._written, server_side=True)
+        self._messages = ClientMessages(context.authorities)
         self._head = b""  # of a record, as far as it has come
         self._body = b""
         self._unsent = b""
@@ -141,11 +144,20 @@ class TlsSocket:
         kind, body = self._head[0], self._body
         self._head = self._body = b""
         if kind == _HANDSHAKE:
-            self._messages.take(body)
+            self._look(body)
         elif kind == _CHANGE_CIPHER_SPEC and body:  # the library passes over an empty one
             self._messages.end()
         self._received.write(body)
         return True
+
+    def _look(self, body: bytes) -> None:
+        try:
+            self._messages.take(body)
+        except ssl.SSLCertVerificationError:
+            self._written.write(_UNKNOWN_AUTHORITY)
+            with contextlib.suppress(OSError):
+                self.flush()
+            raise
 
     def _missing_bytes(self) -> int:
         """Return how much is to come, of the record's head at first."""

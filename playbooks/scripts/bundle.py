@@ -34,8 +34,8 @@ PRELOAD = "/usr/local/vcuda/libvcuda.so\n"
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "gpustack", "extender")
 # 1980-01-01, the earliest time that a zip member can carry: wheels then have no build time.
 EPOCH_SECONDS = 315_532_800
-# Wheels for glibc 2.17, 2.28 and 2.34 hosts, best first as pip ranks them.
-MANYLINUX = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
+# Pip takes a package's wheel for the first of these that it has; glibc 2.34 only without another.
+MANYLINUX = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_34")
 
 
 class BundleError(Exception):

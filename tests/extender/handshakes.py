@@ -4,7 +4,6 @@
 """
 
 import logging
-import ssl
 import sys
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,7 +14,7 @@ from extender.extender import Extender
 from extender.http.connection import ClientConnection
 from extender.http.gunicorn_server import GunicornServer
 from extender.http.request_threads import RequestThreads
-from extender.http.tls import TlsContexts
+from extender.http.tls import TlsContext, TlsContexts
 from gpustack.adapters.systemd import Notifier
 
 
@@ -24,7 +23,7 @@ def count() -> None:
     begun: list[TlsContexts] = []
     current, submit = TlsContexts.current, RequestThreads.submit
 
-    def counted(contexts: TlsContexts) -> ssl.SSLContext:
+    def counted(contexts: TlsContexts) -> TlsContext:
         begun.append(contexts)
         return current(contexts)
 

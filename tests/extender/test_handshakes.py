@@ -17,7 +17,8 @@ from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.tls import TlsContexts, TlsFiles
-from tests.extender.test_client_certificates import P192, P256, REFUSED_KEY, der, message
+from tests.extender.hostile_certificates import FORMS
+from tests.extender.test_client_certificates import UNKNOWN_ISSUER, message
 from tests.extender.test_connection_turns import secured
 
 STEPS: Final = 8  # of a turn
@@ -58,14 +59,16 @@ def unread_bytes(conn: ClientConnection) -> int:
     return int(count)
 
 
-def hello(version: ssl.TLSVersion) -> bytes:
-    """Return the ClientHello of a client that speaks this version alone."""
+def begun(version: ssl.TLSVersion) -> tuple[ssl.SSLObject, ssl.MemoryBIO, bytes]:
+    """Return a client that speaks this version alone, what it will read, and its ClientHello."""
     context = ssl.create_default_context()
     context.minimum_version = context.maximum_version = version
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(into, out, server_hostname="127.0.0.1")
     with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
-    return out.read()
+        tls.do_handshake()
+    return tls, into, out.read()
 
 
 def test_a_step_of_a_handshake_takes_a_few_records(
@@ -93,7 +96,7 @@ def test_a_client_of_tls_1_3_alone_is_refused(
 ) -> None:
     """It may ask for the key exchange ffdhe8192, and would encrypt its certificates."""
     client, conn = pair
-    client.sendall(hello(ssl.TLSVersion.TLSv1_3))
+    client.sendall(begun(ssl.TLSVersion.TLSv1_3)[2])
     with pytest.raises(RequestRefused, match="UNSUPPORTED_PROTOCOL"):
         conn.handshake()
 
@@ -111,12 +114,17 @@ def test_a_certificate_is_refused_before_it_is_decoded(
     pair: tuple[socket.socket, ClientConnection], before: bytes
 ) -> None:
     client, conn = pair
-    client.sendall(hello(ssl.TLSVersion.TLSv1_2))
+    tls, into, first = begun(ssl.TLSVersion.TLSv1_2)
+    client.sendall(first)
     conn.handshake()
-    shown = message(der().replace(P256, P192))
+    shown = message(FORMS["a key on a curve of its own"]())
     client.sendall(before + b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
-    with pytest.raises(RequestRefused, match=REFUSED_KEY):
+    with pytest.raises(RequestRefused, match=UNKNOWN_ISSUER) as refused:
         conn.handshake()
+    assert refused.value.cause == "unknown_issuer"
+    into.write(client.recv(1 << 16))
+    with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
+        tls.do_handshake()
 
 
 def test_every_connection_gets_its_step_in_a_later_turn() -> None:

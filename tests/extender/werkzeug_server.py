@@ -49,7 +49,7 @@ class WerkzeugServer:
         self._application: Application = compose()
 
     def run(self) -> None:
-        context = None if self._contexts is None else self._contexts.current()
+        context = None if self._contexts is None else self._contexts.current().openssl
         settings = self._settings
         server = listening(settings.host, settings.port, self._application.routes, context)
 
