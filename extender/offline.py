@@ -46,11 +46,8 @@ class OfflineExtender(ExtenderBase):
         Raises:
             SourceError: the file can't be read, or something in it; names file and place.
         """
-        cache = ClusterCache(
-            reservation_seconds=settings.reservation_seconds,
-            now_ns=lambda: 0,
-            clock=lambda: 0.0,
-        )
+        seconds = settings.reservation_seconds
+        cache = ClusterCache(reservation_seconds=seconds, now_ns=lambda: 0, clock=lambda: 0.0)
         super().__init__(settings, cache)
         self._path = title(path)
         self._keys, self._labels = Keys(settings.domain), settings.labels

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import gpustack
+from extender.api import page
 from gpustack.wire import schemas
 
 VERSION: Final = "3.1.0"
@@ -26,6 +27,7 @@ def description() -> Mapping[str, Any]:
     components = _components("scheduler")
     for name, document in _DOCUMENTS.items():
         components |= _components(document, name)
+    files = {path: _get(text, media=media) for path, (_, media, text) in page.PATHS.items()}
     return {
         "openapi": VERSION,
         "info": {
@@ -34,7 +36,7 @@ def description() -> Mapping[str, Any]:
             "description": "Which GPUs a pod gets: kube-scheduler's calls, and the cluster for "
             "people. With TLS, only kube-scheduler's certificate may call below /scheduler/.",
         },
-        "paths": {**_verbs(), **_questions(), **_plain(), **_page()},
+        "paths": {**_verbs(), **_questions(), **_plain(), **files},
         "components": {"schemas": components},
     }
 
@@ -100,18 +102,6 @@ def _plain() -> dict[str, Any]:
         "/healthz": _get("Whether the process answers", media=_TEXT),
         "/readyz": ready,
         "/metrics": _get("What Prometheus reads", media=_TEXT),
-    }
-
-
-def _page() -> dict[str, Any]:
-    return {
-        "/": _get("The dashboard", media="text/html"),
-        "/page/style.css": _get("How it looks", media="text/css"),
-        **{
-            f"/page/{name}.js": _get("What it does", media="text/javascript")
-            for name in ("app", "dom", "machines", "queue", "words")
-        },
-        "/page/icon.svg": _get("Its icon", media="image/svg+xml"),
     }
 
 

@@ -112,12 +112,10 @@ class Snapshotter:
         """Return the nodes where the scheduler makes room for pods that go before the guest."""
         if guest.request is None or self.cache.placement(guest.uid) is not None:
             return {}
-        found = {
-            name: self.evaluator.node_and_holders(guest, name)
-            for name in self.cache.nominated_nodes
-            if name in nodes and self.cache.nominees_before(guest, name)
-        }
-        return {name: each for name, each in found.items() if each is not None}
+        nominated = (name for name in self.cache.nominated_nodes if name in nodes)
+        names = (name for name in nominated if self.cache.nominees_before(guest, name))
+        look = self.evaluator.node_and_holders
+        return {name: found for name in names if (found := look(guest, name)) is not None}
 
 
 def advise(snapshot: ClusterSnapshot, pod: PodState) -> explanation.Explanation:

@@ -24,11 +24,7 @@ logger = logging.getLogger(__name__)
 _VERIFICATIONS: Final = {
     9: "not_yet_valid",
     10: "expired",
-    2: "unknown_issuer",
-    18: "unknown_issuer",
-    19: "unknown_issuer",
-    20: "unknown_issuer",
-    21: "unknown_issuer",
+    **dict.fromkeys((2, 18, 19, 20, 21), "unknown_issuer"),
     26: "wrong_purpose",
 }
 _NO_CERTIFICATE: Final = "PEER_DID_NOT_RETURN_A_CERTIFICATE"

@@ -101,18 +101,15 @@ class ClusterCollector(Collector):
 
     def _rows(self) -> list[tuple[str, _Figures]]:
         """Return the nodes with cards, by name."""
-        known: dict[str, tuple[Node, Workload, _Figures]] = {}
-        for name in sorted(self._cache.node_names):
-            node = self._cache.node(name)
-            if node is None or not node.cards:
-                continue
-            before = self._known.get(name)
-            if before is not None and before[0] is node and before[1] is self._workload:
-                known[name] = before
-            else:
-                known[name] = node, self._workload, _figures(node, self._workload)
-        self._known = known
-        return [(name, each[2]) for name, each in known.items()]
+        nodes = map(self._cache.node, sorted(self._cache.node_names))
+        self._known = {node.name: self._row(node) for node in nodes if node and node.cards}
+        return [(name, figures) for name, (_, _, figures) in self._known.items()]
+
+    def _row(self, node: Node) -> tuple[Node, Workload, _Figures]:
+        before = self._known.get(node.name)
+        if before is not None and before[0] is node and before[1] is self._workload:
+            return before
+        return node, self._workload, _figures(node, self._workload)
 
     def _waiting(self) -> Metric:
         """Count the pods without cards by why they have none; every reason is there, also at 0."""

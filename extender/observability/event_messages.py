@@ -8,7 +8,6 @@ the decisions. Where there is none, the Event does without; `/v1/explain` search
 asked.
 """
 
-import collections
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, Snapshotter, advise
 from extender.requeue.simulation import Kind, kind_of
 from gpustack.model.cluster import eligibility
+from gpustack.model.lru import LRUCache
 from gpustack.model.node import Node
 from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest
@@ -48,7 +48,7 @@ class EventMessages:
         self._snapshotter = snapshotter
         self._evaluator = evaluator
         self._clock = clock
-        self._known: collections.OrderedDict[Kind, tuple[float, _Found]] = collections.OrderedDict()
+        self._known: LRUCache[Kind, tuple[float, _Found]] = LRUCache(_MOST_KNOWN)
         self._next_search = float("-inf")
 
     def __call__(
@@ -81,7 +81,7 @@ class EventMessages:
         A snapshot of a thousand nodes alone takes a tenth of a second of a processor.
         """
         now, kind = self._clock(), kind_of(pod)
-        since, known = self._known.get(kind, (float("-inf"), _Found()))
+        since, known = self._known.get(kind) or (float("-inf"), _Found())
         if now < since + _FRESH_SECONDS:
             return known
         if now < self._next_search:
@@ -89,10 +89,7 @@ class EventMessages:
         found = self._search(pod)
         after = self._clock()
         self._next_search = after + _PAUSE * (after - now)
-        self._known[kind] = after, found
-        self._known.move_to_end(kind)
-        if len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
+        self._known.put(kind, (after, found), 1)
         return found
 
     def _numbers(self, pod: PodState, node: str, reason: Reason | None = None) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from extender.cache.pods import PodState
-from gpustack.adapters.kube import EventRecorder, ObjectEvent
+from extender.observability.outcome_events import pod_event
+from gpustack.adapters.kube import EventRecorder
 
 _REASON: Final = "UserKeyIgnored"
 _REMEMBERED: Final = 10_000  # pods; of the others an Event may be written a second time
@@ -40,13 +41,4 @@ class IgnoredKeys:
         self._told[pod.uid] = message
         if len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
-        self._events.record(
-            ObjectEvent(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                reason=_REASON,
-                message=message,
-                warning=True,
-            )
-        )
+        self._events.record(pod_event(pod, _REASON, message))

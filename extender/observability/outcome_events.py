@@ -27,11 +27,11 @@ class OutcomeEvents:
         if outcome.placement is not None:
             reason, words = _CARDS[outcome.code]
             message = f"{words} {outcome.node}: {_cards(outcome.placement)}"
-            self._write(pod, reason, message, warning=False)
+            self._events.record(pod_event(pod, reason, message, warning=False))
         elif outcome.refusals is not None:
             self._write_refusal(pod, outcome, outcome.refusals)
         elif outcome.code == Reason.BAD_REQUEST:
-            self._write(pod, outcome.code, outcome.message)
+            self._events.record(pod_event(pod, outcome.code, outcome.message))
 
     def _write_refusal(self, pod: PodState, outcome: Outcome, refusals: NodeResults) -> None:
         if self._events.told(pod.uid, _REFUSED):
@@ -39,32 +39,31 @@ class OutcomeEvents:
         reasons = {each: count for each, count in outcome.reasons.items() if each is not None}
         example = next((name for name, each in refusals.pairs() if each.reason == outcome.code), "")
         message = self._messages(pod, reasons, example)
-        self._write(pod, outcome.code, message, topic=_REFUSED)
-
-    def _write(
-        self,
-        pod: PodState,
-        reason: str,
-        message: str | Callable[[], str],
-        *,
-        warning: bool = True,
-        topic: str = "",
-    ) -> None:
-        self._events.record(
-            ObjectEvent(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                reason=reason,
-                message=message,
-                warning=warning,
-                topic=topic,
-            )
-        )
+        self._events.record(pod_event(pod, outcome.code, message, topic=_REFUSED))
 
 
 def _cards(placement: Placement) -> str:
     return "; ".join(
         f"container {each.name}: GPU {','.join(map(str, each.minors))}"
         for each in placement.containers
+    )
+
+
+def pod_event(
+    pod: PodState,
+    reason: str,
+    message: str | Callable[[], str],
+    *,
+    warning: bool = True,
+    topic: str = "",
+) -> ObjectEvent:
+    """Return an Event about a pod; arguments as in ``ObjectEvent``."""
+    return ObjectEvent(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        reason=reason,
+        message=message,
+        warning=warning,
+        topic=topic,
     )

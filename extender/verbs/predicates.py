@@ -116,14 +116,12 @@ class Predicates:
         """
         pod = choice.pod
         try:
-            left = deadline.left()
-        except CannotDecide:
+            written = self.writer.write_decision(
+                pod, placement, choice.time_ns, timeout_seconds=deadline.left()
+            )
+        except CannotDecide:  # no time is left to write
             self.cache.forget(pod.uid, choice.time_ns)
             raise
-        try:
-            written = self.writer.write_decision(
-                pod, placement, choice.time_ns, timeout_seconds=left
-            )
         except kube.KubeError as error:
             if error.not_found or error.status == _ANOTHER_POD:
                 self.cache.remove_pod(pod.uid)

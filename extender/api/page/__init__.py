@@ -10,16 +10,17 @@ from typing import Final
 
 import flask
 
-_PATHS: Final = {
-    "/": ("index.html", "text/html"),
-    "/page/style.css": ("style.css", "text/css"),
-    "/page/app.js": ("app.js", "text/javascript"),
-    "/page/dom.js": ("dom.js", "text/javascript"),
-    "/page/machines.js": ("machines.js", "text/javascript"),
-    "/page/queue.js": ("queue.js", "text/javascript"),
-    "/page/words.js": ("words.js", "text/javascript"),
-    "/page/icon.svg": ("icon.svg", "image/svg+xml"),
+PATHS: Final = {
+    "/": ("index.html", "text/html", "The dashboard"),
+    "/page/style.css": ("style.css", "text/css", "How it looks"),
+    **{
+        f"/page/{name}.js": (f"{name}.js", "text/javascript", "What it does")
+        for name in ("app", "dom", "machines", "queue", "words")
+    },
+    "/page/icon.svg": ("icon.svg", "image/svg+xml", "Its icon"),
 }
+"""By path the file, its type, and what it is."""
+
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -32,7 +33,7 @@ _HEADERS: Final = {
 def blueprint() -> flask.Blueprint:
     """Return the page's routes; its files are read once, here."""
     routes = flask.Blueprint("page", __name__)
-    for path, (name, media) in _PATHS.items():
+    for path, (name, media, _) in PATHS.items():
         body = importlib.resources.files(__package__).joinpath(name).read_bytes()
         _add(routes, path, name, body, media)
     return routes
