@@ -144,6 +144,16 @@ def test_a_living_container_is_found_by_its_mounts(
     assert users(host) == (["research/job-1"], builds)
 
 
+# A user's mountPath may have any of these, and the kernel shows them as they are.
+@pytest.mark.parametrize("character", ["\r", "\f", "\x1e", "\u2028"])
+def test_a_mount_point_has_any_character_but_a_line_feed(host: GpuHost, character: str) -> None:
+    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"], cgroup=SYSTEMD)
+    with (host.proc / "42" / "mountinfo").open("a", encoding="utf-8", newline="\n") as file:
+        file.write(f"30 20 0:5 / /a{character}b{character}c ro - tmpfs none rw\n")
+    host.keep(UID, "research", "job-1")
+    assert users(host) == (["research/job-1"], [BUILD])
+
+
 def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
     host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
     assert users(host) == (["process 42 (python3)"], [BUILD])

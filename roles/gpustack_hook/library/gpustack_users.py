@@ -132,7 +132,8 @@ class Users:
 
     def _mounted(self, mounts: str) -> Iterator[tuple[str, str]]:
         """Yield kind and name of each folder of ours that a mount namespace has."""
-        for line in mounts.splitlines():
+        # mount points have any character of their users' choice but a line feed
+        for line in filter(None, mounts.split("\n")):
             for kind, name in _OUR_ROOT.findall(line.split(" ", 4)[3]):
                 # others have folders of these names too: docker its containers, for one
                 if os.path.isdir(os.path.join(self._state, kind, name)):
@@ -143,7 +144,8 @@ class Users:
         return os.path.isdir(os.path.join(self._kubelet, "pods", uid))
 
     def _read(self, pid: str, name: str) -> str:
-        with open(os.path.join(self._proc, pid, name), encoding="utf-8", errors="replace") as file:
+        path = os.path.join(self._proc, pid, name)
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
             return file.read()
 
 
