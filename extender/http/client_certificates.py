@@ -84,11 +84,12 @@ def _load(encoded: bytes) -> x509.Certificate:
 
 
 def _verify(shown: set[x509.Certificate], authorities: Sequence[x509.Certificate]) -> None:
-    """Raise an ``ssl.SSLError`` unless each is signed by an authority, or by one that these signed.
+    """Raise an ``ssl.SSLError`` unless each is an authority, or signed by one that is accepted.
 
     Every certificate is tried with every issuer once, in whatever order the client shows them.
     """
     issuers = list(authorities)
+    shown = shown.difference(authorities)  # OpenSSL verifies no signature of these, either
     while shown:
         signed = {each for each in shown if any(_is_signed(each, issuer) for issuer in issuers)}
         if not signed:

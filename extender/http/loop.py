@@ -77,7 +77,8 @@ class ConnectionLoop:
         self._events = asyncio.SelectorEventLoop()
         self._count = 0
         # requests that arrive, kept connections, answers that wait to be read, ends of connections
-        self._arriving, self._kept, self._sending, self._closing = (_Queue() for _ in range(4))
+        self._queues = tuple(_Queue() for _ in range(4))
+        self._arriving, self._kept, self._sending, self._closing = self._queues
         self._handshakes = HandshakeBudget(self._events)
         self._seldom = RateLimitedLog()
 
@@ -160,6 +161,9 @@ class ConnectionLoop:
             else:
                 self._events.remove_writer(conn.sock)
         if conn.established and self._receive(conn):
+            submitted = self._count - sum(map(len, self._queues))  # which make no room for others
+            if submitted >= CONNECTIONS // 2 and not conn.deciding:
+                raise RequestRefused("connections", "too many requests at the same time", 503)
             self._answer(conn)
 
     def _receive(self, conn: ClientConnection) -> bool:
@@ -292,5 +296,5 @@ class ConnectionLoop:
         self._events.remove_reader(conn.sock)
         self._events.remove_writer(conn.sock)
         self._handshakes.forget(conn)
-        for queue in (self._arriving, self._kept, self._sending, self._closing):
+        for queue in self._queues:
             queue.pop(conn, None)

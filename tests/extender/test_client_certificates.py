@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from extender.http.client_certificates import ClientMessages
@@ -73,6 +74,14 @@ def test_a_client_that_the_file_names_is_decoded() -> None:
 
 def test_a_root_that_was_renewed_is_decoded() -> None:
     show(ROOT.sign("client"), issue("authority", ROOT.key, None, authority=True))
+
+
+def test_a_root_of_the_file_needs_no_signature() -> None:
+    """OpenSSL verifies none there; an older root has one of SHA-1, which can't be verified."""
+    sha256, sha1 = (bytes.fromhex(f"2a864886f70d0101{end}") for end in ("0b", "05"))
+    signed = root("RSA")
+    old = Holder(x509.load_der_x509_certificate(signed.der.replace(sha256, sha1)), signed.key)
+    show(old.sign("client"), old, authorities=[old])
 
 
 @pytest.mark.parametrize(
