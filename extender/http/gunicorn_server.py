@@ -144,14 +144,13 @@ def is_last(request: Any, arrived: RequestBuffer) -> bool:
     # where nothing stands beside it; it is one of a list (RFC 9110, 7.6.1).
     closes = (
         name == "TRANSFER-ENCODING"
-        or (name == "CONNECTION" and any(_closes(each) for each in value.split(",")))
+        or (
+            name == "CONNECTION"
+            and "close" in (one.strip(" \t") for one in value.lower().split(","))
+        )
         for name, value in request.headers
     )
     return arrived.refused or request.version == (1, 0) or any(closes)
-
-
-def _closes(option: str) -> bool:
-    return option.strip(" \t").lower() == "close"
 
 
 class _Worker(gunicorn.workers.base.Worker):  # type: ignore[misc]  # gunicorn has no types
@@ -172,8 +171,7 @@ class _Worker(gunicorn.workers.base.Worker):  # type: ignore[misc]  # gunicorn h
         )
         if not self.alive:  # told so before there was a loop
             self._loop.stop()
-        (listener,) = self.sockets
-        self._loop.run(listener)
+        self._loop.run(*self.sockets)
 
     def handle_exit(self, sig: int, frame: object) -> None:
         """Finish what has begun."""
@@ -226,11 +224,10 @@ class _Arbiter(gunicorn.arbiter.Arbiter):  # type: ignore[misc]  # gunicorn has 
     """
 
     def _ignore(self, name: str) -> None:
-        logger.warning(
-            "%s is ignored; certificates are read again by themselves, and for other settings "
-            "restart gpustack-extender",
-            name,
+        text = (
+            "%s is ignored; certificates are read again by themselves, other settings at a restart"
         )
+        logger.warning(text, name)
 
     handle_hup = functools.partialmethod(_ignore, "SIGHUP")
     handle_ttin = functools.partialmethod(_ignore, "SIGTTIN")

@@ -153,10 +153,8 @@ class Requeue:
                 return []
             activated = self._waiting.activated_after(self._clock() - _TAKING_SECONDS)
         simulation = RoomSimulation(self._cache, self._evaluator)
-        for uid in activated:
-            pod = self._still(uid)
-            if pod is not None:
-                simulation.let_in(pod)
+        for pod in filter(None, map(self._still, activated)):
+            simulation.let_in(pod)
         fitting = (pod for pod in self._candidates(simulation) if simulation.let_in(pod))
         due = list(itertools.islice(fitting, _ROUND))
         with self._cache.lock:
