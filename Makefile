@@ -11,7 +11,7 @@ PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
 # A short folder, because the path of a unix socket has at most 107 characters.
 run_tests = @folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) $(1) -- \
-  pytest -q -n 2 --dist loadfile --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
+  pytest -q -n 2 --dist loadfile --durations 30 --durations-min 2 --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
 COMPILE := uv pip compile -q --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
@@ -22,11 +22,11 @@ export PYTHONUNBUFFERED := 1
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ## ---- set-up ---------------------------------------------------------------------------------
 
-# The folder is named after the lock file's content, so nothing has to be newer than anything.
+# The folder is named after the lock file's content, so no file's time matters.
 $(VENV)/.complete:
 	@$(STEP) setup -- tests/setup.sh $(VENV)
 
@@ -46,11 +46,11 @@ native: setup ## Build the hook and the simulated driver
 	@$(MAKE) --no-print-directory -C tests/simgpu
 
 .PHONY: bundle
-bundle: native ## Build what hosts install offline: wheels and hook, into dist/
+bundle: native ## Build the offline installation of hosts: wheels and hook, into dist/
 	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py
 
 .PHONY: release
-release: native ## This version as others get it, into dist/release: wheel, bundle, notes, notices, sums
+release: native ## The release of this version, into dist/release: wheel, bundle, notes, notices, sums
 	@$(STEP) release -- $(PYTHON) playbooks/scripts/release.py
 
 .PHONY: proto
@@ -84,7 +84,7 @@ codespell: setup
 	@$(STEP) $@ -- codespell
 
 .PHONY: docs
-docs: setup ## The pages of docs/ as a site, into build/site; a link that leads nowhere fails
+docs: setup ## The pages of docs/ as a site, into build/site; fails on a broken link
 	@$(STEP) docs -- mkdocs build
 	@! grep -rhoE '<(script|link|img)[^>]* (src|href)="?https?:[^ >]*' build/site --include='*.html'
 
@@ -96,16 +96,17 @@ hooks: setup ## Let git run the linters before each commit
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
 	@$(MAKE) --no-print-directory -C tests/simgpu tests
-	$(call run_tests,unit,"not testbed and not gpu and not long and not clock")
+	$(call run_tests,unit,"not testbed and not gpu and not long and not clock and not nightly")
 
 .PHONY: long
-long: native ## The tests that `make check` has no time for
-	$(call run_tests,long,"long and not clock")
+long: native ## The long tests, which `make check` leaves out
+	$(call run_tests,long,"long and not clock and not nightly")
 	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
-nightly: native ## Properties with 20 000 random examples each
-	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "hypothesis and not testbed and not gpu" --profile nightly tests
+nightly: native ## Properties with 20 000 random examples each, and more examples of what is long
+	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "(hypothesis or nightly) and not testbed and not gpu" \
+	  --profile nightly tests
 
 .PHONY: soak
 soak: setup ## A million steps of the extender's stateful test
@@ -117,7 +118,7 @@ outlook: native ## The HTTP server's tests with the newest gunicorn, beyond the 
 
 .PHONY: check
 check: PROFILE := dev
-check: lint unit ## What one runs before a commit; properties try 50 examples (tests/profiles.py)
+check: lint unit ## All checks before a commit: linters, and unit tests with 50 examples a property
 
 .PHONY: testbed-prepare
 testbed-prepare: setup
@@ -129,16 +130,20 @@ testbed-build: testbed-prepare bundle
 
 .PHONY: system
 system: testbed-build ## Molecule scenarios on systemd hosts
-	@$(STEP) system-reset -- molecule destroy  # what a run that was broken off has left
+	@$(STEP) system-reset -- molecule destroy  # the rest of an interrupted run
 	@$(STEP) system -- molecule test --all
 
+TESTBED := testbed and not nightly
 .PHONY: e2e
 e2e: testbed-build ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) e2e-build -- $(PYTHON) -m tests.testbed build --policy-scheduler
-	@$(STEP) admission -- pytest -v -p no:randomly -m testbed tests/admission
-	@$(STEP) scheduling -- pytest -v -p no:randomly -m testbed tests/scheduling
-	@$(STEP) faults -- pytest -v -p no:randomly -m testbed tests/faults
-	@$(STEP) e2e -- pytest -v -p no:randomly -m testbed tests/e2e
+	@for suite in admission scheduling faults e2e; do \
+	  $(STEP) $$suite -- pytest -v -p no:randomly --durations 10 -m "$(TESTBED)" tests/$$suite; \
+	done
+
+.PHONY: system-all
+system-all: TESTBED := testbed
+system-all: system e2e ## Everything that needs hosts, with the examples that make test has no time for
 
 .PHONY: test
 test: lint docs unit long system e2e ## Everything, with its own set-up
@@ -148,11 +153,11 @@ bench: native testbed-build ## Figures into docs/benchmarks.md
 	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
 
 .PHONY: gpu-bundle
-gpu-bundle: native ## What checks on a card need, in build/gpu (PYTHON_THERE=3.12: for a machine without a network)
+gpu-bundle: native ## The files for checks on a card, in build/gpu (PYTHON_THERE=3.12: for a machine without a network)
 	@$(STEP) gpu-bundle -- $(PYTHON) -m tests.gpu.bundle $(if $(PYTHON_THERE),--python $(PYTHON_THERE))
 
 .PHONY: gpu
-gpu: gpu-bundle ## Checks that need a real card; says so where none answers
+gpu: gpu-bundle ## Checks on a real card; says so where no card answers
 	@$(STEP) gpu -- pytest -v -m gpu tests/gpu
 
 ## ---- demo -----------------------------------------------------------------------------------
@@ -166,11 +171,11 @@ demo-shell: setup ## A shell with kubectl on the demo's cluster
 	@$(PYTHON) -m tests.demo shell
 
 .PHONY: demo-down
-demo-down: setup ## Stop the demo; nothing is left
+demo-down: setup ## Stop the demo and remove its hosts
 	@$(PYTHON) -m tests.demo down
 
 .PHONY: clean
-clean: ## Remove what builds left in the repository's folder
+clean: ## Remove the outputs of builds in the repository's folder
 	rm -rf dist build hook/out tests/simgpu/out *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 	  .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -39,14 +39,7 @@ class ExtenderApplication:
         *,
         watchdog_seconds: float,
     ) -> None:
-        """Start the extender.
-
-        Args:
-            service: the extender, not started.
-            settings: what the operator decided about HTTP.
-            notifier: the service manager.
-            watchdog_seconds: how often it wants to hear from us at least; 0 for never.
-        """
+        """Start the extender; systemd expects a ping each ``watchdog_seconds``, or none where 0."""
         self.service = service
         self._notifier = notifier
         self._ping_seconds = watchdog_seconds / 3

@@ -43,11 +43,7 @@ class Extender(ExtenderBase):
     ) -> None:
         """Compose the parts; nothing runs and nothing is asked until ``start``.
 
-        Args:
-            settings: what the operator decided.
-            client: the API server; None for the one that the settings' kubeconfig names.
-            clock: monotonic seconds.
-            now_ns: Unix nanoseconds.
+        Without a ``client``, the settings' kubeconfig names the API server.
 
         Raises:
             KubeConfigError: the kubeconfig can't be used.
@@ -59,11 +55,10 @@ class Extender(ExtenderBase):
         super().__init__(settings, cache, clock=clock, now_ns=now_ns)
         keys = Keys(settings.domain)
         decoder = Decoder(keys, settings.labels)
-        self._writer = PodWriter(client, keys, decoder, now_ns=now_ns)
+        self._writer = PodWriter(client, keys, decoder, now_ns)
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
         self._compose_events(client)
-        self._compose_watches(client, decoder, settings.watch_idle_seconds)
-        self._compose_quota(client, settings)
+        self._compose_watches(client, decoder, settings)
         self._compose_verbs()
 
     def _compose_events(self, client: kube.KubeClient) -> None:
@@ -86,18 +81,11 @@ class Extender(ExtenderBase):
         )
 
     def _compose_watches(
-        self, client: kube.KubeClient, decoder: Decoder, idle_seconds: float
+        self, client: kube.KubeClient, decoder: Decoder, settings: ExtenderSettings
     ) -> None:
         """Compose what fills the cache."""
         watch = functools.partial(
-            kube.Watcher, client, idle_seconds=idle_seconds, clock=self._clock
-        )
-        self._nodes = watch(
-            "/api/v1/nodes",
-            decode=decoder.node,
-            on_sync=self.cache.sync_nodes,
-            on_event=self.cache.node_event,
-            on_progress=self._consistent_read.nodes_shown,
+            kube.Watcher, client, idle_seconds=settings.watch_idle_seconds, clock=self._clock
         )
         self._pods = watch(
             "/api/v1/pods",
@@ -106,6 +94,19 @@ class Extender(ExtenderBase):
             on_event=self._pod_event,
             on_progress=self._consistent_read.shown,
         )
+        nodes = watch(
+            "/api/v1/nodes",
+            decode=decoder.node,
+            on_sync=self.cache.sync_nodes,
+            on_event=self.cache.node_event,
+            on_progress=self._consistent_read.nodes_shown,
+        )
+        quota = QuotaWatch(settings.quota, self.quotas, self._quota_events).watcher(watch)
+        self._watched: dict[str, kube.Watcher[Any]] = {
+            "nodes": nodes,
+            "pods": self._pods,
+            "quota": quota,
+        }
         self.budgets = PodDisruptionBudgets()
         self._budget_watch = watch(
             "/apis/policy/v1/poddisruptionbudgets",
@@ -113,22 +114,6 @@ class Extender(ExtenderBase):
             on_sync=self.budgets.sync,
             on_event=self.budgets.event,
         )
-
-    def _compose_quota(self, client: kube.KubeClient, settings: ExtenderSettings) -> None:
-        """Compose the quota's watch, and with it all that decisions rest on."""
-        self._quota_watch = QuotaWatch(
-            client,
-            settings.quota,
-            quotas=self.quotas,
-            events=self._quota_events,
-            idle_seconds=settings.watch_idle_seconds,
-            clock=self._clock,
-        )
-        self._watched: dict[str, kube.Watcher[Any]] = {
-            "nodes": self._nodes,
-            "pods": self._pods,
-            "quota": self._quota_watch.watcher,
-        }
         self._stale_seconds = settings.stale_seconds
         for name, watcher in self._watched.items():
             self.metrics.show_watch_age(name, functools.partial(getattr, watcher, "age_seconds"))

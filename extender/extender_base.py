@@ -23,17 +23,7 @@ from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
 
 
 class ExtenderBase:
-    """A cluster as it is known, and the record of what was decided about it.
-
-    Attributes:
-        cache: the cluster.
-        evaluator: what its nodes answer to a pod.
-        quotas: whether the quota can be used.
-        snapshotter: takes the snapshots that people look at.
-        decisions: the last decisions.
-        metrics: what `/metrics` shows.
-        recorder: records what verbs decide.
-    """
+    """A cluster as it is known, and the record of what was decided about it."""
 
     filter: Callable[[FilterArgs, Deadline], Outcome]
     prioritize: Callable[[FilterArgs, Deadline], Outcome]
@@ -50,14 +40,7 @@ class ExtenderBase:
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Compose what follows from an empty cache.
-
-        Args:
-            settings: what the operator decided.
-            cache: the cluster.
-            clock: monotonic seconds.
-            now_ns: Unix nanoseconds.
-        """
+        """Compose what follows from an empty cache."""
         self._decision_seconds = settings.decision_seconds
         self._clock = clock
         self.cache = cache

@@ -100,7 +100,7 @@ def _read(
     """
     if options.snapshot is None:
         return settings.load(options.config or _DEFAULT_CONFIG), Extender
-    loaded = settings.load_with(options.config, options.listen)
+    loaded = settings.load(options.config, options.listen)
     # Here, not in the worker: what is wrong with the file ends the command.
     served = OfflineExtender(loaded, options.snapshot)
     return loaded, lambda _settings: served

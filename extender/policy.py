@@ -1,8 +1,8 @@
 """The policy by its name; one that measures by what users ask learns that from the pods."""
 
-import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.cache import ClusterCache
@@ -14,37 +14,27 @@ from gpustack.model.request import PodRequest
 _EVERY_SECONDS: Final = 600.0  # a change makes every node answer every question again
 
 
+@dataclass
 class PolicyKeeper:
-    """Gives the answers their policy, and keeps its workload up to date."""
+    """Gives the answers the policy of this name, and keeps its workload up to date."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        cache: ClusterCache,
-        evaluator: NodeEvaluator,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Let the policy of this name hold.
+    name: str
+    cache: ClusterCache
+    evaluator: NodeEvaluator
+    clock: Callable[[], float]
+    next_seconds: float = float("-inf")  # when, by the clock, the workload is counted again
 
-        Raises:
-            KeyError: no such policy.
-        """
-        self._name = name
-        self._cache = cache
-        self._evaluator = evaluator
-        self._clock = clock
-        self._next = float("-inf")
-        evaluator.policy = policies.named(name)
+    def __post_init__(self) -> None:
+        self.evaluator.policy = policies.named(self.name)
 
     def renew(self) -> None:
         """Measure by the pods of now, if it is time: those that run and those that wait."""
-        if self._name != policies.Fgd.name or self._clock() < self._next:
+        if self.name != policies.Fgd.name or self.clock() < self.next_seconds:
             return
         requests: Counter[PodRequest] = Counter()
-        for pod in self._cache.pods:
+        for pod in self.cache.pods:
             if pod.shape is not None and not pod.finished:
                 requests[pod.shape] += 1
         if requests:
-            self._next = self._clock() + _EVERY_SECONDS
-            self._evaluator.policy = policies.named(self._name, workload_of(requests.items()))
+            self.next_seconds = self.clock() + _EVERY_SECONDS
+            self.evaluator.policy = policies.named(self.name, workload_of(requests.items()))

@@ -62,35 +62,26 @@ class ExtenderSettings(HttpSettings):
     stale_seconds: float
 
 
-def load(path: Path) -> ExtenderSettings:
-    """Read and check a configuration file.
+def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
+    """Read and check a configuration file; without one, the defaults.
+
+    Args:
+        path: the file.
+        listen: an address that counts instead of the file's.
 
     Raises:
         ConfigError: unreadable, against the schema, a value twice under two names, or listening
             beyond this host without TLS.
     """
-    return _checked(config.load_config(path, "extender"), path)
-
-
-def load_with(path: Path | None, listen: str | None) -> ExtenderSettings:
-    """Do the same with an address from the command line; without a file, with the defaults.
-
-    Raises:
-        ConfigError: as ``load``, and an address that is none.
-    """
     schema = schemas.load("extender")
     given = {} if listen is None else {"listen": listen}
-    problems = schemas.problems(schema, given)
-    if problems:
+    if problems := schemas.problems(schema, given):
         raise config.ConfigError(Path("--listen"), problems)
-    usual = Path("the defaults")
+    title = path or Path("the defaults")
     values = (
-        config.load_config(path, "extender") if path else config.parse_config("", schema, usual)
+        config.load_config(path, "extender") if path else config.parse_config("", schema, title)
     )
-    return _checked({**values, **given}, path or usual)
-
-
-def _checked(values: dict[str, Any], path: Path) -> ExtenderSettings:
+    values.update(given)
     problems = _take_aliases(values)
     host, port, problem = split_listen(values["listen"], tls=values["tls"] is not None)
     problems += [f"listen: {values['listen']!r} {problem}"] if problem else []
@@ -100,7 +91,7 @@ def _checked(values: dict[str, Any], path: Path) -> ExtenderSettings:
             f"({values['watch_idle_seconds']:g}): a quiet watch is opened again first"
         )
     if problems:
-        raise config.ConfigError(path, problems)
+        raise config.ConfigError(title, problems)
     return _settings(values, host, port)
 
 
@@ -130,12 +121,8 @@ def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettin
 
 
 def _tls(values: Mapping[str, str]) -> TlsFiles:
-    return TlsFiles(
-        certificate=Path(values["certificate"]),
-        key=Path(values["key"]),
-        client_ca=Path(values["client_ca"]),
-        client_name=values["client_name"],
-    )
+    files = {name: Path(values[name]) for name in ("certificate", "key", "client_ca")}
+    return TlsFiles(**files, client_name=values["client_name"])
 
 
 def _take_aliases(values: dict[str, Any]) -> list[str]:
@@ -166,7 +153,7 @@ def split_listen(listen: str, *, tls: bool) -> tuple[str, int, str]:
     except ValueError:
         return host, port, "is not an IP address; write 127.0.0.1:3456"
     if not loopback and not tls:
-        # Whoever reaches the port can have cards reserved for any pod.
+        # A client that reaches the port can have cards reserved for any pod.
         return (
             host,
             port,

@@ -11,7 +11,7 @@ from tests import profiles
 
 pytestmark = pytest.mark.long
 
-PROPERTY = "tests/model/test_node.py::test_memory_units_never_promise_more_than_there_is"
+PROPERTY = "tests/model/test_node.py::test_memory_units_never_promise_more_bytes_than_a_card_has"
 ROOT = pathlib.Path(__file__).parents[1]
 
 

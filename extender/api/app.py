@@ -13,7 +13,8 @@ from typing import Final
 import flask
 import werkzeug.exceptions
 
-from extender.api.views import blueprint
+import gpustack
+from extender.api import page, scheduler_api, v1
 from extender.extender_base import ExtenderBase
 from extender.http import heads, tls
 from extender.http.interface import CONNECTION
@@ -38,7 +39,7 @@ def create_app(
         extender: what decides.
         request_limit_bytes: largest body.
         client_name: common name of the only client whose requests decide; empty without TLS.
-        hosts: what it may be asked as; loopback names only unless given.
+        hosts: the names that requests may use; those of loopback unless given.
     """
     app = flask.Flask("extender", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = request_limit_bytes
@@ -46,28 +47,55 @@ def create_app(
     if client_name:
         app.before_request(functools.partial(_check_client, client_name, RateLimitedLog()))
     app.before_request(_check_body)
-    app.register_blueprint(blueprint(extender))
+    app.register_blueprint(scheduler_api.blueprint(scheduler_api.SchedulerApi(extender)))
+    app.register_blueprint(v1.blueprint(extender))
+    app.register_blueprint(page.blueprint())
+    _add_texts(app, extender)
     app.register_error_handler(werkzeug.exceptions.HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
     return app
 
 
+def _add_texts(app: flask.Flask, extender: ExtenderBase) -> None:
+    """Add the paths that are answered in plain text."""
+
+    @app.get("/version")
+    def version() -> flask.Response:
+        return _text(gpustack.__version__)
+
+    @app.get("/healthz")
+    def healthz() -> flask.Response:
+        return _text("ok")
+
+    @app.get("/readyz")
+    def readyz() -> flask.Response:
+        return _text(extender.unready, 503) if extender.unready else _text("ok")
+
+    @app.get("/metrics")
+    def metrics() -> flask.Response:
+        text, content_type = extender.metrics.render(flask.request.headers.get("Accept", ""))
+        return flask.Response(text, content_type=content_type)
+
+
+def _text(text: str, status: int = 200) -> flask.Response:
+    return flask.Response(f"{text}\n", status=status, mimetype="text/plain")
+
+
 def _check_head(ours: AllowedHosts) -> flask.Response | None:
     """Refuse what no caller of ours would ask, whatever the path."""
     request, environ = flask.request, flask.request.environ
-    host = environ.get("HTTP_HOST")
-    head = heads.RequestHead(
-        method=request.method,
-        path=request.path,
-        hosts=() if host is None else (host,),  # of several, joined: no host
-        origin=environ.get("HTTP_ORIGIN"),
-        media=environ.get("CONTENT_TYPE") or "",
-        is_1_0=environ.get("SERVER_PROTOCOL") == "HTTP/1.0",
-    )
     # A target with a host of its own counts before `Host` (RFC 9112, 3.2.2); both must be ours.
     target = _ABSOLUTE.match(environ.get("RAW_URI", ""))
     foreign = ours.refusal((target[1],)) if target else None
-    refused = foreign or heads.refusal(head, ours)
+    refused = foreign or heads.refusal(
+        ours,
+        method=request.method,
+        path=request.path,
+        host=environ.get("HTTP_HOST"),
+        media=environ.get("CONTENT_TYPE") or "",
+        origin=environ.get("HTTP_ORIGIN"),
+        is_1_0=environ.get("SERVER_PROTOCOL") == "HTTP/1.0",
+    )
     return _error(refused.text, refused.status) if refused is not None else None
 
 

@@ -13,6 +13,7 @@ from gpustack.wire import schemas
 VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain"
+_WITH_ERROR: Final = ("ExtenderFilterResult", "ExtenderBindingResult")  # these have a field for it
 _DOCUMENTS: Final = {"Cluster": "v1-cluster", "Decisions": "v1-decisions", "Explanation": "explain"}
 
 
@@ -38,25 +39,15 @@ def description() -> Mapping[str, Any]:
 
 
 def _verbs() -> dict[str, Any]:
-    nodes = "ExtenderArgs"
+    nodes, fitting, scores = "ExtenderArgs", "ExtenderFilterResult", "HostPriorityList"
+    ranked = "Scores, more for better nodes; of more than a hundred, the worst aren't named"
     return {
-        "/scheduler/predicates": _verb(
-            "One node, reserved", nodes, "ExtenderFilterResult", fails_with_503=False
-        ),
-        "/scheduler/filter": _verb(
-            "Every node that fits", nodes, "ExtenderFilterResult", fails_with_503=False
-        ),
-        "/scheduler/prioritize": _verb(
-            "Scores, more for better nodes; of more than a hundred, the worst aren't named",
-            nodes,
-            "HostPriorityList",
-        ),
-        "/scheduler/priorities": _verb("The same, the original's name", nodes, "HostPriorityList"),
+        "/scheduler/predicates": _verb("One node, reserved", nodes, fitting),
+        "/scheduler/filter": _verb("Every node that fits", nodes, fitting),
+        "/scheduler/prioritize": _verb(ranked, nodes, scores),
+        "/scheduler/priorities": _verb("The same, the original's name", nodes, scores),
         "/scheduler/bind": _verb(
-            "Choose cards and bind",
-            "ExtenderBindingArgs",
-            "ExtenderBindingResult",
-            fails_with_503=False,
+            "Choose cards and bind", "ExtenderBindingArgs", "ExtenderBindingResult"
         ),
         "/scheduler/preempt": _verb(
             "Which pods must end", "ExtenderPreemptionArgs", "ExtenderPreemptionResult"
@@ -64,7 +55,7 @@ def _verbs() -> dict[str, Any]:
     }
 
 
-def _verb(summary: str, args: str, result: str, *, fails_with_503: bool = True) -> dict[str, Any]:
+def _verb(summary: str, args: str, result: str) -> dict[str, Any]:
     answers = {
         "200": _answer(summary, result),
         "400": _answer("A body that misses a field; names it", "Error"),
@@ -74,7 +65,7 @@ def _verb(summary: str, args: str, result: str, *, fails_with_503: bool = True) 
         "415": _answer("A body of another type than JSON", "Error"),
         "421": _MISDIRECTED,
     }
-    if fails_with_503:
+    if result not in _WITH_ERROR:
         answers["503"] = _answer("No answer now", "ExtenderBindingResult")
     body = {"required": True, "content": {_JSON: {"schema": _ref(args)}}}
     return {"post": {"summary": summary, "requestBody": body, "responses": answers}}

@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 _PREFIX: Final = heads.VERBS.rstrip("/")
 _Args = TypeVar("_Args", bodies.FilterArgs, bodies.BindingArgs, bodies.PreemptionArgs)
 
-
 _Call = Callable[[bytes, Callable[[], bool]], Reply]
 """A call: its body, and what tells whether the caller has closed its connection."""
 
@@ -42,29 +41,26 @@ class SchedulerApi:
 
     def __init__(self, extender: ExtenderBase) -> None:
         self._extender = extender
-        nodes = bodies.decode_filter_args
-        prioritize = self._call("prioritize", nodes, extender.prioritize, _unavailable)
+        nodes, victims = bodies.decode_filter_args, bodies.decode_preemption_args
+        filtered, bound = bodies.encode_filter_error, bodies.encode_binding_result
+        # With a 503 goes the only field that the verb's result lacks: its reader passes over it.
+        prioritize = self._call("prioritize", nodes, extender.prioritize, bound, 503)
         self._calls: dict[str, _Call] = {
-            "/predicates": self._call("predicates", nodes, extender.predicates, _filter_error),
-            "/filter": self._call("filter", nodes, extender.filter, _filter_error),
+            "/predicates": self._call("predicates", nodes, extender.predicates, filtered),
+            "/filter": self._call("filter", nodes, extender.filter, filtered),
             "/prioritize": prioritize,
             "/priorities": prioritize,  # the original's
-            "/bind": self._call("bind", bodies.decode_binding_args, extender.bind, _binding_error),
-            "/preempt": self._call(
-                "preempt", bodies.decode_preemption_args, extender.preempt, _unavailable
-            ),
+            "/bind": self._call("bind", bodies.decode_binding_args, extender.bind, bound),
+            "/preempt": self._call("preempt", victims, extender.preempt, bound, 503),
         }
         self.paths: Final = frozenset(_PREFIX + path for path in self._calls)
 
     def answer(
         self, path: str, body: bytes, *, disconnected: Callable[[], bool] = lambda: False
     ) -> Reply:
-        """Answer a call; what goes wrong is in the answer.
+        """Answer the call of one of ``paths``; what goes wrong is in the answer.
 
-        Args:
-            path: one of ``paths``.
-            body: what was sent.
-            disconnected: tells whether the caller has closed its connection.
+        ``disconnected`` tells whether the caller has closed its connection.
 
         Raises:
             KeyError: it isn't one of ``paths``.
@@ -76,7 +72,7 @@ class SchedulerApi:
             return _error(str(error), 400)
         except GpustackError as error:
             logger.warning("no answer path=%s error=%s", path, error)
-            return _filter_error(f"gpustack: {error}")
+            return Reply(bodies.encode_filter_error(f"gpustack: {error}"))
         except Exception:
             # The last line of this request: others are answered, and the log says what it was.
             logger.exception("request failed path=%s", path)
@@ -87,8 +83,10 @@ class SchedulerApi:
         name: str,
         decode: Callable[[bytes], _Args],
         verb: Callable[[_Args, Deadline], Outcome],
-        failed: Callable[[str], Reply],
+        failed: Callable[[str], bytes],
+        status: int = 200,
     ) -> _Call:
+        """Return a verb's call; an error becomes ``failed``'s body with this status."""
         extender = self._extender
         seconds = extender.metrics.verb_seconds.labels(name)
 
@@ -102,7 +100,7 @@ class SchedulerApi:
                     outcome = verb(args, extender.deadline(disconnected))
                     reply = Reply(outcome.answer)
                 except CannotDecide as error:
-                    reply = failed(f"gpustack: {error}")
+                    reply = Reply(failed(f"gpustack: {error}"), status)
                     outcome = Outcome(
                         pod=args.pod, code=error.code, answer=reply.body, message=str(error)
                     )
@@ -118,7 +116,10 @@ def blueprint(calls: SchedulerApi) -> flask.Blueprint:
 
     def answer() -> flask.Response:
         gone = functools.partial(disconnect.is_closed, flask.request.environ.get(CONNECTION))
-        reply = calls.answer(flask.request.path, _body(), disconnected=gone)
+        # Not by `get_data`, which copies 12 MB of nodes piece by piece. The application has looked
+        # at the length.
+        body = flask.request.environ["wsgi.input"].read(flask.request.content_length or 0)
+        reply = calls.answer(flask.request.path, body, disconnected=gone)
         return flask.Response(reply.body, status=reply.status, mimetype="application/json")
 
     for path in calls.paths:
@@ -126,27 +127,5 @@ def blueprint(calls: SchedulerApi) -> flask.Blueprint:
     return routes
 
 
-def _body() -> bytes:
-    """Return the request's body, whose length the application has looked at.
-
-    Not by ``get_data``, which copies 12 MB of nodes piece by piece.
-    """
-    body: bytes = flask.request.environ["wsgi.input"].read(flask.request.content_length or 0)
-    return body
-
-
 def _error(text: str, status: int) -> Reply:
     return Reply(json.dumps({"Error": text}).encode(), status)
-
-
-def _filter_error(text: str) -> Reply:
-    return Reply(bodies.encode_filter_error(text))
-
-
-def _binding_error(text: str) -> Reply:
-    return Reply(bodies.encode_binding_result(text))
-
-
-def _unavailable(text: str) -> Reply:
-    # The only field that both results lack: their readers pass over it.
-    return Reply(bodies.encode_binding_result(text), 503)

@@ -4,7 +4,7 @@ Amounts are the resources' own: cores are hundredths of a card, memory units 256
 """
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from extender.cache.snapshot import ClusterSnapshot
 from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node
-from gpustack.model.placement import Placement, holds
+from gpustack.model.placement import holds
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
@@ -38,14 +38,7 @@ class ClusterValues:
         unready: str,
         quota_problem: str,
     ) -> dict[str, Any]:
-        """Return everything there is.
-
-        Args:
-            snapshot: the cluster of that moment.
-            refusals: the last refusal of the pods that wait, by UID.
-            unready: why no decision can be made now; empty when it can.
-            quota_problem: why the quota's ConfigMap can't be used; empty when it can.
-        """
+        """Return everything there is; ``refusals`` are the last ones of the pods, by UID."""
         nodes = snapshot.cluster.nodes
         known = {name: self._node(snapshot, nodes[name]) for name in sorted(nodes)}
         self._known = known  # in one store: another thread may be here as well
@@ -164,6 +157,7 @@ def _refusal(record: DecisionRecord) -> dict[str, Any]:
 
 
 def _decision(record: DecisionRecord) -> dict[str, Any]:
+    given = record.placement
     return {
         "number": record.number,
         "time": moment(record.time_ns),
@@ -175,14 +169,10 @@ def _decision(record: DecisionRecord) -> dict[str, Any]:
         "outcome": record.outcome,
         "nodes": record.nodes,
         "reasons": dict(record.reasons),
-        "chosen": _placement(record.placement),
+        "chosen": explanations.placement(given) if given is not None else None,
         "message": record.message,
         "seconds": round(record.seconds, 6),
     }
-
-
-def _placement(placement: Placement | None) -> dict[str, Any] | None:
-    return None if placement is None else explanations.placement(placement)
 
 
 def _request(request: PodRequest | None) -> dict[str, Any] | None:
@@ -208,5 +198,4 @@ def _request(request: PodRequest | None) -> dict[str, Any] | None:
 
 def _names(selector: Selector) -> list[str]:
     """Return names as users write them: `!P40` excludes."""
-    excluded: Iterable[str] = (f"!{name}" for name in selector.exclude)
-    return [*selector.include, *excluded]
+    return [*selector.include, *(f"!{name}" for name in selector.exclude)]

@@ -1,7 +1,7 @@
 """`/v1`: the cluster, one pod's answer, the last decisions, for the page and for programs.
 
 Every answer follows a schema that `/v1/openapi.json` publishes. To explain a pod is a search that
-may take a second on a large cluster, so one runs at a time, and leaves a thread to everybody else.
+may take a second on a large cluster, so one runs at a time, and leaves a thread to other requests.
 """
 
 import hashlib
@@ -13,23 +13,25 @@ import msgspec
 
 from extender.api import openapi, serializers
 from extender.cache.pods import PodState
-from extender.cache.snapshot import NOTHING_ASKED, ClusterSnapshot, advise, standing
+from extender.cache.snapshot import ClusterSnapshot, advise, standing
 from extender.extender_base import ExtenderBase
+from gpustack.model.explain.explanation import Explanation
 from gpustack.wire import explanations
 
 _RETRY_SECONDS: Final = 1
+_NOTHING_ASKED: Final = Explanation(answers={})  # of a pod that waits for nothing of ours
 
 
 def blueprint(extender: ExtenderBase) -> flask.Blueprint:
     """Return the routes below `/v1/`."""
     routes = flask.Blueprint("v1", __name__, url_prefix="/v1")
-    known = serializers.ClusterValues()
+    values = serializers.ClusterValues()
     free = threading.Lock()
 
     @routes.get("/cluster")
     def cluster() -> flask.Response:
         snapshot = extender.snapshotter.take()
-        value = known.make(
+        value = values.make(
             snapshot,
             extender.decisions.refusals(pod.uid for pod in snapshot.waiting),
             unready=extender.unready,
@@ -48,7 +50,12 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
             busy.headers["Retry-After"] = str(_RETRY_SECONDS)
             return busy
         try:
-            return _explain(extender, namespace, pod)
+            snapshot = extender.snapshotter.take()
+            known = snapshot.named(namespace, pod)
+            if known is not None:
+                return _answer(explanation(extender, snapshot, known))
+            text = f"no pod {namespace}/{pod} is known that asks for a GPU and has not ended"
+            return _error(f"PodUnknown: {text}", 404)
         finally:
             free.release()
 
@@ -57,17 +64,6 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
         return _answer(openapi.description())
 
     return routes
-
-
-def _explain(extender: ExtenderBase, namespace: str, name: str) -> flask.Response:
-    snapshot = extender.snapshotter.take()
-    pod = snapshot.named(namespace, name)
-    if pod is None:
-        text = (
-            f"PodUnknown: no pod {namespace}/{name} is known that asks for a GPU and has not ended"
-        )
-        return _error(text, 404)
-    return _answer(explanation(extender, snapshot, pod))
 
 
 def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState) -> dict[str, Any]:
@@ -83,7 +79,7 @@ def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState
         )
     if pod.node:
         notes = [*_notes(pod), explanations.undecided(pod.node)]
-        return explanations.waiting(pod.full_name, snapshot.cluster, NOTHING_ASKED, notes)
+        return explanations.waiting(pod.full_name, snapshot.cluster, _NOTHING_ASKED, notes)
     snapshot = extender.snapshotter.take(pod)
     found = advise(snapshot, pod)
     notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]

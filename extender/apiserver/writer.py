@@ -1,9 +1,8 @@
 """Reads and writes of single pods at the API server."""
 
-import logging
-import time
 import urllib.parse
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.decode import Decoder
@@ -15,27 +14,21 @@ from gpustack.wire.annotations import encode_decision
 from gpustack.wire.extender_v1 import PodName
 from gpustack.wire.keys import Keys
 
-logger = logging.getLogger(__name__)
-
-_RETRY_SECONDS: Final = 5.0  # no request waits for gpu-retry
 _DOTS: Final = frozenset({".", ".."})  # segments that HTTP clients resolve, quoted or not
 
 
+@dataclass
 class PodWriter:
-    """One pod at a time, always by UID: a recreated pod of the same name is never written to."""
+    """One pod at a time, always by UID: a recreated pod of the same name is never written to.
 
-    def __init__(
-        self,
-        client: kube.KubeClient,
-        keys: Keys,
-        decoder: Decoder,
-        *,
-        now_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._client = client
-        self._keys = keys
-        self._decoder = decoder
-        self._now_ns = now_ns
+    Every write raises KubeError where it was not done (409: the pod has changed, or may not be
+    bound; 404: it is gone), and KubeUnavailable where it may or may not have been done.
+    """
+
+    client: kube.KubeClient
+    keys: Keys
+    decoder: Decoder
+    now_ns: Callable[[], int]
 
     def read(self, pod: PodName, *, timeout_seconds: float) -> PodState | None:
         """Return the pod of this name as the API server has it; None when there is none.
@@ -49,17 +42,17 @@ class PodWriter:
             return None  # no pod is called so, and the path would lead elsewhere
         path = _path(pod.namespace, pod.name)
         try:
-            raw = self._client.get_raw(path, timeout_seconds=timeout_seconds)
+            raw = self.client.get_raw(path, timeout_seconds=timeout_seconds)
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if isinstance(error, kube.KubeError) and error.not_found:
                 return None
             name = f"{pod.namespace}/{pod.name}"
             raise CannotDecide("ReadFailed", f"pod {name}: {error}") from error
-        return self._decoder.pod(raw)
+        return self.decoder.pod(raw)
 
     def annotations(self, placement: Placement, time_ns: int) -> dict[str, str]:
         """Return a decision in the form in which it stands on a pod."""
-        return encode_decision(self._keys, placement, time_ns)
+        return encode_decision(self.keys, placement, time_ns)
 
     def write_decision(
         self, pod: PodState, placement: Placement, time_ns: int, *, timeout_seconds: float
@@ -69,10 +62,6 @@ class PodWriter:
         It names the pod's ``resourceVersion``: a patch that is carried out late must not put an old
         decision over a newer one. Cards that others wrote for containers that ask for none are
         removed, or they would make the whole decision unreadable.
-
-        Raises:
-            KubeError: it was not written; 409 the pod has changed, 404 it is gone.
-            KubeUnavailable: it may or may not have been written.
         """
         annotations: dict[str, str | None] = dict.fromkeys(pod.decision_keys)
         annotations.update(self.annotations(placement, time_ns))
@@ -82,23 +71,14 @@ class PodWriter:
         """Remove all cards that stand on a pod, so that no decision does; returns the pod then.
 
         It names the pod's ``resourceVersion``: carried out late it must not remove a decision.
-
-        Raises:
-            KubeError: they were not removed; 409 the pod has changed, 404 it is gone.
-            KubeUnavailable: they may or may not have been removed.
         """
         return self._annotate(
             pod, dict.fromkeys(pod.decision_keys), timeout_seconds, _version_of(pod)
         )
 
     def touch(self, pod: PodState, *, timeout_seconds: float) -> PodState:
-        """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then.
-
-        Raises:
-            KubeError: it was not written; the pod may be gone.
-            KubeUnavailable: it may or may not have been written.
-        """
-        return self._annotate(pod, {self._keys.gpu_retry: str(self._now_ns())}, timeout_seconds)
+        """Give a pod a new ``resourceVersion``, and have it looked at again; returns it then."""
+        return self._annotate(pod, {self.keys.gpu_retry: str(self.now_ns())}, timeout_seconds)
 
     def _annotate(
         self,
@@ -108,12 +88,12 @@ class PodWriter:
         version: Mapping[str, str] | None = None,
     ) -> PodState:
         # Through the status, for which alone we have the right: a pod's spec can't change that way.
-        raw = self._client.patch_raw(
+        raw = self.client.patch_raw(
             f"{_path(pod.namespace, pod.name)}/status",
             {"metadata": {"uid": pod.uid, **(version or {}), "annotations": annotations}},
             timeout_seconds=timeout_seconds,
         )
-        return self._decoder.pod(raw)
+        return self.decoder.pod(raw)
 
     def bind(
         self,
@@ -125,11 +105,8 @@ class PodWriter:
     ) -> None:
         """Bind the very pod that is known here, with its decision, in one step or not at all.
 
-        A pod without a decision may have changed since; one with a decision may not.
-
-        Raises:
-            KubeError: it was not bound; 409 it has changed, or is bound, gated or being deleted.
-            KubeUnavailable: it may or may not have been bound.
+        A pod without a decision may have changed since; one with a decision may not. Where it is
+        bound, gated or being deleted, the API server answers 409.
         """
         metadata: dict[str, object] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         if annotations:
@@ -142,20 +119,7 @@ class PodWriter:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = f"{_path(pod.namespace, pod.name)}/binding"
-        self._client.post(path, body, timeout_seconds=timeout_seconds)
-
-    def write_retry(self, pod: PodState) -> PodState | None:
-        """Make the scheduler look at a waiting pod again; returns it then.
-
-        None where that wasn't written, which is harmless.
-        """
-        try:
-            return self.touch(pod, timeout_seconds=_RETRY_SECONDS)
-        except kube.KubeError as error:
-            logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
-        except kube.KubeUnavailable as error:
-            logger.warning("no retry written pod=%s error=%s", pod.full_name, error)
-        return None
+        self.client.post(path, body, timeout_seconds=timeout_seconds)
 
 
 def _version_of(pod: PodState) -> dict[str, str]:

@@ -14,14 +14,14 @@ from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release
 
 _NOBODY: Mapping[str, Placement] = MappingProxyType({})
-_CHANGED: Final = -1  # in place of the number of a state, until somebody asks for it
+_CHANGED: Final = -1  # in place of the number of a state, until it is asked for
 
 
 class Allocations:
     """Not locked: its owner is.
 
     Attributes:
-        freed: cards may have become free since somebody cleared it.
+        freed: cards may have become free since it was cleared.
         version: grows with every change of a node.
         versions: the version of each node.
     """

@@ -4,9 +4,9 @@ Everything in it can be rebuilt from the API server, so an instance that starts 
 this one, sees the same. Pods that ask for no GPU are kept only while they wait for a node, so that
 a question about one needs no look at the API server.
 
-Everybody's decisions wait for the lock, so it is held for moments only: what concerns thousands of
-nodes or pods takes it again and again, for a portion of them each time. Between two portions others
-see a part of what a list says, as they would if each change came by itself.
+Every decision waits for the lock, so it is held for moments only: what concerns thousands of nodes
+or pods takes it again and again, for a portion of them each time. Between two portions readers see
+a part of what a list says, as they would if each change came by itself.
 """
 
 import collections
@@ -39,13 +39,7 @@ class ClusterCache(CacheReads):
         now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start empty.
-
-        Args:
-            reservation_seconds: how long an unbound pod keeps its cards.
-            now_ns: the clock, Unix nanoseconds.
-            clock: monotonic seconds.
-        """
+        """Start empty; an unbound pod keeps its cards so long, by the monotonic ``clock``."""
         super().__init__(Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock))
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
@@ -117,7 +111,7 @@ class ClusterCache(CacheReads):
     def learn_pods(self, pods: Iterable[PodState]) -> None:
         """Take what a read of ours says of some pods; what it doesn't name stays as it is.
 
-        As of a list, whoever takes cards comes before whoever gives some back.
+        As of a list, pods that take cards come before pods that give some back.
         """
         for some in portions(sorted(pods, key=lambda pod: pod.finished)):
             with self.lock:

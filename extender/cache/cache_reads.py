@@ -20,7 +20,7 @@ class CacheReads:
 
     Attributes:
         lock: everything here changes under it.
-        allocations: the nodes, and who holds which cards of them; hold the lock.
+        allocations: the nodes, and which pod holds which cards of them; hold the lock.
         rooms: how often cards may have become free.
     """
 

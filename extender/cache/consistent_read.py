@@ -16,7 +16,6 @@ What is read only adds to the cache: pods that have ended are the watch's to tel
 """
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -42,7 +41,7 @@ class ConsistentRead:
         decoder: Decoder,
         cache: ClusterCache,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         """Compose; ``shown`` and ``nodes_shown`` want to hear of the watches."""
         self._client = client
@@ -113,12 +112,10 @@ class ConsistentRead:
             if node_due:  # one object: it waits for no other read
                 self._read_node(node, timeout)
             self._read_lists(node, namespace, began, timeout)
-        except kube.KubeError as error:
-            if not error.not_found:
+        except (kube.KubeError, kube.KubeUnavailable) as error:
+            if not isinstance(error, kube.KubeError) or not error.not_found:
                 raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
             self._cache.drop_node(node)
-        except kube.KubeUnavailable as error:
-            raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
 
     def _read_node(self, node: str, timeout: Callable[[], float]) -> None:
         raw = self._client.get_raw(f"/api/v1/nodes/{node}", timeout_seconds=timeout())

@@ -20,7 +20,7 @@ _LONGEST_BYTES: Final = 16 << 10  # as JSON; most pods have a few hundred bytes
 _MOST_MEMBERS: Final = 512  # of a character each they would take twelve times their JSON
 # What is read takes some three times the bytes that it is read from.
 _READ_PARTS: Final = 4  # with the bytes themselves
-_ENTRY_BYTES: Final = 512
+ENTRY_BYTES: Final = 512
 
 
 def read_demands(spec: Mapping[str, Any]) -> Demands:
@@ -38,7 +38,12 @@ def read_demands(spec: Mapping[str, Any]) -> Demands:
     return NO_DEMANDS
 
 
-@remembered(16 << 20, lambda text: _ENTRY_BYTES + _READ_PARTS * len(text))
+def entry_bytes(text: bytes) -> int:
+    """Return how much memory a text that was read takes, with what was read of it."""
+    return ENTRY_BYTES + _READ_PARTS * len(text)
+
+
+@remembered(16 << 20, entry_bytes)
 def _demands_of(text: bytes) -> Demands:
     try:
         return parse_demands({"spec": msgspec.json.decode(text)})

@@ -150,7 +150,7 @@ class NodeEvaluator:
             return (*((each.uid, each.version) for each in first), *leaving)
 
     def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
-        """Return what nodes say to a shape; those that nobody asked in their state are asked."""
+        """Return what nodes say to a shape; a node whose state is new is asked."""
         results, allocations = self._results, self._view.allocations
         with self._view.lock:
             version, table = allocations.version, results.table(shape)
@@ -177,7 +177,7 @@ class NodeEvaluator:
         return said
 
     def _first(self, table: ResultTable, name: str) -> NodeResult:
-        """Return what a node says in whose state nobody was asked; it costs a search at most."""
+        """Return what a node in a new state says; it costs a search at most."""
         allocations, by_name = self._view.allocations, table.request.uuids != ANY
         with self._view.lock:
             node = allocations.node(name)

@@ -1,7 +1,7 @@
 """What some nodes said to a pod, all of them together.
 
-A question names thousands of nodes, which share a few answers: whoever can should look at each
-answer once, and at no node by a line of Python of its own.
+A question names thousands of nodes, which share a few answers. Readers look at each answer once,
+and run no line of Python for a single node where they can.
 """
 
 import collections
@@ -13,7 +13,7 @@ from gpustack.model.equivalence import NodeResult
 from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
-"""Who goes before a pod on a node and holds no cards yet, and who is about to leave it."""
+"""The pods that go before a pod on a node and hold no cards yet, and those about to leave it."""
 
 
 @dataclass(eq=False)

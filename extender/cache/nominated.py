@@ -18,7 +18,7 @@ class NominatedPods:
 
     def learn(self, pod: PodState) -> bool:
         """Take what a pod says now; returns whether it has given a node up."""
-        node = pod.nominated if pod.request is not None and pod.placeable else ""
+        node = pod.nominated if pod.placeable else ""
         left = self._where.get(pod.uid, node) != node and self.forget(pod.uid)
         if node:
             self._where[pod.uid] = node

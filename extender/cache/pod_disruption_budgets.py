@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gpustack.wire.kube import managed_fields
 from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
 
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
@@ -23,7 +24,7 @@ def read_budget(raw: bytes | msgspec.Raw) -> Budget:
 
     Any tenant may make budgets, and all of them are kept.
     """
-    value = _ANY.decode(raw)
+    value = managed_fields.decode(_ANY, raw)
     spec = value.get("spec") or {}
     text = msgspec.json.encode(spec.get("selector"))
     if len(text) > _LONGEST_SELECTOR or text.count(b",") >= _MOST_MEMBERS:

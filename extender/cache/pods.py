@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.cache.demands import read_demands
+from extender.cache.demands import ENTRY_BYTES, entry_bytes, read_demands
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
@@ -17,7 +17,6 @@ from gpustack.wire.annotations import BadAnnotation, Decision
 from gpustack.wire.keys import Keys
 from gpustack.wire.user_keys import parse_user_keys
 
-_DAY_NS: Final = 86_400 * 10**9
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
@@ -32,13 +31,11 @@ class PodState:
 
     Attributes:
         uid: what identifies it; a recreated pod of the same name is another one.
-        namespace: its namespace.
-        name: its name.
         version: ``resourceVersion`` as a number, to tell older news from newer.
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
-        deletion: somebody has deleted it; a bound one still runs.
-        gated: it has scheduling gates, so nobody may place it.
+        deletion: it is being deleted; a bound one still runs.
+        gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
         labels: of pods that ask for a GPU; others' are left out. None where they are endless.
@@ -97,17 +94,13 @@ class PodState:
 
     @property
     def placeable(self) -> bool:
-        """Cards may be given to it now."""
-        return not (self.finished or self.gated or self.node or self.deletion)
+        """It asks rightly for a GPU, and cards may be given to it now."""
+        barred = self.finished or self.gated or self.node or self.deletion
+        return self.request is not None and not barred
 
 
 def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
-    """Read a pod of the API.
-
-    Args:
-        keys: the domain's names.
-        pod: the API's JSON.
-    """
+    """Read a pod of the API, as JSON, under the names of a domain."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     asked = _asked_by_pod(keys, pod)
     bound = pods.is_bound(pod)
@@ -154,7 +147,7 @@ def told(pod: PodState, before: PodState | None, clock: float) -> PodState:
 def older(pod: PodState, known: PodState) -> bool:
     """Say whether ``known`` is later news of a pod.
 
-    What we bound ourselves is known as bound before anybody tells us the version that made it so.
+    A pod that we bound is known as bound before its bound version is.
     """
     if pod.version != known.version:
         return pod.version < known.version
@@ -169,12 +162,7 @@ def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decisio
         return None
 
 
-# A cluster's thousands of pods come from few templates: equal values are kept once. A template has
-# some kilobytes; what is read of one takes some three times the bytes that it is read from.
-_READ_PARTS: Final = 4  # with the bytes themselves
-_ENTRY_BYTES: Final = 512
-
-
+# A cluster's thousands of pods come from few templates: equal values are kept once.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """What the pods of one template ask; names as in `PodState`.
@@ -203,11 +191,7 @@ def _asked_by_pod(keys: Keys, pod: Mapping[str, Any]) -> _Asked:
 _NOTHING: Final = _Asked()
 
 
-def _bytes_of(text: bytes) -> int:
-    return _ENTRY_BYTES + _READ_PARTS * len(text)
-
-
-@remembered(24 << 20, lambda _keys, asking: _bytes_of(asking))
+@remembered(24 << 20, lambda _keys, asking: entry_bytes(asking))
 def _asked_by(keys: Keys, asking: bytes) -> _Asked:
     pod = msgspec.json.decode(asking)
     try:
@@ -234,7 +218,7 @@ def _shared(request: PodRequest) -> PodRequest:
 
 
 @remembered(
-    16 << 20, lambda items: _ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
+    16 << 20, lambda items: ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
 )
 def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
@@ -269,12 +253,9 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _time_ns(text: str | None) -> int:
-    """Read an RFC 3339 time; 1 where it can't be read: once, nobody knows when."""
+    """Read an RFC 3339 time; 1 where it can't be read: the time is unknown."""
     try:
-        moment = datetime.datetime.fromisoformat(text or "")
-    except ValueError:
+        since = datetime.datetime.fromisoformat(text or "") - _EPOCH
+    except (ValueError, TypeError):  # no time, or one without a zone
         return 1
-    if moment.tzinfo is None:
-        return 1
-    since = moment - _EPOCH
-    return since.days * _DAY_NS + since.seconds * 10**9 + since.microseconds * 1000
+    return since // datetime.timedelta(microseconds=1) * 1000

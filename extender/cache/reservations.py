@@ -20,6 +20,7 @@ from typing import Final
 
 from extender.cache.pods import PodState
 from gpustack.model.placement import Placement
+from gpustack.wire.annotations import Decision
 
 _GRACE_SECONDS: Final = 30.0  # the scheduler still reports the refusal before the decision
 _GRACE_NS: Final = int(_GRACE_SECONDS * 1e9)
@@ -28,7 +29,7 @@ _SKEW_NS: Final = 60 * 10**9  # clocks of two hosts differ by less
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A decision.
+    """A decision that was made here.
 
     Attributes:
         placement: which cards.
@@ -46,13 +47,11 @@ class _Life:
     """Of a decision on a pod that isn't bound; monotonic seconds.
 
     Attributes:
-        time_ns: the decision's.
         since: when it was made, or else first seen.
         end: when it ends by age; minus infinity once it has ended otherwise.
         first_sight: it stood there when the pod was first seen.
     """
 
-    time_ns: int
     since: float
     end: float
     first_sight: bool
@@ -68,13 +67,7 @@ class Reservations:
         now_ns: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
-        """Start empty.
-
-        Args:
-            seconds: how long an unbound pod keeps its cards.
-            now_ns: Unix nanoseconds.
-            clock: monotonic seconds.
-        """
+        """Start empty; an unbound pod keeps its cards for ``seconds`` of the ``clock``."""
         self._seconds = seconds
         self._now_ns = now_ns
         self._clock = clock
@@ -94,11 +87,8 @@ class Reservations:
     def assume(self, pod: PodState, placement: Placement) -> int:
         """Decide; returns the decision's time, Unix nanoseconds."""
         now_ns = self._now_ns()
-        earlier = [self._last_ns]
-        if pod.decision is not None:
-            earlier.append(pod.decision.time_ns)
-        if pod.uid in self._assumed:
-            earlier.append(self._assumed[pod.uid].time_ns)
+        known = pod.decision, self._assumed.get(pod.uid)
+        earlier = (self._last_ns, *(each.time_ns for each in known if each is not None))
         # No two decisions about a pod have one name; and what is far ahead was never the time.
         after = (each + 1 for each in earlier if each <= now_ns + _SKEW_NS)
         self._last_ns = max([now_ns, *after])
@@ -155,26 +145,19 @@ class Reservations:
         assumed = self._assumed.get(uid)
         return assumed is not None and assumed.time_ns == time_ns
 
-    def _in_force(self, pod: PodState) -> Reservation | None:
+    def _in_force(self, pod: PodState) -> Reservation | Decision | None:
         if pod.finished:
             return None
-        written = None
-        if pod.decision is not None:
-            written = Reservation(
-                placement=pod.decision.placement,
-                time_ns=pod.decision.time_ns,
-                version=pod.version,
-            )
         assumed = self._assumed.get(pod.uid)
-        if assumed is not None and self._outlived(pod, assumed, written):
+        if assumed is not None and self._outlived(pod, assumed):
             del self._assumed[pod.uid]
             assumed = None
-        decision = assumed or written
+        decision = assumed or pod.decision
         if decision is None or pod.node:
             return decision
         return decision if self._is_alive(pod, decision) else None
 
-    def _outlived(self, pod: PodState, assumed: Reservation, written: Reservation | None) -> bool:
+    def _outlived(self, pod: PodState, assumed: Reservation) -> bool:
         """Say whether what is known of the pod replaces what was decided here."""
         if pod.node:
             return True
@@ -183,38 +166,33 @@ class Reservations:
         # The write of what was decided here names the older version: it has come about, or never
         # will. Which decision stands there doesn't matter; where there is none, the request that
         # writes still learns of it, and may change the pod before.
-        return written is not None or self.is_doubtful(pod.uid)
+        return pod.decision is not None or self.is_doubtful(pod.uid)
 
-    def _is_alive(self, pod: PodState, decision: Reservation) -> bool:
+    def _is_alive(self, pod: PodState, decision: Reservation | Decision) -> bool:
         life = self._life(pod, decision)
-        if self._given_up(pod, life):
-            self._lives[pod.uid][life.time_ns] = replace(life, end=float("-inf"))
+        if self._given_up(pod, decision, life):
+            self._lives[pod.uid][decision.time_ns] = replace(life, end=float("-inf"))
             return False
         return not pod.gated and self._clock() < life.end
 
-    def _given_up(self, pod: PodState, life: _Life) -> bool:
+    def _given_up(self, pod: PodState, decision: Reservation | Decision, life: _Life) -> bool:
         """Say whether the scheduler has refused the pod since the decision."""
         if pod.refused_clock > life.since + _GRACE_SECONDS:
             return True
-        return life.first_sight and pod.unschedulable_ns > life.time_ns + _GRACE_NS
+        return life.first_sight and pod.unschedulable_ns > decision.time_ns + _GRACE_NS
 
-    def _life(self, pod: PodState, decision: Reservation) -> _Life:
+    def _life(self, pod: PodState, decision: Reservation | Decision) -> _Life:
         """Return the life of the pod's decision, the same for as long as it is known."""
         lives = self._lives.setdefault(pod.uid, {})
         if decision.time_ns in lives:
             return lives[decision.time_ns]
-        assumed = self._assumed.get(pod.uid)
-        here = assumed is not None and assumed.time_ns == decision.time_ns
-        first_sight = not here and not pod.followed
+        first_sight = not self._is_assumed(pod.uid, decision.time_ns) and not pod.followed
         age = max(0.0, (self._now_ns() - decision.time_ns) / 1e9) if first_sight else 0.0
         now = self._clock()
-        life = _Life(
-            time_ns=decision.time_ns,
-            since=now,
-            end=now + self._seconds - age,
-            first_sight=first_sight,
-        )
-        for outdated in lives.keys() - {each.time_ns for each in (assumed, pod.decision) if each}:
+        end = now + self._seconds - age
+        life = _Life(since=now, end=end, first_sight=first_sight)
+        known = self._assumed.get(pod.uid), pod.decision
+        for outdated in lives.keys() - {each.time_ns for each in known if each is not None}:
             del lives[outdated]
         lives[decision.time_ns] = life
         heapq.heappush(self._queue, (life.end, pod.uid))

@@ -9,23 +9,20 @@ held of it.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
-from gpustack.model.cluster.cluster import Cluster, Tenant
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant
 from gpustack.model.cluster.eligibility import Host
-from gpustack.model.explain import alternatives, explanation, query
+from gpustack.model.explain import alternatives, explanation
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.wire import explanations
-
-NOTHING_ASKED: Final = explanation.Explanation(answers={})
-"""Of a pod that waits for nothing of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +127,7 @@ def advise(snapshot: ClusterSnapshot, pod: PodState) -> explanation.Explanation:
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
         answers = dict.fromkeys(sorted(snapshot.cluster.nodes), refusal)
         return explanation.Explanation(answers=answers)
-    pending = query.Pending(
-        namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands
-    )
+    pending = Pod(namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands)
     return explanation.explain(snapshot.cluster, pending, snapshot.policy)
 
 

@@ -17,7 +17,7 @@ from extender.http import heads
 from gpustack.wire.host_header import AllowedHosts, HttpRefusal
 
 # Nothing that says where the request ends but one length, and nothing that asks for another end of
-# the connection: what isn't in here is looked at by who knows all of RFC 9112.
+# the connection: a parser of all of RFC 9112 looks at the rest.
 _HEAD: Final = re.compile(
     rb"POST (?P<path>/scheduler/[a-z]+) HTTP/1\.1\r\n"
     rb"(?P<fields>(?:(?i:host|user-agent|content-type|accept|accept-encoding):[ -~]*\r\n"
@@ -55,9 +55,8 @@ class FastPath:
             return None
         path = str(found["path"], "ascii")
         host, media = fields.get(b"host"), fields.get(b"content-type", "")
-        hosts = () if host is None else (host,)
-        judged = heads.RequestHead(method="POST", path=path, hosts=hosts, media=media)
-        return path if heads.refusal(judged, self._ours) is None else None
+        refused = heads.refusal(self._ours, method="POST", path=path, host=host, media=media)
+        return path if refused is None else None
 
 
 def response(status: int, body: bytes, *, kept: bool) -> bytes:

@@ -75,11 +75,7 @@ class GunicornServer(gunicorn.app.base.BaseApplication):  # type: ignore[misc]  
     """
 
     def __init__(self, settings: HttpSettings, compose: Compose) -> None:
-        """Prepare; ``run`` serves.
-
-        Args:
-            settings: what the operator decided.
-            compose: makes what is served, in the worker process.
+        """Prepare; ``run`` serves what ``compose`` makes in the worker process.
 
         Raises:
             TlsError: the settings' certificates can't be used.

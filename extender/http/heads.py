@@ -8,7 +8,6 @@ kube-scheduler sends `Content-Type: application/json` and the host of its `urlPr
 page may send a POST of `text/plain` to any address unasked (CORS), but not one of JSON.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from gpustack.wire.host_header import AllowedHosts, HttpRefusal
@@ -20,37 +19,35 @@ JSON: Final = "application/json"
 _SHOWN: Final = 80  # of a wrong value, in an error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestHead:
-    """A request's head, as far as it is judged.
+def refusal(
+    ours: AllowedHosts,
+    *,
+    method: str,
+    path: str,
+    host: str | None,
+    media: str,
+    origin: str | None = None,
+    is_1_0: bool = False,
+) -> HttpRefusal | None:
+    """Say why a request isn't answered; None when it is.
 
-    Attributes:
-        method: the method.
-        path: the path without its query.
-        hosts: the values of its headers `Host`.
-        origin: of its header `Origin`; None where it has none.
-        media: of its header `Content-Type`; "" where it has none.
+    Args:
+        ours: the hosts that are asked here.
+        method: the request's method.
+        path: its path without the query.
+        host: its header `Host`; of several, joined, which is no host. None where it has none.
+        media: its header `Content-Type`; "" where it has none.
+        origin: its header `Origin`; None where it has none.
         is_1_0: it speaks HTTP/1.0, which knows no `Host`.
     """
-
-    method: str
-    path: str
-    hosts: tuple[str, ...]
-    origin: str | None = None
-    media: str = ""
-    is_1_0: bool = False
-
-
-def refusal(head: RequestHead, ours: AllowedHosts) -> HttpRefusal | None:
-    """Say why a request isn't answered; None when it is."""
-    foreign = ours.refusal(head.hosts, required=not head.is_1_0)
-    if foreign is not None or not head.path.startswith(VERBS):
+    foreign = ours.refusal(() if host is None else (host,), required=not is_1_0)
+    if foreign is not None or not path.startswith(VERBS):
         return foreign
-    if head.origin is not None:
-        text = f"Origin: {head.origin[:_SHOWN]!r}; kube-scheduler asks for decisions, no web page"
+    if origin is not None:
+        text = f"Origin: {origin[:_SHOWN]!r}; kube-scheduler asks for decisions, no web page"
         return HttpRefusal(403, text)
-    if head.method == "POST" and head.media.partition(";")[0].strip().lower() != JSON:
-        text = f"Content-Type: {head.media[:_SHOWN]!r}; a decision is asked for in {JSON}"
+    if method == "POST" and media.partition(";")[0].strip().lower() != JSON:
+        text = f"Content-Type: {media[:_SHOWN]!r}; a decision is asked for in {JSON}"
         return HttpRefusal(415, text)
     return None
 

@@ -69,10 +69,7 @@ class SchedulerCalls(Protocol):
     def answer(self, path: str, body: bytes, *, disconnected: Callable[[], bool]) -> Reply:
         """Answer the call of one of ``paths``; every error is a reply, too.
 
-        Args:
-            path: one of ``paths``.
-            body: what was sent.
-            disconnected: tells whether the caller has closed its connection.
+        ``disconnected`` tells whether the caller has closed its connection.
         """
 
 

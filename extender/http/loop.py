@@ -3,7 +3,7 @@
 A client that is slow, that shakes hands and says nothing, or that sends a byte a second costs a
 socket for `request_seconds` and never a thread, and where sockets run out the one that has waited
 longest is closed. Answers that clients don't read wait here likewise. A request that took
-kube-scheduler longer than its `httpTimeout` to send would be answered to nobody.
+kube-scheduler longer than its `httpTimeout` to send would be answered too late.
 """
 
 import asyncio
@@ -64,14 +64,10 @@ class ConnectionLoop:
         on_tick: Callable[[], None],
         on_refused: Callable[[str], None],
     ) -> None:
-        """Prepare; ``run`` serves.
+        """Prepare; ``run`` serves. Without ``contexts``, it serves plain HTTP.
 
-        Args:
-            settings: what the operator decided.
-            contexts: TLS for the next connection; None for plain HTTP.
-            threads: answer complete requests.
-            on_tick: called twice a second, as long as the loop turns.
-            on_refused: called with the cause where a connection ends before its request.
+        ``on_tick`` is called twice a second, as long as the loop turns; ``on_refused`` is called
+        with the cause where a connection ends before its request.
         """
         self._settings = settings
         self._contexts = contexts

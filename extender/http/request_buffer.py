@@ -28,6 +28,8 @@ class RequestBuffer:
 
     Attributes:
         continuable: the sender waits for `100 Continue` before it sends the body.
+        refused: the body is dropped as it comes, or not waited for: what follows is no request.
+        rest: what came after the request.
         length_bytes: the length of the body as the head has it, or `_BOUNDLESS` for more than that.
     """
 
@@ -43,8 +45,8 @@ class RequestBuffer:
         self._head = bytearray()
         self._chunks: list[bytes] = []
         self._missing = -1  # bytes of the body that are still to come; -1 while the head is
-        self._kept = True
-        self._rest = b""
+        self.refused = False
+        self.rest = b""
         self._expects = False
         self.length_bytes = 0
         self.continuable = False
@@ -67,19 +69,14 @@ class RequestBuffer:
         return self._missing < 0 and len(self._head) > HEAD_BYTES
 
     @property
-    def refused(self) -> bool:
-        """The body is dropped as it comes, or not waited for: what follows is no request."""
-        return not self._kept
-
-    @property
     def kept_bytes(self) -> int:
         """How much memory it occupies."""
-        return len(self._head) + sum(map(len, self._chunks)) + len(self._rest)
+        return len(self._head) + sum(map(len, self._chunks)) + len(self.rest)
 
     @property
     def head(self) -> bytes:
         """The head with its empty line, as far as it has come."""
-        # Who waited for `100 Continue` has got it from the loop.
+        # The loop has sent `100 Continue` to a client that waited for it.
         return _EXPECT.sub(b"", bytes(self._head)) if self._expects else bytes(self._head)
 
     @property
@@ -87,23 +84,18 @@ class RequestBuffer:
         """The body; of one over the limit, an empty one."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
-    @property
-    def rest(self) -> bytes:
-        """What came after the request."""
-        return self._rest
-
     def take(self, data: bytes) -> None:
         """Add what was received."""
         if self.complete:
-            self._rest += data
+            self.rest += data
             return
         if self._missing < 0:
             data = self._take_head(data)
             if self._missing < 0:
                 return
-        body, self._rest = data[: self._missing], data[self._missing :]
+        body, self.rest = data[: self._missing], data[self._missing :]
         self._missing -= len(body)
-        if body and self._kept:
+        if body and not self.refused:
             self._chunks.append(body)
 
     def _take_head(self, data: bytes) -> bytes:
@@ -127,8 +119,8 @@ class RequestBuffer:
         digits = found[1].lstrip(b"0") if found else b""
         self.length_bytes = int(digits or b"0") if len(digits) <= _DIGITS else _BOUNDLESS
         limit = self._limit(bytes(self._head))
-        self._kept = self.length_bytes <= (limit or 0)
-        waits = self._kept or (limit is not None and self.length_bytes <= _DROPPED_BYTES)
+        self.refused = self.length_bytes > (limit or 0)
+        waits = not self.refused or (limit is not None and self.length_bytes <= _DROPPED_BYTES)
         self._missing = self.length_bytes if waits else 0
         self._expects = bool(_EXPECT.search(self._head))
-        self.continuable = self._expects and self._kept
+        self.continuable = self._expects and not self.refused

@@ -1,6 +1,6 @@
 """Answers complete requests in threads.
 
-Two pools: one for decisions, of those who may ask for them, and a small one for everything else,
+Two pools: one for decisions, of clients that may ask for them, and a small one for everything else,
 so that no other question stands before the scheduler's. In both a connection gets one answer a
 turn, and what it has sent ahead goes to the end of the queue.
 """
@@ -44,11 +44,8 @@ class RequestThreads:
     ) -> None:
         """Start no thread yet.
 
-        Args:
-            settings: what the operator decided.
-            calls: answers the scheduler's calls.
-            other: answers any other request into its connection's ``outgoing``; returns whether the
-                connection may be kept.
+        ``other`` answers a request that is no scheduler's call into its connection's ``outgoing``,
+        and returns whether the connection may be kept.
         """
         self.alive = True
         self._calls = calls

@@ -9,7 +9,7 @@ from extender.http.tls_socket import TlsSocket
 
 
 class ResponseBuffer:
-    """Stands for a socket while an answer is written on it: nobody waits for the client.
+    """Stands for a socket while an answer is written on it: no thread waits for the client.
 
     Everything else than sending is the socket's own.
     """

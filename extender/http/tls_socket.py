@@ -1,7 +1,8 @@
 """TLS on a client's socket, of which one call takes a bounded number of records.
 
 An ``ssl.SSLSocket`` shakes hands for as long as something comes: a message of 100 KB in records of
-one byte holds whoever calls for 200 ms, and asks for no certificate. Here every record is counted.
+one byte holds its reader for 200 ms, and asks for no certificate. Here every record is counted,
+and the client's certificates are looked at before they are decoded (``client_certificates``).
 """
 
 import contextlib
@@ -9,9 +10,14 @@ import socket
 import ssl
 from typing import Any, Final
 
+from extender.http.client_certificates import ClientMessages
+
 _HEAD_BYTES: Final = 5  # type, version and length of a record (RFC 8446, 5.1)
 # In one call. A handshake is made of ten, and nearly each that follows brings bytes of a request.
 _RECORDS: Final = 16
+# Types of records.
+_CHANGE_CIPHER_SPEC: Final = 20
+_HANDSHAKE: Final = 22
 
 
 class TlsSocket:
@@ -24,8 +30,9 @@ class TlsSocket:
         self._sock = sock
         self._received, self._written = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._received, self._written, server_side=True)
-        self._head = b""
-        self._missing = 0  # bytes of the record whose head has been read
+        self._messages = ClientMessages()
+        self._head = b""  # of a record, as far as it has come
+        self._body = b""
         self._unsent = b""
 
     def __getattr__(self, name: str) -> Any:
@@ -119,21 +126,29 @@ class TlsSocket:
         """Receive what has come of one record, and nothing after it; False at the end.
 
         Raises:
-            OSError: not all of it has come, or the connection is broken.
+            OSError: not all of it has come, the library must not get it, or the connection is
+                broken.
         """
-        while not self._missing:
-            if not (data := self._sock.recv(_HEAD_BYTES - len(self._head))):
+        while (missing := self._missing_bytes()) > 0:
+            if not (data := self._sock.recv(missing)):
                 self._received.write_eof()
                 return False
-            self._received.write(data)
-            self._head += data
-            if len(self._head) == _HEAD_BYTES:
-                self._missing, self._head = int.from_bytes(self._head[3:]), b""
-                break
-        while self._missing:
-            if not (data := self._sock.recv(self._missing)):
-                self._received.write_eof()
-                return False
-            self._received.write(data)
-            self._missing -= len(data)
+            if len(self._head) < _HEAD_BYTES:
+                self._head += data
+                self._received.write(data)  # at once: it may be no record
+            else:
+                self._body += data
+        kind, body = self._head[0], self._body
+        self._head = self._body = b""
+        if kind == _HANDSHAKE:
+            self._messages.take(body)
+        elif kind == _CHANGE_CIPHER_SPEC:
+            self._messages.end()
+        self._received.write(body)
         return True
+
+    def _missing_bytes(self) -> int:
+        """Return how much is to come, of the record's head at first."""
+        if len(self._head) < _HEAD_BYTES:
+            return _HEAD_BYTES - len(self._head)
+        return int.from_bytes(self._head[3:]) - len(self._body)

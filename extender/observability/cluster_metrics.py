@@ -7,7 +7,7 @@ codes of refusals, and the namespaces and models that the quota names.
 
 import collections
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,25 +49,13 @@ class _Figures:
 class ClusterCollector(Collector):
     """Collects from the cache."""
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        quotas: Quotas,
-        decisions: DecisionLog,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, cache: ClusterCache, quotas: Quotas, decisions: DecisionLog) -> None:
         self._cache = cache
         self._quotas = quotas
         self._decisions = decisions
-        self._clock = clock
         self._workload = NOTHING_KNOWN
         self._counted = float("-inf")
         self._known: dict[str, tuple[Node, Workload, _Figures]] = {}
-
-    def describe(self) -> Sequence[Metric]:
-        """Say nothing beforehand: the registry needn't collect in order to register us."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""
@@ -104,9 +92,10 @@ class ClusterCollector(Collector):
         )
 
     def _count_workload(self) -> None:
-        if self._clock() - self._counted < _WORKLOAD_SECONDS:
+        now = time.monotonic()
+        if now - self._counted < _WORKLOAD_SECONDS:
             return
-        self._counted = self._clock()
+        self._counted = now
         requests = (pod.request for pod in self._cache.pods)
         self._workload = workload_of((request, 1) for request in requests if request is not None)
 

@@ -1,4 +1,4 @@
-"""The last decisions, for people who ask what the extender did and why.
+"""The last decisions, for people: what the extender did, and why.
 
 Kept in memory only, a bounded number of them; the API server's Events outlive this process.
 """
@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 from extender.cache.pods import PodState
@@ -20,7 +19,6 @@ from gpustack.model.request import PodRequest
 _MOST: Final = 500
 _MOST_REFUSED: Final = 20_000  # pods whose last refusal is remembered; as many as may wait
 _MOST_MESSAGE: Final = 1024  # characters; an Event has room for no more either
-_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +29,12 @@ class DecisionRecord:
         number: counts from 1 since this process began.
         time_ns: when it was made, Unix nanoseconds.
         verb: what the scheduler asked.
-        namespace: the pod's.
-        pod: its name.
-        uid: its UID.
+        pod: the pod's name.
         request: what it asks; None where that isn't known, or isn't a request.
         outcome: ``Fits``, ``Placed``, ``Bound``, or a stable code of why not.
         nodes: how many nodes were asked about.
         reasons: how many of them refused, by code.
         placement: the cards; None where none were given.
-        node: where; empty where no node was chosen.
         message: why not, in a sentence; empty where ``reasons`` say it all.
         seconds: from the request to its answer.
     """
@@ -55,7 +50,6 @@ class DecisionRecord:
     nodes: int
     reasons: Mapping[str, int]
     placement: Placement | None
-    node: str
     message: str
     seconds: float
 
@@ -96,9 +90,8 @@ class DecisionLog:
                 request=pod.request if isinstance(pod, PodState) else None,
                 outcome=outcome.code,
                 nodes=sum(reasons.values()),
-                reasons=MappingProxyType(counts) if counts else _NOTHING,
+                reasons=counts,
                 placement=outcome.placement,
-                node=outcome.node,
                 message=outcome.message[:_MOST_MESSAGE],
                 seconds=seconds,
             )

@@ -10,7 +10,6 @@ asked.
 
 import collections
 import functools
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -32,17 +31,6 @@ _OF_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.MODEL_FORBIDDEN, Reason.POOL_F
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Closest:
-    """The node that came closest, and its card, where a share is asked."""
-
-    node: str
-    minor: int | None = None
-
-    def __str__(self) -> str:
-        return f"node {self.node}" if self.minor is None else f"GPU {self.minor} of {self.node}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """Sentences that a search has found; empty where there is nothing to say."""
 
@@ -54,11 +42,7 @@ class EventMessages:
     """Words refusals. What it returns is called by one thread."""
 
     def __init__(
-        self,
-        snapshotter: Snapshotter,
-        evaluator: NodeEvaluator,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, snapshotter: Snapshotter, evaluator: NodeEvaluator, *, clock: Callable[[], float]
     ) -> None:
         self._snapshotter = snapshotter
         self._evaluator = evaluator
@@ -119,19 +103,20 @@ class EventMessages:
 
     def _search(self, pod: PodState) -> _Found:
         snapshot = self._snapshotter.take(pod)
-        found = None if pod.request is None else _closest(snapshot, pod, pod.request)
-        refusal = None if found is None else self._evaluator.refusal(pod, found.node)
+        name, title = ("", "") if pod.request is None else _closest(snapshot, pod, pod.request)
+        refusal = self._evaluator.refusal(pod, name) if name else None
         changes = [change.text for change in advise(snapshot, pod).changes]
         return _Found(
-            closest=f"Closest is {found}: {refusal.detail or refusal.message}" if refusal else "",
+            closest=f"Closest is {title}: {refusal.detail or refusal.message}" if refusal else "",
             fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",
         )
 
 
-def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> _Closest | None:
-    """Return the node, and for a share the card, that lacks the smallest part of what is asked.
+def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> tuple[str, str]:
+    """Return the node that lacks the smallest part of what is asked, and what to call it.
 
-    Nodes that don't take the pod whatever their cards come last.
+    A share lacks a part of one card, which is named with the node. Nodes that don't take the pod
+    whatever their cards come last. The name is empty where there is no such node.
     """
     nodes = snapshot.cluster.nodes
     barred = eligibility.refusals(pod.demands, nodes, snapshot.cluster.hosts)
@@ -141,10 +126,8 @@ def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> _
         for name, node in nodes.items()
         for part, minor in _parts(node, request, largest)
     ]
-    if not found:
-        return None
-    _, _, name, minor = min(found)
-    return _Closest(node=name, minor=minor if largest.is_share else None)
+    _, _, name, minor = min(found, default=(False, 0.0, "", 0))
+    return name, f"GPU {minor} of {name}" if largest.is_share else f"node {name}"
 
 
 def _parts(node: Node, request: PodRequest, largest: ContainerRequest) -> list[tuple[float, int]]:

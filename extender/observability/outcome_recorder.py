@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from extender.cache.pods import PodState
 from extender.observability.decision_log import DecisionLog
@@ -11,38 +12,30 @@ from gpustack.wire.extender_v1 import PodName
 logger = logging.getLogger(__name__)
 
 
+@dataclass(kw_only=True)
 class OutcomeRecorder:
-    """Records what verbs have decided."""
+    """Records what verbs have decided.
 
-    def __init__(
-        self,
-        *,
-        count: Callable[[str], None],
-        decisions: DecisionLog,
-        write_event: Callable[[PodState, Outcome], None],
-    ) -> None:
-        """Compose.
+    Attributes:
+        count: counts a code in the metrics.
+        write_event: writes the Event of an outcome that has one.
+    """
 
-        Args:
-            count: counts a code in the metrics.
-            decisions: keeps the last outcomes.
-            write_event: writes the Event of an outcome that has one.
-        """
-        self._count = count
-        self._decisions = decisions
-        self._write_event = write_event
+    count: Callable[[str], None]
+    decisions: DecisionLog
+    write_event: Callable[[PodState, Outcome], None]
 
     def record(self, verb: str, outcome: Outcome, seconds: float) -> None:
         """Record an outcome of a verb; ``seconds``: from the request to its answer."""
         pod, code = outcome.pod, outcome.code
         if code and code != FITS:  # filter decides nothing yet
-            self._count(code)
+            self.count(code)
         if isinstance(pod, PodName):
             logger.warning("no answer verb=%s error=%s", verb, outcome.message)
-            self._decisions.add(verb, outcome, seconds)
+            self.decisions.add(verb, outcome, seconds)
             return
         if code in (PLACED, BOUND):
             logger.info("%s pod=%s node=%s", code.lower(), pod.full_name, outcome.node)
         if code and pod.ours:
-            self._decisions.add(verb, outcome, seconds)
-            self._write_event(pod, outcome)
+            self.decisions.add(verb, outcome, seconds)
+            self.write_event(pod, outcome)

@@ -1,55 +1,40 @@
 """Keeps the quota as the cluster's ConfigMap says, and tells its author what is wrong with it."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from dataclasses import dataclass
+from typing import Any
 
 from extender.quota.quotas import Quotas
 from extender.settings import QuotaSource
 from gpustack.adapters import kube
 from gpustack.adapters.kube import EventRecorder, ObjectEvent
 
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
-
+@dataclass
 class QuotaWatch:
-    """Follows one ConfigMap, which may come, change, break and go."""
+    """Follows one ConfigMap, which may come, change, break and go.
 
-    def __init__(
-        self,
-        client: kube.KubeClient,
-        source: QuotaSource,
-        *,
-        quotas: Quotas,
-        events: EventRecorder,
-        idle_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Compose; nothing is asked until the watcher is started.
+    Attributes:
+        source: which ConfigMap.
+        quotas: takes it.
+        events: tells of a ConfigMap that can't be used.
+    """
 
-        Args:
-            client: the API server.
-            source: which ConfigMap.
-            quotas: what takes it.
-            events: what tells of a ConfigMap that can't be used.
-            idle_seconds: silence after which the watch is opened again.
-            clock: monotonic seconds.
-        """
-        self._source = source
-        self._quotas = quotas
-        self._events = events
-        self.watcher: kube.Watcher[dict[str, Any]] = kube.Watcher(
-            client,
-            f"/api/v1/namespaces/{source.namespace}/configmaps",
-            decode=_OBJECT.decode,
+    source: QuotaSource
+    quotas: Quotas
+    events: EventRecorder
+
+    def watcher(
+        self, watch: Callable[..., kube.Watcher[dict[str, Any]]]
+    ) -> kube.Watcher[dict[str, Any]]:
+        """Return what ``watch`` makes of the ConfigMap's path and our followers of it."""
+        return watch(
+            f"/api/v1/namespaces/{self.source.namespace}/configmaps",
+            decode=kube.as_json,
             on_sync=self._sync,
             on_event=self._event,
             # The one that our rights allow us to read.
-            field_selector=f"metadata.name={source.name}",
-            idle_seconds=idle_seconds,
-            clock=clock,
+            field_selector=f"metadata.name={self.source.name}",
         )
 
     def _sync(self, config_maps: Sequence[Mapping[str, Any]]) -> None:
@@ -59,18 +44,18 @@ class QuotaWatch:
         self._take(None if kind == "DELETED" else config_map)
 
     def _take(self, config_map: Mapping[str, Any] | None) -> None:
-        self._quotas.take(config_map)
-        problem = self._quotas.problem
+        self.quotas.take(config_map)
+        problem = self.quotas.problem
         if config_map is None or not problem:
             return
-        self._events.record(
+        self.events.record(
             ObjectEvent(
                 kind="ConfigMap",
-                namespace=self._source.namespace,
-                name=self._source.name,
+                namespace=self.source.namespace,
+                name=self.source.name,
                 uid=config_map["metadata"]["uid"],
                 reason="QuotaUnreadable",
-                message=f"{problem}; {self._quotas.consequence}",
+                message=f"{problem}; {self.quotas.consequence}",
                 warning=True,
                 # An author who mends one fault and makes another is told at once.
                 topic=problem,

@@ -21,11 +21,9 @@ class Quotas:
     def __init__(self, cache: ClusterCache, *, deny: bool) -> None:
         """Begin before the ConfigMap has been read.
 
-        Args:
-            cache: what counts by it.
-            deny: refuse pods while the ConfigMap can't be used, instead of keeping the last quota
-                that could be. Where there was none yet, pods are refused anyway:
-                a restart must lift no limits.
+        With ``deny``, pods are refused while the ConfigMap can't be used; without it, the last
+        quota that could be used holds. Before the first one pods are refused anyway: a restart
+        must lift no limits.
         """
         self.problem = ""
         self._cache = cache

@@ -27,10 +27,12 @@ from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.requeue.simulation import Kind, RoomSimulation
 from extender.requeue.unschedulable_pods import UnschedulablePod, UnschedulablePods
+from gpustack.adapters import kube
 
 logger = logging.getLogger(__name__)
 
 _PER_SECOND: Final = 20  # writes; bounds what a queue of thousands of waiting pods may cost
+_WRITE_SECONDS: Final = 5.0  # no request waits for gpu-retry
 _TICK_SECONDS: Final = 1.0  # how late a reservation's end by age may be noticed
 _BETWEEN_SECONDS: Final = 0.1  # two looks at the waiting pods
 _TAKING_SECONDS: Final = 2.0  # in which an activated pod is expected to take its room
@@ -55,7 +57,7 @@ class Requeue:
         refuses_all: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Compose; nothing runs until ``start``, from when ``on_tick`` is called every second.
+        """Compose; from ``start`` on, ``on_tick`` is called every second.
 
         While ``refuses_all``, no pod is activated: each would be refused again.
         """
@@ -84,11 +86,6 @@ class Requeue:
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
 
-    @property
-    def waiting(self) -> int:
-        """How many pods were refused and wait."""
-        return len(self._waiting)
-
     def refused(self, pod: PodState, rooms: int) -> None:
         """Remember a pod that no node had room for, when there had been ``rooms`` (of the cache).
 
@@ -96,7 +93,7 @@ class Requeue:
         """
         with self._cache.lock:
             activated = self._waiting.was_activated(pod.uid)
-        in_vain = activated and self._has_room(pod)
+        in_vain = activated and self._evaluator.of(pod, tuple(self._cache.node_names)).fits
         with self._cache.lock:
             self._waiting.add(pod, in_vain=in_vain)
             if self._cache.rooms != rooms:
@@ -108,7 +105,7 @@ class Requeue:
 
     def inherit(self, pods: Iterable[PodState]) -> None:
         """Take over pods that wait since before this process began."""
-        for some in portions(pod for pod in pods if pod.unschedulable and self._waits(pod)):
+        for some in portions(pod for pod in pods if pod.unschedulable and pod.placeable):
             with self._cache.lock:
                 for pod in some:
                     self._waiting.add(pod, in_vain=False)
@@ -120,9 +117,14 @@ class Requeue:
 
     def activate(self, pod: PodState) -> None:
         """Activate a pod, and learn its present state: another instance may have bound it."""
-        after = self._writer.write_retry(pod)
-        if after is not None:
-            self._cache.learn_pods([after])
+        try:
+            after = self._writer.touch(pod, timeout_seconds=_WRITE_SECONDS)
+        except kube.KubeError as error:
+            logger.debug("no retry written pod=%s error=%s", pod.full_name, error)
+        except kube.KubeUnavailable as error:
+            logger.warning("no retry written pod=%s error=%s", pod.full_name, error)
+        else:
+            self._cache.add_pod(after)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -219,18 +221,11 @@ class Requeue:
         """Return a pod if it waits still; otherwise forget it."""
         with self._cache.lock:
             pod = self._cache.pod(uid)
-            if pod is not None and self._waits(pod):
+            if pod is not None and pod.placeable:
                 return pod
             self._waiting.drop(uid)
             return None
 
-    @staticmethod
-    def _waits(pod: PodState) -> bool:
-        return pod.request is not None and pod.placeable
-
     def _wants(self, pod: PodState) -> bool:
         """Say whether it has no cards; one that was refused may have old ones, which end."""
         return self._cache.placement(pod.uid) is None
-
-    def _has_room(self, pod: PodState) -> bool:
-        return self._evaluator.of(pod, tuple(self._cache.node_names)).fits

@@ -26,9 +26,6 @@ class RoomSimulation:
     """The cluster as it would be after the pods that were let in.
 
     Made of copies: what changes meanwhile is seen by the next one. Don't hold the cache's lock.
-
-    Attributes:
-        opened: how many kinds of pods were looked at.
     """
 
     def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator) -> None:
@@ -54,11 +51,13 @@ class RoomSimulation:
         while names:
             name = names[0]
             node = self._nodes.get(name) or self._evaluator.node(pod, name)
-            placement = None if node is None else self._try(pod, node)
-            if node is not None and placement is not None:
-                self._nodes[name] = apply(node, placement)
-                self._usage(pod).put(pod.uid, pod.namespace, pod.name, node, placement)
-                return True
+            if node is not None and pod.request is not None:
+                usage = self._usage(pod)
+                placement = self._evaluator.within_quota(pod, usage)(node, pod.request)
+                if isinstance(placement, Placement):
+                    self._nodes[name] = apply(node, placement)
+                    usage.put(pod.uid, pod.namespace, pod.name, node, placement)
+                    return True
             names.popleft()  # there is none for a pod that asks the same either
         return False
 
@@ -76,15 +75,8 @@ class RoomSimulation:
         ranked = bool(self._cache.nominated_nodes)
         return shape, namespace if limited else "", priority if ranked else 0
 
-    def _try(self, pod: PodState, node: Node) -> Placement | None:
-        if pod.request is None:
-            return None
-        found = self._evaluator.within_quota(pod, self._usage(pod))(node, pod.request)
-        return found if isinstance(found, Placement) else None
-
     def _usage(self, pod: PodState) -> Usage:
         """Return what a pod's namespace holds, with those that were let in."""
-        found = self._usages.get(pod.namespace)
-        if found is None:
-            found = self._usages[pod.namespace] = self._cache.usage_of(pod.namespace)
-        return found
+        if pod.namespace not in self._usages:
+            self._usages[pod.namespace] = self._cache.usage_of(pod.namespace)
+        return self._usages[pod.namespace]

@@ -10,7 +10,7 @@ taken back, a change of the pod makes that impossible.
 """
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from extender.apiserver.keyed_lock import KeyedLock
@@ -49,26 +49,17 @@ class _Held:
     problem: str = ""
 
 
+@dataclass(kw_only=True)
 class Bind:
     """Answers `/scheduler/bind`."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        evaluator: NodeEvaluator,
-        lookup: PodLookup,
-        reserver: Reserver,
-        consistent_read: ConsistentRead,
-        writer: PodWriter,
-    ) -> None:
-        self._cache = cache
-        self._evaluator = evaluator
-        self._lookup = lookup
-        self._reserver = reserver
-        self._consistent_read = consistent_read
-        self._writer = writer
-        self._pod_locks = KeyedLock()
+    cache: ClusterCache
+    evaluator: NodeEvaluator
+    lookup: PodLookup
+    reserver: Reserver
+    consistent_read: ConsistentRead
+    writer: PodWriter
+    pod_locks: KeyedLock = field(default_factory=KeyedLock)
 
     def __call__(self, args: BindingArgs, deadline: Deadline) -> Outcome:
         """Bind a pod; one that is bound there is bound. The answer is an ExtenderBindingResult.
@@ -77,9 +68,9 @@ class Bind:
             CannotDecide: it isn't bound, and says why. Nothing is reserved then, unless the API
                 server may still carry out what it gave no answer to.
         """
-        with self._pod_locks.of(args.pod.uid, timeout_seconds=deadline.left()):
-            pod = self._lookup.find(args.pod, deadline)
-            pod = self._lookup.settled(pod, deadline)
+        with self.pod_locks.of(args.pod.uid, timeout_seconds=deadline.left()):
+            pod = self.lookup.find(args.pod, deadline)
+            pod = self.lookup.settled(pod, deadline)
             held = _Held()
             try:
                 return self._bind(args, pod, held, deadline)
@@ -95,7 +86,7 @@ class Bind:
             outcome = self._try(pod, args.node, held, deadline)
             if outcome is not None:
                 return outcome
-            pod = self._lookup.settled(self._lookup.read(args.pod, deadline), deadline)
+            pod = self.lookup.settled(self.lookup.read(args.pod, deadline), deadline)
         text = f"pod {pod.full_name} was not bound in {_MOST_TRIES} tries: {held.problem}"
         raise CannotDecide("WriteFailed", text)
 
@@ -112,10 +103,10 @@ class Bind:
         annotations: dict[str, str] = {}
         try:
             if placement is not None:
-                annotations = self._writer.annotations(placement, held.time_ns)
+                annotations = self.writer.annotations(placement, held.time_ns)
                 if self._clear_strangers(pod, annotations, held, deadline):
                     return None
-            self._writer.bind(pod, node, annotations, timeout_seconds=_WRITE_PART * deadline.left())
+            self.writer.bind(pod, node, annotations, timeout_seconds=_WRITE_PART * deadline.left())
         except kube.KubeError as error:
             self._refused(pod, error, held)
             return None
@@ -138,21 +129,21 @@ class Bind:
         node = placement.node
         # No version of the pod lies between the one that was named and the bound one.
         written = Decision(node=node, time_ns=held.time_ns, assigned=False, placement=placement)
-        self._cache.add_pod(replace(pod, node=node, decision=written))
-        self._consistent_read.wrote()
+        self.cache.add_pod(replace(pod, node=node, decision=written))
+        self.consistent_read.wrote()
 
     def _choose(
         self, pod: PodState, node: str, held: _Held, deadline: Deadline
     ) -> tuple[PodState, Placement]:
         """Reserve cards of the node for the pod; returns the pod as it is known by then."""
         # Only a node that is known: a name from a request's body leads to no path of the API.
-        if self._cache.base(node) is not None and self._consistent_read.due(node, pod.namespace):
-            self._consistent_read.read(node, pod.namespace, timeout=deadline.left)
-        choice = self._reserver.choose(pod, (node,))
+        if self.cache.base(node) is not None and self.consistent_read.due(node, pod.namespace):
+            self.consistent_read.read(node, pod.namespace, timeout=deadline.left)
+        choice = self.reserver.choose(pod, (node,))
         if choice.placement is not None:
             held.time_ns = choice.time_ns
             return choice.pod, choice.placement
-        refusal = self._evaluator.refusal(choice.pod, node)
+        refusal = self.evaluator.refusal(choice.pod, node)
         said = choice.results.of(node).words
         numbers = f" ({refusal.detail})" if refusal is not None and refusal.detail else ""
         raise CannotDecide(
@@ -177,14 +168,14 @@ class Bind:
             return False
         seconds = _WRITE_PART * deadline.left()
         try:
-            cleared = self._writer.clear_decision(pod, timeout_seconds=seconds)
+            cleared = self.writer.clear_decision(pod, timeout_seconds=seconds)
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if isinstance(error, kube.KubeError) and error.status < 500:
                 raise
             # Unlike a binding without an answer it leaves nothing in doubt.
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
-        self._cache.add_pod(cleared)
-        held.problem = "cards that somebody wrote were removed, and came back"
+        self.cache.add_pod(cleared)
+        held.problem = "cards that another writer put on it were removed, and came back"
         return True
 
     def _refused(self, pod: PodState, error: kube.KubeError, held: _Held) -> None:
@@ -194,7 +185,7 @@ class Bind:
             CannotDecide: the pod is gone, or may not be bound.
         """
         if error.not_found:
-            self._cache.remove_pod(pod.uid)
+            self.cache.remove_pod(pod.uid)
             raise Gone(pod.full_name, pod.uid) from error
         held.problem = str(error)
         if error.conflict:
@@ -206,7 +197,7 @@ class Bind:
     def _unanswered(self, pod: PodState, error: Exception, held: _Held) -> None:
         """Keep what is reserved: the API server may still bind the pod with it."""
         held.problem = str(error)
-        self._cache.doubt(pod.uid, held.time_ns)
+        self.cache.doubt(pod.uid, held.time_ns)
 
     def _bound_after_all(self, pod: PodState, node: str, held: _Held) -> bool:
         """Take back what is reserved, unless the pod is bound with it, or still may be.
@@ -215,17 +206,17 @@ class Bind:
         change that ends a binding without an answer can't be written either, the cards stay
         reserved until the watch or time tells.
         """
-        after = self._cache.pod(pod.uid)
-        if held.time_ns and self._cache.is_doubtful(pod.uid):
+        after = self.cache.pod(pod.uid)
+        if held.time_ns and self.cache.is_doubtful(pod.uid):
             try:
-                after = self._writer.touch(pod, timeout_seconds=_FENCE_SECONDS)
+                after = self.writer.touch(pod, timeout_seconds=_FENCE_SECONDS)
             except (kube.KubeError, kube.KubeUnavailable) as error:
                 if not isinstance(error, kube.KubeError) or not error.not_found:
                     logger.warning("reservation is kept pod=%s error=%s", pod.full_name, error)
                     return False
             else:
-                self._cache.add_pod(after)
-        self._cache.forget(pod.uid, held.time_ns)
+                self.cache.add_pod(after)
+        self.cache.forget(pod.uid, held.time_ns)
         return after is not None and _is_bound(after, node)
 
 
@@ -245,7 +236,6 @@ def _is_bound(pod: PodState, node: str) -> bool:
     if pod.node != node:
         raise CannotDecide("Bound", f"pod {pod.full_name} runs on node {pod.node} already")
     if pod.ours and pod.decision is None:
-        raise CannotDecide(
-            "Bound", f"pod {pod.full_name} was bound to node {node} by somebody else, without cards"
-        )
+        text = f"pod {pod.full_name} was bound to node {node} by another writer, without cards"
+        raise CannotDecide("Bound", text)
     return True

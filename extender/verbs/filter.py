@@ -7,6 +7,7 @@ in fixed words, so that `kubectl describe pod` groups nodes by reason.
 import itertools
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
@@ -21,29 +22,18 @@ from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
 
 
+@dataclass(kw_only=True)
 class Filter:
-    """Answers `/scheduler/filter`."""
+    """Answers `/scheduler/filter`.
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        evaluator: NodeEvaluator,
-        find: FindPod,
-        on_refused: Callable[[PodState, int], None],
-    ) -> None:
-        """Compose.
+    Attributes:
+        on_refused: takes a pod that no node has room for, and how often there had been room.
+    """
 
-        Args:
-            cache: what is known of the cluster.
-            evaluator: what nodes answer to a pod.
-            find: finds the pod of a request.
-            on_refused: takes a pod that no node has room for, and how often there had been room.
-        """
-        self._cache = cache
-        self._evaluator = evaluator
-        self._find = find
-        self._on_refused = on_refused
+    cache: ClusterCache
+    evaluator: NodeEvaluator
+    find: FindPod
+    on_refused: Callable[[PodState, int], None]
 
     def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
         """Decide on which nodes the pod fits; the answer is an ExtenderFilterResult.
@@ -52,27 +42,27 @@ class Filter:
             CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
-        pod = self._find(args.pod, deadline)
+        pod = self.find(args.pod, deadline)
         if pod.problem is not None:
             refusals = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
             return bad_request(pod, pod.problem, _result(args, NodeResults(args.names, refusals)))
         if pod.request is None:
             return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
         refuse_unplaceable(pod)
-        self._cache.expire()
-        results = self._evaluator.of(pod, args.names)
+        self.cache.expire()
+        results = self.evaluator.of(pod, args.names)
         awaited = pod.nominated if self._makes_room(pod.nominated) else ""
         answer = _result(args, results, awaited)
         if results.fits:
             return Outcome(pod=pod, code=FITS, answer=answer, reasons=results.reasons())
         if not args.names:
             return Outcome(pod=pod, code="", answer=answer)
-        self._on_refused(pod, results.rooms)
+        self.on_refused(pod, results.rooms)
         return refused(pod, results, answer)
 
     def _makes_room(self, name: str) -> bool:
         """Say whether pods that hold cards of a node are on their way out."""
-        holders = map(self._cache.pod, self._cache.holders(name)) if name else ()
+        holders = map(self.cache.pod, self.cache.holders(name)) if name else ()
         return any(holder is not None and holder.deletion for holder in holders)
 
 

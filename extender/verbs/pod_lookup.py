@@ -1,6 +1,7 @@
 """The pod that the scheduler asks about, as we know it ourselves."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
@@ -15,6 +16,7 @@ FindPod = Callable[[PodName, Deadline], PodState]
 """Returns the pod of a request; raises CannotDecide where it, or what it may have, is unknown."""
 
 
+@dataclass
 class PodLookup:
     """Finds pods by what a request says of them.
 
@@ -22,10 +24,9 @@ class PodLookup:
     may be what decides.
     """
 
-    def __init__(self, cache: ClusterCache, writer: PodWriter, quotas: Quotas) -> None:
-        self._cache = cache
-        self._writer = writer
-        self._quotas = quotas
+    cache: ClusterCache
+    writer: PodWriter
+    quotas: Quotas
 
     def find(self, name: PodName, deadline: Deadline) -> PodState:
         """Return the pod; one that no watch has shown yet is read once.
@@ -34,9 +35,9 @@ class PodLookup:
             CannotDecide: it is gone, the API server doesn't answer in time, or what its
                 namespace may hold is unknown.
         """
-        pod = self._cache.pod(name.uid) or self.read(name, deadline)
+        pod = self.cache.pod(name.uid) or self.read(name, deadline)
         if pod.ours:
-            self._quotas.refuse_unknown()
+            self.quotas.refuse_unknown()
         return pod
 
     def read(self, name: PodName, deadline: Deadline) -> PodState:
@@ -45,11 +46,11 @@ class PodLookup:
         Raises:
             CannotDecide: it is gone, or the API server doesn't answer in time.
         """
-        found = self._writer.read(name, timeout_seconds=deadline.left())
+        found = self.writer.read(name, timeout_seconds=deadline.left())
         # Another pod of the name counts, too: another instance may have given it cards already.
-        there = None if found is None else self._cache.add_pod(found)
+        there = None if found is None else self.cache.add_pod(found)
         if there is None or there.uid != name.uid:
-            self._cache.remove_pod(name.uid)
+            self.cache.remove_pod(name.uid)
             raise Gone(f"{name.namespace}/{name.name}", name.uid)
         return there
 
@@ -63,13 +64,13 @@ class PodLookup:
         Raises:
             CannotDecide: the pod is gone, or couldn't be changed.
         """
-        if not self._cache.is_doubtful(pod.uid):
+        if not self.cache.is_doubtful(pod.uid):
             return pod
         try:
-            after = self._writer.touch(pod, timeout_seconds=deadline.left())
+            after = self.writer.touch(pod, timeout_seconds=deadline.left())
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if isinstance(error, kube.KubeError) and error.not_found:
-                self._cache.remove_pod(pod.uid)
+                self.cache.remove_pod(pod.uid)
                 raise Gone(pod.full_name, pod.uid) from error
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
-        return self._cache.add_pod(after) or after
+        return self.cache.add_pod(after) or after

@@ -5,6 +5,7 @@ before the answer is given. A pod that comes again (its binding failed, or the s
 wait for us) gets the same cards while they still suit it, and other ones when they don't.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from extender.apiserver.keyed_lock import KeyedLock
@@ -27,24 +28,16 @@ from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_fil
 _ANOTHER_POD: Final = 422  # the UID in a patch is immutable, and another pod has the name now
 
 
+@dataclass(kw_only=True)
 class Predicates:
     """Answers `/scheduler/predicates`."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        lookup: PodLookup,
-        reserver: Reserver,
-        consistent_read: ConsistentRead,
-        writer: PodWriter,
-    ) -> None:
-        self._cache = cache
-        self._lookup = lookup
-        self._reserver = reserver
-        self._consistent_read = consistent_read
-        self._writer = writer
-        self._pod_locks = KeyedLock()
+    cache: ClusterCache
+    lookup: PodLookup
+    reserver: Reserver
+    consistent_read: ConsistentRead
+    writer: PodWriter
+    pod_locks: KeyedLock = field(default_factory=KeyedLock)
 
     def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
         """Place the pod; the answer is an ExtenderFilterResult.
@@ -53,15 +46,15 @@ class Predicates:
             CannotDecide: nothing can be said about nodes: the pod is gone, gated, or bound
                 already, or the API server doesn't answer in time.
         """
-        pod = self._lookup.find(args.pod, deadline)
+        pod = self.lookup.find(args.pod, deadline)
         if pod.problem is not None:
             refusals = [REFUSED[Reason.BAD_REQUEST]] * len(args.names)
             answer = _answer(args, [], NodeResults(args.names, refusals))
             return bad_request(pod, pod.problem, answer)
         if pod.request is None:
             return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
-        with self._pod_locks.of(pod.uid, timeout_seconds=deadline.left()):
-            choice = self._decide(args, self._lookup.settled(pod, deadline), deadline)
+        with self.pod_locks.of(pod.uid, timeout_seconds=deadline.left()):
+            choice = self._decide(args, self.lookup.settled(pod, deadline), deadline)
         results, placement = choice.results, choice.placement
         if placement is None:
             return refused(choice.pod, results, _answer(args, [], results))
@@ -86,14 +79,14 @@ class Predicates:
             if placement is None or self._write(choice, placement, deadline):
                 return choice
             try:
-                pod = self._lookup.read(args.pod, deadline)
+                pod = self.lookup.read(args.pod, deadline)
             except CannotDecide:
-                self._cache.doubt(pod.uid, choice.time_ns)
+                self.cache.doubt(pod.uid, choice.time_ns)
                 raise
             written = pod.decision
             if written is not None and written.time_ns == choice.time_ns:
                 return choice  # an earlier try of this very write had come through
-            self._cache.forget(pod.uid, choice.time_ns)
+            self.cache.forget(pod.uid, choice.time_ns)
 
     def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
         """Decide on knowledge that is fresh as far as it matters.
@@ -103,17 +96,17 @@ class Predicates:
         reserved_ns = 0
         try:
             while True:
-                choice = self._reserver.choose(pod, args.names)
+                choice = self.reserver.choose(pod, args.names)
                 if choice.placement is None:
-                    self._cache.forget(pod.uid, reserved_ns)
+                    self.cache.forget(pod.uid, reserved_ns)
                     return choice
                 reserved_ns = choice.time_ns
                 node = choice.placement.node
-                if not self._consistent_read.due(node, pod.namespace):
+                if not self.consistent_read.due(node, pod.namespace):
                     return choice
-                self._consistent_read.read(node, pod.namespace, timeout=deadline.left)
+                self.consistent_read.read(node, pod.namespace, timeout=deadline.left)
         except CannotDecide:
-            self._cache.forget(pod.uid, reserved_ns)
+            self.cache.forget(pod.uid, reserved_ns)
             raise
 
     def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> bool:
@@ -125,30 +118,30 @@ class Predicates:
         try:
             left = deadline.left()
         except CannotDecide:
-            self._cache.forget(pod.uid, choice.time_ns)
+            self.cache.forget(pod.uid, choice.time_ns)
             raise
         try:
-            written = self._writer.write_decision(
+            written = self.writer.write_decision(
                 pod, placement, choice.time_ns, timeout_seconds=left
             )
         except kube.KubeError as error:
             if error.not_found or error.status == _ANOTHER_POD:
-                self._cache.remove_pod(pod.uid)
+                self.cache.remove_pod(pod.uid)
                 raise Gone(pod.full_name, pod.uid) from error
             if error.conflict:
                 return False
             if error.retryable:
-                self._cache.doubt(pod.uid, choice.time_ns)
+                self.cache.doubt(pod.uid, choice.time_ns)
             else:
-                self._cache.forget(pod.uid, choice.time_ns)
+                self.cache.forget(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         except kube.KubeUnavailable as error:
             # It may stand on the pod, so the cards stay reserved until the watch or time tells;
             # so they do after an error of the server's own (500, 504) above.
-            self._cache.doubt(pod.uid, choice.time_ns)
+            self.cache.doubt(pod.uid, choice.time_ns)
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
-        self._consistent_read.wrote()
-        self._cache.add_pod(written)
+        self.consistent_read.wrote()
+        self.cache.add_pod(written)
         return True
 
 

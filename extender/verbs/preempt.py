@@ -10,6 +10,7 @@ that aren't less important: those can't be named, and no other pod needs to end.
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.cache import ClusterCache
@@ -36,22 +37,14 @@ _FEWEST_TRIES: Final = 50
 _LOWEST: Final = -(1 << 31)
 
 
+@dataclass(kw_only=True)
 class Preempt:
     """Answers `/scheduler/preempt`."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        evaluator: NodeEvaluator,
-        find: FindPod,
-        budgets: PodDisruptionBudgets,
-    ) -> None:
-        """Compose; ``find`` finds the pod of a request."""
-        self._cache = cache
-        self._evaluator = evaluator
-        self._find = find
-        self._budgets = budgets
+    cache: ClusterCache
+    evaluator: NodeEvaluator
+    find: FindPod
+    budgets: PodDisruptionBudgets
 
     def __call__(self, args: PreemptionArgs, deadline: Deadline) -> Outcome:
         """Name the pods that must end; the answer is an ExtenderPreemptionResult.
@@ -59,7 +52,7 @@ class Preempt:
         Raises:
             CannotDecide: the pod is gone, or the API server doesn't answer in time.
         """
-        pod = self._find(args.pod, deadline)
+        pod = self.find(args.pod, deadline)
         if pod.problem is not None:
             return bad_request(pod, pod.problem, encode_preemption_result({}))
         proposed = {name: each for name, each in args.victims.items() if each.uids}
@@ -76,7 +69,7 @@ class Preempt:
     def _answer(
         self, pod: PodState, proposed: dict[str, NodeVictims], deadline: Deadline
     ) -> dict[str, NodeVictims]:
-        budgets = self._budgets.now
+        budgets = self.budgets.now
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
         answer: dict[str, NodeVictims] = {}
         for name, each in proposed.items():
@@ -96,7 +89,7 @@ class Preempt:
         budgets: Collection[Budget],
         most_tries: int,
     ) -> NodeVictims | None:
-        state = self._evaluator.node_and_holders(pod, name)
+        state = self.evaluator.node_and_holders(pod, name)
         if state is None or pod.request is None:
             return None
         node, held = state
@@ -112,8 +105,8 @@ class Preempt:
 
     def _fits(self, pod: PodState, request: PodRequest, node: Node) -> Fits:
         """Return whether the pod fits, quota included, once some pods have ended."""
-        quota, usage = self._cache.quota, self._cache.usage_of(pod.namespace)
-        policy = self._evaluator.policy
+        quota, usage = self.cache.quota, self.cache.usage_of(pod.namespace)
+        policy = self.evaluator.policy
 
         def fits(leaving: Leaving) -> bool:
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
@@ -136,7 +129,7 @@ class Preempt:
         """
         lower, going = [], []
         for uid in held.keys() - {pod.uid}:
-            holder = self._cache.pod(uid)
+            holder = self.cache.pod(uid)
             if holder is None:
                 continue
             if uid in proposed.uids or (holder.node == name and holder.priority < pod.priority):

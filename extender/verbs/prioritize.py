@@ -8,6 +8,7 @@ what one gets more than the worst is written (`encode_priorities`).
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
@@ -19,14 +20,13 @@ from gpustack.model.equivalence import NodeResult
 from gpustack.wire.extender_v1 import MOST, FilterArgs, encode_priorities
 
 
+@dataclass(kw_only=True)
 class Prioritize:
     """Answers `/scheduler/prioritize` and `/scheduler/priorities`; changes nothing."""
 
-    def __init__(self, *, cache: ClusterCache, evaluator: NodeEvaluator, find: FindPod) -> None:
-        """Compose; ``find`` finds the pod of a request."""
-        self._cache = cache
-        self._evaluator = evaluator
-        self._find = find
+    cache: ClusterCache
+    evaluator: NodeEvaluator
+    find: FindPod
 
     def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
         """Rank the nodes, which decides nothing; the answer is a HostPriorityList.
@@ -34,19 +34,19 @@ class Prioritize:
         Raises:
             CannotDecide: the pod is gone, or the API server doesn't answer in time.
         """
-        pod = self._find(args.pod, deadline)
+        pod = self.find(args.pod, deadline)
         return Outcome(pod=pod, code="", answer=encode_priorities(args, self._scores(pod, args)))
 
     def _scores(self, pod: PodState, args: FilterArgs) -> Iterable[int]:
         if pod.request is not None:
-            results = self._evaluator.of(pod, args.names)
+            results = self.evaluator.of(pod, args.names)
             return map(scores(results.different).__getitem__, results.answers)
         if pod.problem is not None:
             return itertools.repeat(0, len(args.names))
         return [0 if self._has_cards(name) else MOST for name in args.names]
 
     def _has_cards(self, name: str) -> bool:
-        node = self._cache.base(name)
+        node = self.cache.base(name)
         return node is not None and bool(node.cards)
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from extender.cache.cache import ClusterCache
@@ -36,6 +36,7 @@ class Choice:
     results: NodeResults
 
 
+@dataclass
 class Reserver:
     """Chooses cards that are free at the moment when they are reserved.
 
@@ -44,11 +45,10 @@ class Reserver:
     that happens, others decide at the same time: then one decides after another.
     """
 
-    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator, requeue: Requeue) -> None:
-        self._cache = cache
-        self._evaluator = evaluator
-        self._requeue = requeue
-        self._retry_lock = threading.Lock()
+    cache: ClusterCache
+    evaluator: NodeEvaluator
+    requeue: Requeue
+    retry_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def choose(self, wanted: PodState, names: Sequence[str]) -> Choice:
         """Decide for a pod and reserve its cards on one of these nodes.
@@ -60,40 +60,40 @@ class Reserver:
         """
         choice = self._try(wanted, names)
         if choice is None:
-            with self._retry_lock:
+            with self.retry_lock:
                 tries = (self._try(wanted, names) for _ in range(_MOST_TRIES))
                 choice = next((each for each in tries if each is not None), None)
         if choice is None:
             text = f"what pod {wanted.full_name} may have changes faster than it can be looked at"
             raise CannotDecide("Busy", text)
         if choice.placement is None:
-            self._requeue.refused(choice.pod, choice.results.rooms)
+            self.requeue.refused(choice.pod, choice.results.rooms)
         return choice
 
     def _try(self, wanted: PodState, names: Sequence[str]) -> Choice | None:
         """Decide, unless something has changed meanwhile that matters; then None."""
-        self._cache.expire()
+        self.cache.expire()
         pod = self._pod(wanted)
-        before = self._cache.placement(pod.uid)
-        results = self._evaluator.of(pod, names)
+        before = self.cache.placement(pod.uid)
+        results = self.evaluator.of(pod, names)
         held = self._held(pod, before, results)
         chosen: tuple[str, NodeResult | Placement] | None
         chosen = results.best() if held is None else (held.node, held)
-        with self._cache.lock:
+        with self.cache.lock:
             now = self._pod(wanted)
-            if now.request != pod.request or self._cache.placement(pod.uid) is not before:
+            if now.request != pod.request or self.cache.placement(pod.uid) is not before:
                 return None
             if chosen is None:
                 return Choice(pod=now, placement=None, time_ns=0, results=results)
             placement = self._still(now, chosen, results)
             if placement is None:
                 return None
-            self._requeue.settled(now.uid)
-            time_ns = self._cache.assume(now.uid, placement)
+            self.requeue.settled(now.uid)
+            time_ns = self.cache.assume(now.uid, placement)
             return Choice(pod=now, placement=placement, time_ns=time_ns, results=results)
 
     def _pod(self, wanted: PodState) -> PodState:
-        pod = self._cache.pod(wanted.uid)
+        pod = self.cache.pod(wanted.uid)
         if pod is None or not pod.ours:
             raise Gone(wanted.full_name, wanted.uid)
         refuse_unplaceable(pod)
@@ -105,11 +105,11 @@ class Reserver:
         """Return the cards that the pod has reserved, if they may be its own still."""
         if held is None or held.node not in results.names or pod.request is None:
             return None
-        node = self._evaluator.node(pod, held.node)
+        node = self.evaluator.node(pod, held.node)
         if node is None or verify(node, held, pod.request) is not None:
             return None
-        with self._cache.lock:
-            quota, usage = self._cache.quota, self._cache.usage
+        with self.cache.lock:
+            quota, usage = self.cache.quota, self.cache.usage
             no = forbids(quota, usage, pod.namespace, node, held, without=(pod.uid,))
         return held if no is None else None
 
@@ -117,12 +117,12 @@ class Reserver:
         self, pod: PodState, chosen: tuple[str, NodeResult | Placement], results: NodeResults
     ) -> Placement | None:
         """Return what was chosen if it can be had at this moment; the cache's lock is held."""
-        cache, (name, placement) = self._cache, chosen
+        cache, (name, placement) = self.cache, chosen
         node = cache.base(name)
-        if node is None or not self._evaluator.holds(pod, results, name):
+        if node is None or not self.evaluator.holds(pod, results, name):
             return None
         if isinstance(placement, NodeResult):  # not before: its node may have lost a card since
-            placement = self._evaluator.placement(pod, name, placement)
+            placement = self.evaluator.placement(pod, name, placement)
         no = forbids(cache.quota, cache.usage, pod.namespace, node, placement, without=(pod.uid,))
         return placement if no is None else None
 

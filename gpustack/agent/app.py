@@ -12,7 +12,7 @@ from gpustack.adapters.podresources import PodResourcesClient
 from gpustack.adapters.systemd import Notifier
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
-from gpustack.agent.cluster.pods import Pod, PodView
+from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition
 from gpustack.agent.containers.allocate_response import is_protected
@@ -22,8 +22,11 @@ from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.decisions import PodDecisions
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.containers.pod_failure import PodFailure
+from gpustack.agent.containers.pre_start import PreStart
 from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.restore import Restore
+from gpustack.agent.containers.share_limits import ShareLimits
+from gpustack.agent.identification.pairing_refusals import PairingRefusals
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.process_owners import ProcessOwners
@@ -88,6 +91,7 @@ class Agent:
         self.pod_resources = PodResourcesClient(settings.pod_resources_socket)
         self.records = open_records(settings.state_dir)
         self._build_views()
+        self._build_pre_start()
         self._build_allocator(device_dir, linker_cache)
         self._build_kubelet()
         self._build_activity()
@@ -95,12 +99,6 @@ class Agent:
 
     def _build_views(self) -> None:
         settings, keys = self._settings, self.keys
-        self.pods = PodView(
-            client=self.client,
-            node_name=settings.node_name,
-            decode=functools.partial(decode_host_pod, keys, is_protected),
-            on_pod=self._pod_changed,
-        )
         self.writes = PodWrites(client=self.client)
         self.confirmation = AssignedAnnotation(keys=keys, writes=self.writes)
         self.kubelet = KubeletView(
@@ -111,6 +109,13 @@ class Agent:
             settings.state_dir / "containers",
             context_bytes=settings.context_bytes,
             may_run=self.runtime.may_run,
+        )
+        self.limits = ShareLimits(keys=keys, records=self.records, folders=self.folders)
+        self.pods = PodView(
+            client=self.client,
+            node_name=settings.node_name,
+            decode=functools.partial(decode_host_pod, keys, is_protected),
+            on_pod=self.limits.refresh,
         )
         self.recovery = Recovery(
             pods=self.pods,
@@ -128,19 +133,33 @@ class Agent:
             period_seconds=_RECOVERY_SECONDS,
         )
 
+    def _build_pre_start(self) -> None:
+        keys = self.keys
+        self.refusals = PairingRefusals(
+            pods=self.pods,
+            records=self.records,
+            failure=PodFailure(keys=keys, writes=self.writes),
+            may_come=self.recovery.may_take_up,
+        )
+        self.pre_start = PreStart(
+            pods=self.pods,
+            records=self.records,
+            check=PreStartCheck(
+                keys=keys,
+                pods=self.pods,
+                records=self.records,
+                kubelet=self.kubelet,
+                folders=self.folders,
+                refusals=self.refusals,
+            ),
+            limits=self.limits,
+            confirmation=self.confirmation,
+        )
+
     def _build_allocator(self, device_dir: pathlib.Path, linker_cache: str | None) -> None:
         keys, driver = self.keys, self.inventory.node.driver
         self.host_files = host_files.find(
             self._settings, driver, device_dir=device_dir, linker_cache=linker_cache
-        )
-        self.pairing = PreStartCheck(
-            keys=keys,
-            pods=self.pods,
-            records=self.records,
-            kubelet=self.kubelet,
-            folders=self.folders,
-            rejection=PodFailure(keys=keys, writes=self.writes),
-            may_come=self.recovery.may_take_up,
         )
         self.finder = PodIdentification(
             keys=keys,
@@ -152,7 +171,6 @@ class Agent:
         )
         self.allocator = Allocator(
             keys=keys,
-            pods=self.pods,
             records=self.records,
             finder=self.finder,
             decisions=PodDecisions(
@@ -164,9 +182,7 @@ class Agent:
                 free_ended=self.recovery.free_ended,
                 place_undecided=self._settings.place_undecided,
             ),
-            pairing=self.pairing,
-            folders=self.folders,
-            confirmation=self.confirmation,
+            limits=self.limits,
             host_files=self.host_files,
         )
 
@@ -177,7 +193,7 @@ class Agent:
             inventory=self.inventory,
             devices=lambda node: device_ids.core_ids(keys, node),
             allocate=self.allocator.allocate_cores,
-            pre_start=self.allocator.pre_start,
+            pre_start=self.pre_start.start,
         )
         memory = ResourcePlugin(
             resource=keys.vcuda_memory,
@@ -226,27 +242,14 @@ class Agent:
         usage = UsageReader(
             nvml=self.nvml, inventory=self.inventory, records=self.records, owners=self.owners
         )
-        parts = self_metrics.MeasuredParts(
-            finder=self.finder,
-            pairing=self.pairing,
-            kubelet=self.kubelet,
-            runtime=self.runtime,
-            registrar=self.registrar,
-            pods=self.pods,
-            writes=self.writes,
-            records=self.records,
-            recovery=self.recovery,
-            escapes=self.escapes,
-            activity=self.activity,
-            events=self.events,
-            http_dropped=lambda: self.web.dropped,
+        numbers = (
+            *self_metrics.pods(self.pods, self.writes, self.records, self.recovery),
+            *self_metrics.identification(self.finder, self.refusals, self.kubelet, self.runtime),
+            *self_metrics.isolation(self.escapes, self.activity),
+            *self_metrics.connections(self.registrar, self.events, lambda: self.web.dropped),
         )
         metrics = registry(
-            inventory=self.inventory,
-            records=self.records,
-            usage=usage,
-            counters=self_metrics.counters(parts),
-            gauges=self_metrics.gauges(parts),
+            inventory=self.inventory, records=self.records, usage=usage, numbers=numbers
         )
         self.web = WebServer(
             address=self._settings.http_address,
@@ -294,6 +297,3 @@ class Agent:
         self.nvml.close()
         self.host_files.shared.close()
         self._instance.release()
-
-    def _pod_changed(self, pod: Pod) -> None:
-        self.allocator.refresh_limits(pod)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpustack.model.cluster import what_if
+from gpustack.model.cluster.cluster import Pod
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.keys import Keys
@@ -23,7 +24,7 @@ from gpustack.wire.pods import (
 class DrainedPod:
     """A pod to place, and the names of all its containers, also those that hold no card."""
 
-    pod: what_if.Pod
+    pod: Pod
     containers: tuple[str, ...]
 
 
@@ -84,7 +85,7 @@ def _asked(snapshot: Snapshot, item: Mapping[str, Any], request: PodRequest) -> 
     except BadRequest as error:
         raise snapshot.error(item, error) from error
     namespace, name = _names(item)
-    pod = what_if.Pod(namespace=namespace, name=name, request=request, demands=demands)
+    pod = Pod(namespace=namespace, name=name, request=request, demands=demands)
     return DrainedPod(pod=pod, containers=container_names(item))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from gpustack.cli import clusters, options
 from gpustack.cli.output import explanation_table, printing
 from gpustack.cli.output.explanation_table import PodExplanation
-from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster, Pod
 from gpustack.model.cluster.eligibility import Demands
-from gpustack.model.explain import alternatives, explanation, query
+from gpustack.model.explain import alternatives, explanation
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.policies.fragmentation import workload_of
@@ -88,7 +88,7 @@ def explain(
         answer = replace(answer, notes=(*answer.notes, problem))
     if (pod.get("spec") or {}).get("nodeName"):
         return answer
-    pending = query.Pending(namespace=namespace, name=short, request=request, demands=demands)
+    pending = Pod(namespace=namespace, name=short, request=request, demands=demands)
     waiting = explanation.explain(cluster, pending, by)
     notes = (*answer.notes, explanations.ROOM) if waiting.fits else answer.notes
     return replace(answer, waiting=waiting, notes=notes)

@@ -5,7 +5,7 @@ Both are the same value (``wire.snapshots``), so an answer never depends on wher
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,12 +64,17 @@ def read_cluster(context: Context, names: Names = USUAL) -> dict[str, Any]:
     """
     client = KubeClient.of_context(context)
     items = [
-        {"apiVersion": "v1", "kind": kind, **item}
+        {"apiVersion": "v1", "kind": kind, **item, "metadata": _read_metadata(item)}
         for kind, path in _PATHS.items()
         for item in client.get(path).get("items") or ()
     ]
     items.extend(_read_quota(client, *names.quota))
     return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _read_metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata without `managedFields`, which may be too deep for who writes JSON."""
+    return {name: each for name, each in item["metadata"].items() if name != "managedFields"}
 
 
 def _read_quota(client: KubeClient, namespace: str, name: str) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from gpustack.cli import clusters, drains, inputs, options
 from gpustack.cli.drains import Drain, DrainedPod
 from gpustack.cli.output import plan_table, printing
 from gpustack.model.cluster import what_if
-from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster, Pod
 from gpustack.model.policies import EXACT, NAMES, Policy, named
 from gpustack.model.policies.fragmentation import Workload, workload_of
 from gpustack.wire.keys import Keys
@@ -157,7 +157,7 @@ def _copies(keys: Keys, chosen: argparse.Namespace) -> list[DrainedPod]:
     count = chosen.count or 1
     return [
         DrainedPod(
-            pod=what_if.Pod(
+            pod=Pod(
                 namespace=found.namespace,
                 name=found.name if count == 1 else f"{found.name}-{number}",
                 request=found.request,

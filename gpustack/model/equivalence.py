@@ -38,9 +38,8 @@ class NodeResult:
 
     Attributes:
         reason: why the pod doesn't fit; None when it does.
-        rank: the node's place in the policy's order, lowest first: what the placement costs the
-            node, and the node's fullness; names break ties.
-        like: the placement on one of them, which `moved` makes another's; None when there is none.
+        rank: what the placement costs the node, and the node's fullness: lowest first.
+        like: the placement on one of them, which `moved` makes another's.
         held: hundredths of a card that the placement holds, by model.
     """
 
@@ -95,10 +94,7 @@ def moved(node: Node, request: PodRequest, like: Placement) -> Placement:
 
 
 class NodeStates:
-    """Numbers for the states of nodes. Not locked: its owner is.
-
-    No number is given twice, so that one which a table or an owner keeps never means another state.
-    """
+    """Numbers for the states of nodes, none given twice. Not locked: its owner is."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
@@ -127,12 +123,7 @@ class NodeStates:
 
 
 class ResultTable:
-    """The answers to one request under one policy.
-
-    Attributes:
-        by_state: by the number of the node's state.
-        counted_bytes: its size when `EquivalenceCache` counted it last.
-    """
+    """The answers to one request under one policy, by the number of the node's state."""
 
     def __init__(
         self,
@@ -143,7 +134,7 @@ class ResultTable:
     ) -> None:
         self.request = request
         self.by_state: dict[int, NodeResult] = {}
-        self.counted_bytes = 0
+        self.counted_bytes = 0  # its size when `EquivalenceCache` counted it last
         self._policy = policy
         self._placer = placer
         self._lock = lock
@@ -163,7 +154,7 @@ class ResultTable:
 
     def ask(self, state: int, node: Node) -> NodeResult:
         """Return the answer of a node that is in this state, which costs a search at most."""
-        with self._lock:  # who asks the same waits for the answer instead of searching, too
+        with self._lock:  # a second thread waits for the answer instead of searching, too
             found = self.by_state.get(state)
             if found is None:
                 placement = self._placer(node, self.request)
@@ -192,10 +183,7 @@ class ResultTable:
 
 
 class EquivalenceCache:
-    """A table for each request that was asked lately, under one policy.
-
-    Safe from any thread where its owner says how a table is locked.
-    """
+    """A table for each request that was asked lately; as safe from threads as its tables' locks."""
 
     def __init__(
         self,

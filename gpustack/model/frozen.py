@@ -1,7 +1,6 @@
-"""Mappings that are values: nobody can change them, equal ones hash alike, and they pickle.
+"""Mappings that are values: they don't change, equal ones hash alike, and they pickle.
 
-The standard library's `MappingProxyType` is only a view. It can't be hashed, and can't be sent to
-another process, which who asks a hundred questions about one cluster at once wants to do.
+The standard library's `MappingProxyType` can neither be hashed nor be sent to another process.
 """
 
 from collections.abc import Iterator, Mapping

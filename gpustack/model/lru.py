@@ -1,8 +1,4 @@
-"""What was worked out lately, bounded by the memory that it takes.
-
-A bound on the number of entries is none where users and nodes decide how large an entry is: 4096
-texts of 256 KB are a gigabyte.
-"""
+"""What was worked out lately, bounded by bytes: users and nodes decide how large an entry is."""
 
 import collections
 import functools
@@ -23,8 +19,7 @@ class LRUCache(Generic[_Key, _Value]):
 
         Args:
             most_bytes: the sum of all entries' sizes, as their owner estimates them.
-            largest_part: one entry may take this part of the whole, so that a single large one
-                doesn't displace all others.
+            largest_part: an entry above 1/`largest_part` of that isn't kept.
         """
         self._most_bytes = most_bytes
         self._largest_part = largest_part
@@ -66,10 +61,7 @@ class LRUCache(Generic[_Key, _Value]):
     def get_or_make(
         self, key: _Key, make: Callable[[], _Value], size_bytes: Callable[[_Value], int]
     ) -> _Value:
-        """Return what is known of a key; where nothing is, make it and keep it.
-
-        Two threads that ask at once may both make it. What ``make`` raises is not kept.
-        """
+        """Return what is known of a key; else make it, perhaps in two threads, and keep it."""
         found = self.get(key)
         if found is None:
             found = make()
@@ -88,9 +80,7 @@ def remembered(
 ) -> Callable[[Callable[_Args, _Value]], Callable[_Args, _Value]]:
     """Return what makes a function remember its answers, called by position only.
 
-    Args:
-        most_bytes: of all answers with their arguments.
-        size_bytes: estimates an answer's size from the arguments.
+    `size_bytes` estimates the size of an answer with its arguments from the arguments.
     """
 
     def remembering(call: Callable[_Args, _Value]) -> Callable[_Args, _Value]:

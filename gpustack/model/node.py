@@ -1,10 +1,10 @@
 """What there is: cards, what is taken of each, and the node that holds them.
 
-All values are frozen. A node with something taken is a new node that shares its cards and links
-with the old one, so trying a placement costs O(its cards).
+A node with something taken is a new node that shares its cards and links with the old one.
 """
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpustack.model import units
@@ -56,10 +56,9 @@ class Node:
     Attributes:
         name: the node's name in Kubernetes.
         cards: ascending by minor.
-        links: tokens of all pairs in the order of `cards`; empty where nobody published them, and
-            then every pair counts as the farthest.
-        paths: the same with the PCIe path of every pair, also of those that NVLink joins; may be
-            empty, and then `links` says all that is known.
+        links: tokens of all pairs in the order of `cards`; empty where they are unknown, and then
+            every pair counts as the farthest.
+        paths: the same with the PCIe path of every pair, also of those that NVLink joins; or empty.
         uses: what is taken of each card, in the order of `cards`; left out, nothing is.
         driver: driver version, empty where unknown.
         cuda: CUDA version of the driver, empty where unknown.
@@ -99,6 +98,17 @@ class Node:
         same = first == second
         return link_level.parse_link(link_level.SELF_TOKEN if same else link_level.FARTHEST_TOKEN)
 
+    @property
+    def healthy(self) -> list[int]:
+        """The positions of the healthy cards."""
+        return [index for index, card in enumerate(self.cards) if card.healthy]
+
+    @property
+    def free_totals(self) -> tuple[int, int]:
+        """The free cores and the free memory units of all healthy cards."""
+        healthy = self.healthy
+        return sum(map(self.free_cores, healthy)), sum(map(self.free_memory_units, healthy))
+
     def free_cores(self, index: int) -> int:
         """Return what is left of the compute of the card at `index`, never below 0."""
         return max(0, units.CORES_PER_CARD - self.uses[index].cores)
@@ -113,6 +123,10 @@ class Node:
             if card.minor == minor:
                 return index
         return None
+
+    def indexes_of(self, minors: Iterable[int]) -> tuple[int, ...]:
+        """Return the positions of the cards with these minors; a missing one is passed over."""
+        return tuple(index for index in map(self.index_of, minors) if index is not None)
 
     def with_uses(self, uses: tuple[Use, ...]) -> "Node":
         """Return the same node with other uses; cards and links are shared."""

@@ -48,9 +48,9 @@ def within(
 ) -> Placer:
     """Return a placer that keeps to the quota.
 
-    On a node with several models, where the first answer breaks it, `others` are tried: the pod
-    may fit on cards of which there is quota left. Of several containers each may have to go to
-    another model; those placements are searched one by one, until the search's effort is spent.
+    On a node with several models, where the first answer breaks it, `others` are tried. Of several
+    containers each may have to go to another model; those placements are searched one by one, until
+    the search's effort is spent.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:

@@ -8,7 +8,6 @@ computes a pod's resources, applied card by card).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from gpustack.model.node import Node
 from gpustack.model.refusal import Refusal
@@ -17,21 +16,14 @@ from gpustack.model.search.budget import Gap
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
 
-_FEW: Final = 16  # cards that are looked up one by one
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlacement:
-    """The cards of one container.
+    """The cards of one container, whose other fields are those of its `ContainerRequest`.
 
     Attributes:
-        name: the container's name.
-        kind: how it lives; with `index` it names the container within the pod.
-        index: position in `spec.containers` (APP) or in `spec.initContainers` (the others).
         minors: ascending.
-        uuids: in the order of `minors`; empty strings where nobody published them.
-        cores: as asked: 1..99, or 100 for each card.
-        memory_units: as asked; whole cards take all memory of their cards anyway.
+        uuids: in the order of `minors`; empty strings where they are unknown.
     """
 
     name: str
@@ -55,9 +47,8 @@ class Placement:
     Attributes:
         node: its name.
         containers: the cards of each.
-        gap: None where the cards are the best ones, which they are but for pods and machines too
-            hard to search to the end; else how much better those of the first container in doubt
-            could be. No part of what is decided: two placements are equal without it.
+        gap: None where the cards are proven the best ones; else how much better those of the first
+            container in doubt could be. Two placements that differ in it alone are equal.
     """
 
     node: str
@@ -142,10 +133,10 @@ def release(node: Node, placement: Placement) -> Node:
 
 def lost(node: Node, placement: Placement) -> tuple[int, ...]:
     """Return the minors of a placement that are no cards of the node, ascending."""
-    pairs = (zip(each.minors, each.uuids, strict=True) for each in placement.containers)
-    found = {
-        minor for pair in pairs for minor, uuid in pair if _position(node, minor, uuid) is None
-    }
+    found: set[int] = set()
+    for each in placement.containers:
+        pairs = zip(each.minors, _positions(node, each), strict=True)
+        found.update(minor for minor, index in pairs if index is None)
     return tuple(sorted(found))
 
 
@@ -158,27 +149,19 @@ def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
 
 def takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
     """Return what one container takes of each of its cards, by position in `node.cards`."""
-    found: dict[int, Use] = {}
+    indexes = _positions(node, container)
+    return {index: take_of(node, container, index) for index in indexes if index is not None}
+
+
+def _positions(node: Node, container: ContainerPlacement) -> list[int | None]:
+    """Return the position of each card of a container; None where the node has it no longer.
+
+    A card without its UUID counts by its minor: the container still reaches /dev/nvidia<minor>.
+    """
+    by_minor = {card.minor: index for index, card in enumerate(node.cards)}
+    by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
     pairs = zip(container.minors, container.uuids, strict=True)
-    if len(container.minors) <= _FEW:
-        indexes: Iterable[int | None] = [_position(node, *pair) for pair in pairs]
-    else:
-        by_minor = {card.minor: index for index, card in enumerate(node.cards)}
-        by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
-        indexes = [by_uuid.get(uuid, by_minor.get(minor)) for minor, uuid in pairs]
-    for index in indexes:
-        if index is not None:
-            found[index] = take_of(node, container, index)
-    return found
-
-
-def _position(node: Node, minor: int, uuid: str) -> int | None:
-    if uuid:
-        for index, card in enumerate(node.cards):
-            if card.uuid == uuid:
-                return index
-    # Not the same card, or no UUID to tell: the container still reaches /dev/nvidia<minor>.
-    return node.index_of(minor)
+    return [by_uuid.get(uuid, by_minor.get(minor)) for minor, uuid in pairs]
 
 
 def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:
@@ -189,11 +172,11 @@ def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:
 def inherited_minors(
     container: ContainerRequest | ContainerPlacement, others: Iterable[ContainerPlacement]
 ) -> tuple[int, ...] | None:
-    """Return the cards that an ordinary init container has without anybody writing them down.
+    """Return the cards that an ordinary init container has without a written decision.
 
-    They are cards that containers which start after it will hold, as much of them as it needs: a
-    share takes the lowest card on which they hold enough; n whole cards are the lowest n of the
-    first container that has so many. None where they hold too little.
+    Containers that start after it will hold them. A share takes the lowest card on which they hold
+    enough; n whole cards are the lowest n of the first container that has so many. None where they
+    hold too little.
     """
     after = sorted(
         (each for each in others if _starts_after(each, container.index)),

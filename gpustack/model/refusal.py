@@ -8,7 +8,6 @@ carries no number, name or identifier. What differs from node to node stands in 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 
@@ -33,36 +32,34 @@ class Reason(StrEnum):
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODE_SELECTOR_UNMET = "NodeSelectorUnmet"
     NODE_AFFINITY_UNMET = "NodeAffinityUnmet"
-    # Of a decision that somebody else wrote (`verification`).
+    # Of a decision that another program wrote (`verification`).
     UNKNOWN_CARD = "UnknownCard"
     CARD_RENUMBERED = "CardRenumbered"
     UNJUSTIFIED_DECISION = "UnjustifiedDecision"
 
 
-REASON_WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
-    {
-        Reason.INSUFFICIENT_CORE: "no GPU has enough free vcuda-core",
-        Reason.INSUFFICIENT_MEMORY: "no GPU has enough free vcuda-memory beside the vcuda-core",
-        Reason.NO_WHOLE_CARD: "not enough wholly free GPUs",
-        Reason.WRONG_MODEL: "not enough GPUs of the model or UUID that the pod accepts",
-        Reason.TOPOLOGY_UNMET: "the free GPUs are not joined as the pod demands",
-        Reason.UNHEALTHY_CARDS: "the GPUs that would fit are unhealthy",
-        Reason.QUOTA_EXCEEDED: "the GPU quota of the namespace is used up",
-        Reason.MODEL_FORBIDDEN: "the GPU quota of the namespace does not name this node's models",
-        Reason.POOL_FORBIDDEN: "the namespace may not use this node's GPU pool",
-        Reason.BAD_REQUEST: "the pod's GPU request is invalid",
-        Reason.NO_CARDS: "the node has no GPU",
-        Reason.NODE_UNKNOWN: "the node is not known to gpustack yet",
-        Reason.SCHEDULING_GATED: "the pod has scheduling gates",
-        Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
-        Reason.TAINT_NOT_TOLERATED: "the node has a taint that the pod does not tolerate",
-        Reason.NODE_SELECTOR_UNMET: "the node has not the labels of the pod's nodeSelector",
-        Reason.NODE_AFFINITY_UNMET: "the node does not match the pod's required node affinity",
-        Reason.UNKNOWN_CARD: "the decision names a GPU that the node does not have",
-        Reason.CARD_RENUMBERED: "another GPU stands at the decision's minor now",
-        Reason.UNJUSTIFIED_DECISION: "the decision is not justified by the pod's limits",
-    }
-)
+REASON_WORDS: Final[Mapping[Reason, str]] = {
+    Reason.INSUFFICIENT_CORE: "no GPU has enough free vcuda-core",
+    Reason.INSUFFICIENT_MEMORY: "no GPU has enough free vcuda-memory beside the vcuda-core",
+    Reason.NO_WHOLE_CARD: "not enough wholly free GPUs",
+    Reason.WRONG_MODEL: "not enough GPUs of the model or UUID that the pod accepts",
+    Reason.TOPOLOGY_UNMET: "the free GPUs are not joined as the pod demands",
+    Reason.UNHEALTHY_CARDS: "the GPUs that would fit are unhealthy",
+    Reason.QUOTA_EXCEEDED: "the GPU quota of the namespace is used up",
+    Reason.MODEL_FORBIDDEN: "the GPU quota of the namespace does not name this node's models",
+    Reason.POOL_FORBIDDEN: "the namespace may not use this node's GPU pool",
+    Reason.BAD_REQUEST: "the pod's GPU request is invalid",
+    Reason.NO_CARDS: "the node has no GPU",
+    Reason.NODE_UNKNOWN: "the node is not known to gpustack yet",
+    Reason.SCHEDULING_GATED: "the pod has scheduling gates",
+    Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
+    Reason.TAINT_NOT_TOLERATED: "the node has a taint that the pod does not tolerate",
+    Reason.NODE_SELECTOR_UNMET: "the node has not the labels of the pod's nodeSelector",
+    Reason.NODE_AFFINITY_UNMET: "the node does not match the pod's required node affinity",
+    Reason.UNKNOWN_CARD: "the decision names a GPU that the node does not have",
+    Reason.CARD_RENUMBERED: "another GPU stands at the decision's minor now",
+    Reason.UNJUSTIFIED_DECISION: "the decision is not justified by the pod's limits",
+}
 """One fixed sentence for each code."""
 
 

@@ -41,12 +41,7 @@ class Strategy(Enum):
 
 
 class BadRequest(GpustackError, ValueError):
-    """A pod that asks for something that doesn't exist.
-
-    Attributes:
-        field: path of the offending field in the pod.
-        message: names the field and says what to do.
-    """
+    """A pod that asks for something that doesn't exist: the path of the field, and what to do."""
 
     def __init__(self, field: str, problem: str) -> None:
         self.field: Final = field
@@ -84,11 +79,7 @@ class ContainerRequest:
     memory_units: int
 
     def __post_init__(self) -> None:
-        """Refuse what doesn't exist, whoever asks.
-
-        Raises:
-            BadRequest: as `check_container`.
-        """
+        """Raise `BadRequest` as `check_container` does."""
         _check(self.cores, self.memory_units, "cores", "memory_units")
 
     @property
@@ -187,7 +178,7 @@ def _check(cores: int, memory_units: int, core_field: str, memory_field: str) ->
 
 
 def _check_size(memory_units: int, cards: int, memory_field: str) -> None:
-    """Refuse what is no size of cards: whoever means bytes would wait for ever."""
+    """Refuse what is no size of cards: a pod that means bytes would wait for ever."""
     if memory_units > cards * units.LARGEST_CARD_UNITS:
         amount = f"{memory_units} units of 256 MiB ({units.size_text(memory_units)})"
         raise BadRequest(memory_field, f"asks {amount}; {units.meant_text(memory_units)}")

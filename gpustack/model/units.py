@@ -26,8 +26,8 @@ PCIe switches. To read a matrix of 256 cards and search it takes a second of eve
 def memory_units(size_bytes: int) -> int:
     """Return how many whole memory units a card of `size_bytes` bytes can hand out.
 
-    The remainder of a card is nobody's: units that straddle two cards can't be used, so a node
-    has the sum of its cards' units, not the units of their sum.
+    Units that straddle two cards can't be used, so a node has the sum of its cards' units, not the
+    units of their sum.
 
     Raises:
         ValueError: `size_bytes` is negative.

@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What is taken of one card; may exceed the card where somebody over-committed it."""
+    """What is taken of one card; more than the card where it is over-committed."""
 
     cores: int = 0
     memory_units: int = 0

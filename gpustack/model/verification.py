@@ -1,4 +1,4 @@
-"""Somebody else's answer, checked: is this decision possible, and is it what the pod asks?
+"""Another writer's answer, checked: is this decision possible, and is it what the pod asks?
 
 The agent obeys the decision that the extender wrote, but only after this check: a user can write
 annotations too, cards are renumbered and fail, and two schedulers may have decided at once.
@@ -10,7 +10,6 @@ from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.search.demand import meets
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
-from gpustack.model.use import Use
 
 
 def verify(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
@@ -76,7 +75,7 @@ def _wrong_cards(node: Node, placement: Placement) -> Refusal | None:
 
 def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Refusal | None:
     for container in placement.containers:
-        indexes = _indexes(node, container)
+        indexes = node.indexes_of(container.minors)
         for index in indexes:
             card = node.cards[index]
             if not card.healthy:
@@ -99,7 +98,6 @@ def _unwanted_cards(node: Node, placement: Placement, request: PodRequest) -> Re
 def _taken_cards(node: Node, placement: Placement) -> Refusal | None:
     for index, hold in sorted(holds(node, placement).items()):
         card, use = node.cards[index], node.uses[index]
-        total = use + hold
         text = (
             f"card {card.minor} has {node.free_cores(index)} cores and "
             f"{memory_text(node.free_memory_units(index))} free; {hold.cores} and "
@@ -107,27 +105,15 @@ def _taken_cards(node: Node, placement: Placement) -> Refusal | None:
         )
         if hold.cores == CORES_PER_CARD and _is_whole(placement, card.minor) and not use.idle:
             return _no(Reason.NO_WHOLE_CARD, text, card.minor)
-        reason = _excess(total, card.whole)
-        if reason is not None:
-            return _no(reason, text, card.minor)
-    return None
-
-
-def _excess(total: Use, most: Use) -> Reason | None:
-    if total.cores > most.cores:
-        return Reason.INSUFFICIENT_CORE
-    if total.memory_units > most.memory_units:
-        return Reason.INSUFFICIENT_MEMORY
+        if (use + hold).cores > CORES_PER_CARD:
+            return _no(Reason.INSUFFICIENT_CORE, text, card.minor)
+        if (use + hold).memory_units > card.memory_units:
+            return _no(Reason.INSUFFICIENT_MEMORY, text, card.minor)
     return None
 
 
 def _is_whole(placement: Placement, minor: int) -> bool:
     return any(not each.is_share and minor in each.minors for each in placement.containers)
-
-
-def _indexes(node: Node, container: ContainerPlacement) -> list[int]:
-    found = (node.index_of(minor) for minor in container.minors)
-    return [index for index in found if index is not None]
 
 
 def _no(reason: Reason, detail: str, minor: int | None = None) -> Refusal:

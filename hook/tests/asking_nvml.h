@@ -1,4 +1,4 @@
-/* What tests that ask NVML share: its functions by dlopen and dlsym, and a card's handle. */
+/* Shared by tests that ask NVML: its functions by dlopen and dlsym, and a card's handle. */
 #ifndef ASKING_NVML_H
 #define ASKING_NVML_H
 
@@ -9,7 +9,7 @@ static inline void *nvml_function(const char *name) {
     return library_function("libnvidia-ml.so.1", name);
 }
 #define NVML(name) ((__typeof__(&name))nvml_function(#name))
-/* One that is gated: the fake driver's headers give it no prototype. */
+/* A gated function: the fake driver's headers give it no prototype. */
 #define GATED(name) ((name##_fn *)nvml_function(#name))
 
 static inline nvmlDevice_t nvml_card(unsigned index) {

@@ -1,8 +1,8 @@
 /*
- * Prints, in microseconds, the median and the worst time from SIGKILL for a process that holds what
- * is left of a share until another one is given that, which asks again and again; and beside them
- * the same times for the death itself, until the parent could collect it. A measurement and no
- * test: make bench runs it.
+ * Prints, in microseconds, the median and the worst time from SIGKILL of a process that holds the
+ * rest of a share until another one, which asks again and again, gets that; and beside them the
+ * same times for the death itself, until the parent could collect it. A measurement and no test:
+ * make bench runs it.
  */
 #include <signal.h>
 #include <unistd.h>

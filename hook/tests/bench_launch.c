@@ -1,6 +1,6 @@
-/* Prints what a gate adds to a launch, in nanoseconds, without waits and with the card free: on a
- * card that isn't limited, and on one that is. The best of many rounds: others use the machine too.
- * A measurement and no test: make bench runs it. */
+/* Prints a gate's cost for a launch, in nanoseconds, without waits and with the card free: on a
+ * card without a limit, and on one with a limit. The best of many rounds: others use the machine
+ * too. A measurement and no test: make bench runs it. */
 #include "launching.h"
 
 enum { ROUNDS = 40, LAUNCHES = 20000 };

@@ -1,8 +1,8 @@
 /*
- * Prints what a charge and the refund of it cost under contention, in nanoseconds: median, 99th
- * percentile, and the pairs that all together did in a microsecond. Each of THREADS threads of each
- * of PROCESSES processes charges and refunds for MILLISECONDS, as the gates do it: the process's
- * lock, a look at limits and activity, the ledger. A measurement and no test: make bench runs it.
+ * Prints the cost of a charge and its refund under contention, in nanoseconds: median, 99th
+ * percentile, and the pairs of all threads in a microsecond. Each of THREADS threads of each of
+ * PROCESSES processes charges and refunds for MILLISECONDS, as the gates do it: the process's lock,
+ * a look at limits and activity, the ledger. A measurement and no test: make bench runs it.
  */
 #include <pthread.h>
 #include <stdatomic.h>

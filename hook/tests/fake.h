@@ -1,4 +1,4 @@
-/* The hand of a test on the fake driver: two cards of 4 GiB, nothing behind them. */
+/* A test's control of the fake driver: two cards of 4 GiB, with nothing behind them. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -21,7 +21,7 @@ unsigned long fake_allocations(void); /* calls that reached the driver, also fai
 void fake_fail_next(CUresult result); /* of the next allocation or context */
 unsigned long long fake_in_use(void); /* bytes allocated in this process */
 const unsigned long long *fake_in_use_word(void); /* where it lies, for another process */
-void fake_set_errno_on_calls(int value); /* a driver may leave errno as it likes; 0: leaves it */
+void fake_set_errno_on_calls(int value); /* a driver may set errno to any value; 0: leaves it */
 /* Makes the primary context current as cudart does, through no function that has a name. */
 CUcontext fake_context_made_privately(int device);
 

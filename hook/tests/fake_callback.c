@@ -33,7 +33,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
     return CUDA_SUCCESS;
 }
 
-/* The mode says how a thread waits that runs the function: not ours to show. */
+/* The mode tells how the function's thread waits: it has no effect here. */
 cuLaunchHostFunc_v2_fn cuLaunchHostFunc_v2;
 CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data, unsigned int mode) {
     return mode > 1 ? CUDA_ERROR_INVALID_VALUE : cuLaunchHostFunc(stream, function, data);

@@ -44,7 +44,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-/* As the real one it retains the primary context; its handle as a context is its own. */
+/* As the real call it retains the primary context; the green context has a handle of its own. */
 cuGreenCtxCreate_fn cuGreenCtxCreate;
 CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc resources, CUdevice device,
                           unsigned int flags) {
@@ -55,7 +55,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc resources, CUdevi
     }
     CUresult result = cuCtxCreate_v2(&made, 0, device);
     if (result == CUDA_SUCCESS) {
-        cuCtxSetCurrent(current); /* it isn't made current */
+        cuCtxSetCurrent(current); /* the context isn't made current */
         result = cuDevicePrimaryCtxRetain(&primary, device);
         *green = (CUgreenCtx)(void *)made;
     }

@@ -1,6 +1,6 @@
 /*
- * A libcuda.so.1 with just what the hook's own tests need: it hands out addresses, counts calls and
- * fails on demand. It knows nothing of limits, granules or other processes; tests/simgpu does.
+ * A libcuda.so.1 for the hook's own tests: it hands out addresses, counts calls and fails on
+ * demand. It has no limits, granules or other processes; tests/simgpu has them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -150,7 +150,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
     return CUDA_SUCCESS;
 }
 
-/* A stack of two is enough: what was current, and what was pushed. */
+/* A stack of two is enough: the current context, and the pushed one. */
 static __thread CUcontext below;
 cuCtxPushCurrent_v2_fn cuCtxPushCurrent_v2;
 CUresult cuCtxPushCurrent_v2(CUcontext context) {

@@ -1,4 +1,4 @@
-/* What the parts of the fake driver share with each other. */
+/* Shared by the parts of the fake driver. */
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
@@ -14,7 +14,7 @@ struct CUctx_st {
     bool alive;
 };
 
-/* One lock for all of it, held by callers of everything below. */
+/* One lock for the whole driver, held by callers of all functions below. */
 void fake_lock(void);
 void fake_unlock(void);
 CUcontext fake_current(void);
@@ -24,7 +24,7 @@ CUresult fake_allocate_call(void);
 void fake_use(unsigned long long bytes);
 void fake_unuse(unsigned long long bytes);
 
-CUresult fake_release(CUdeviceptr pointer);   /* what no pool gave out */
+CUresult fake_release(CUdeviceptr pointer);   /* memory that no pool gave out */
 bool fake_pools_release(CUdeviceptr pointer); /* false: no pool gave it out */
 
 cuCtxCreate_v2_fn cuCtxCreate_v2;
@@ -33,7 +33,7 @@ cuDevicePrimaryCtxRetain_fn cuDevicePrimaryCtxRetain;
 cuDevicePrimaryCtxRelease_v2_fn cuDevicePrimaryCtxRelease_v2;
 
 void fake_graphs_synchronized(void);
-/* Of executable graphs that cuGraphInstantiate made: a launch takes their memory, and no time. */
+/* The memory of executable graphs that cuGraphInstantiate made: a launch takes it, and no time. */
 bool fake_graph_is_made(CUgraphExec exec);
 CUresult fake_graph_take(CUgraphExec exec);
 

@@ -1,7 +1,7 @@
 /*
- * Graphs of the fake driver, as far as they allocate. A node gets the address of one that is freed
- * in the same graph, if it fits there. What a graph takes when it is uploaded is in use until
- * something synchronises, and reserved until the device is trimmed.
+ * The allocations of the fake driver's graphs. A node gets the address of one that is freed in the
+ * same graph, if it fits there. The memory that an uploaded graph takes is in use until a call
+ * synchronises, and reserved until the device is trimmed.
  */
 #include "fake_driver.h"
 
@@ -104,7 +104,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph) {
     return CUDA_SUCCESS;
 }
 
-/* Each address once: nodes share one only whole here. */
+/* Each address once: here nodes share a whole block only. */
 static void sum_up(const struct CUgraph_st *graph, struct CUgraphExec_st *exec) {
     for (unsigned i = 0; i < graph->count; i++) {
         const CUDA_MEM_ALLOC_NODE_PARAMS *own = &graph->nodes[i].parameters;

@@ -72,7 +72,7 @@ static bool somebody_captures(void) {
     return false;
 }
 
-/* What the real driver counts as unsafe while a stream is captured in the global mode. */
+/* Calls that the real driver counts as unsafe while a stream is captured in the global mode. */
 static void unsafe_call(void) {
     line.violations += thread_mode == MODE_GLOBAL && somebody_captures();
 }
@@ -112,7 +112,7 @@ static CUresult run(uintptr_t handle, CUstream stream, bool per_thread) {
 KERNEL(cuLaunchKernel, false)
 KERNEL(cuLaunchKernel_ptsz, true)
 
-/* The same by a name that is not gated: what a gate costs is the difference. */
+/* The same by a name that is not gated: the difference is the cost of a gate. */
 CUresult fake_launch_ungated(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
                              unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                              CUstream stream, void **parameters, void **extra) {

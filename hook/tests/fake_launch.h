@@ -1,6 +1,6 @@
 /*
- * The fake driver's launches: a kernel is a length of time, which its handle states, so no set-up
- * is needed. Streams run at the same time; nothing else uses the card.
+ * The fake driver's launches: a kernel is a length of time, which its handle states, so tests need
+ * no set-up. Streams run at the same time; nothing else uses the card.
  */
 #ifndef FAKE_LAUNCH_H
 #define FAKE_LAUNCH_H
@@ -16,7 +16,7 @@
 cuLaunchKernel_fn fake_launch_ungated;
 unsigned long fake_launches(void);    /* that reached the driver */
 unsigned long fake_captured(void);    /* of them, into graphs */
-unsigned long fake_events_made(void); /* by whomever */
+unsigned long fake_events_made(void); /* by any caller */
 /* Calls that aren't allowed while a stream is captured, and events in captured streams. */
 unsigned long fake_capture_violations(void);
 /* GPU time: with at least one kernel at work. */

@@ -1,5 +1,5 @@
-/* A libnvidia-ml.so.1 of two cards that says of each: 4 GiB, all of it free but 512 MiB reserved;
- * and a neighbour's process, which no tenant may see. */
+/* A libnvidia-ml.so.1 of two cards, each with 4 GiB, all of it free but 512 MiB reserved; and with
+ * a neighbour's process, which no tenant may see. */
 #include "fake_nvml.h"
 
 #include <stdio.h>
@@ -176,7 +176,7 @@ nvmlReturn_t nvmlGpuInstanceDestroy(void *instance) {
     return change();
 }
 
-/* Of the calling thread, and no card's affair. */
+/* This is about the calling thread, and not about a card. */
 nvmlReturn_t nvmlDeviceSetCpuAffinity(nvmlDevice_t device) {
     (void)device;
     return NVML_SUCCESS;

@@ -1,4 +1,4 @@
-/* The hand of a test on the fake NVML: two cards, on which a neighbour works. */
+/* A test's control of the fake NVML: two cards with a neighbour's work. */
 #ifndef FAKE_NVML_H
 #define FAKE_NVML_H
 

@@ -1,5 +1,5 @@
-/* The fake driver's stream-ordered allocator. Frees are done at once, but what they free stays
- * reserved until something synchronises. */
+/* The fake driver's stream-ordered allocator. Frees are done at once, but their memory stays
+ * reserved until a call synchronises. */
 #include <string.h>
 
 #include "fake_driver.h"
@@ -146,7 +146,7 @@ cuMemFreeAsync_fn cuMemFreeAsync, cuMemFreeAsync_ptsz;
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     int status = 0;
     if (cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != 0) {
-        return CUDA_SUCCESS; /* a node of the graph, whatever the pointer is */
+        return CUDA_SUCCESS; /* a node of the graph, for any pointer */
     }
     fake_lock();
     CUresult result = fake_pools_release(pointer) ? CUDA_SUCCESS : fake_release(pointer);

@@ -1,9 +1,9 @@
 /*
- * What the fuzzers share. An input is a list of operations: structure comes from the program, so
- * that no seeds are needed, and what an operation needs beyond the input's end is zero.
+ * Shared by the fuzzers. An input is a list of operations: the program gives it structure, so
+ * that fuzzers need no seeds, and bytes beyond the input's end are zero.
  *
- * The mapped files lie in memory, at descriptors whose numbers are the build's paths: a fuzzer
- * leaves nothing behind, and locks on them are as on any file.
+ * The mapped files lie in memory, at descriptors with the numbers in the build's paths: a fuzzer
+ * leaves no files behind, and locks on them are as on any file.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -51,7 +51,7 @@ static inline uint64_t take_word(struct input *input) {
     return value;
 }
 
-/* As many bits as the input says: small numbers are as likely as large ones. */
+/* A number of as many bits as the input tells: small numbers are as likely as large ones. */
 static inline uint64_t take_number(struct input *input) {
     unsigned bits = take_byte(input) % 65;
     uint64_t value = take_word(input);
@@ -62,7 +62,7 @@ static inline uint64_t take_number(struct input *input) {
 void fuzz_file(int fd);
 void fuzz_resize(int fd, uint64_t bytes);
 void *fuzz_map(int fd, size_t bytes);
-/* Both pages' writer, as far as it gets before it dies: 4 is all the way. */
+/* The writer of both pages, up to its death: 4 is the last step. */
 void fuzz_publish(struct vcuda_limits_file *file, const void *body, unsigned steps);
 void fuzz_page_begin(struct vcuda_limits_file *file, const char *magic);
 /* Whether the slot's CRC fits; not computed as the hook does. */

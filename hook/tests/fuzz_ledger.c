@@ -2,9 +2,9 @@
  * A ledger of any content and length, used by two processes that may die at any time, while a
  * tenant scribbles in it, cuts it and fills it up again.
  *
- * Whatever it contains: nothing ends the process, nothing is given beyond the limit, nothing that
- * fits is refused, a slot gives back no more than it says, and the dead hold nothing after a look.
- * As long as no tenant has scribbled: the sum is what the living processes hold, to the unit.
+ * For any content: the process lives, grants stay within the limit, requests that fit are
+ * granted, a slot gives back its own units at most, and the dead hold no units after a look.
+ * Before a tenant has scribbled: the sum is the units of the living processes, to the unit.
  */
 #include <sys/mman.h>
 
@@ -52,7 +52,7 @@ static void cut(struct world *world, uint64_t length) {
     fuzz_resize(FUZZ_LEDGER_FD, length);
 }
 
-/* One word anywhere, more often than not one that means something. */
+/* One word anywhere, mostly one with a meaning. */
 static void scribble(struct world *world, struct input *input) {
     uint8_t place = take_byte(input), slot = take_byte(input), card = take_byte(input) % CARDS;
     struct vcuda_ledger_entry *entry = &world->file->slots[slot].cards[card];
@@ -73,7 +73,7 @@ static uint64_t used_own(const struct ledger *ledger, int card) {
 
 static uint64_t at_most(uint64_t value, uint64_t cap) { return value < cap ? value : cap; }
 
-/* What is under way, of whomever, is done. */
+/* Completes the operation under way, of any process. */
 static void complete(struct ledger *ledger, int card) { EXPECT(ledger_add(ledger, card, 0, 0)); }
 
 static void add(struct ledger *ledger, int card, uint64_t units, uint64_t limit) {
@@ -113,7 +113,7 @@ static void reclaim(struct world *world, struct ledger *ledger, int card) {
     }
 }
 
-/* The kernel drops mapping and lock; its slot says what it held. */
+/* The kernel drops mapping and lock; the process's slot keeps its units. */
 static void die(struct world *world, unsigned number) {
     struct ledger *ledger = &world->processes[number];
     slot_lock_release(&ledger->slot_lock);
@@ -157,7 +157,7 @@ static void act(struct world *world, struct input *input) {
     }
 }
 
-/* Both look: what is left of the dead goes back. */
+/* Both processes look: the units of the dead go back. */
 static void expect_exact(struct world *world) {
     for (int card = 0; card < CARDS; card++) {
         uint64_t held = 0;

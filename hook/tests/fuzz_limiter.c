@@ -1,7 +1,7 @@
 /*
  * The limiter's entries in a ledger that a tenant scribbles in, with any limits and any word of the
- * agent: the share in force is one, the bucket is never further ahead than the debt's cap, no
- * launch's cost leaves its bounds, and nothing is undefined.
+ * agent: the share in force is one, the bucket is never further ahead than the debt's cap, each
+ * launch's cost stays within its bounds, and no behaviour is undefined.
  */
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@
 #include "shared/paths.h"
 
 enum operation { LAUNCH, SETTLE, PASS, LIMITS, ACTIVITY, NOISE, OPERATIONS };
-/* What a launch is ever estimated or measured at: far more than the longest kernel. */
+/* The most that a launch is estimated or measured at: far more than the longest kernel. */
 #define LONGEST_NS (100 * NS_PER_S)
 
 struct world {
@@ -79,7 +79,7 @@ static void launch(struct world *world, struct input *input) {
     uint64_t ns = take_number(input) % LONGEST_NS;
     int64_t before = card->charged_ns;
     limiter_card_charge(card, ns, true);
-    /* An eighth at least, twice at most, whatever the agent says. */
+    /* An eighth at least, twice at most, for any word of the agent. */
     int64_t cost = card->charged_ns - before;
     EXPECT(cost >= (int64_t)(ns / 8) && cost <= (int64_t)(2 * ns));
     limiter_card_enter_some(card, NULL, world->now);

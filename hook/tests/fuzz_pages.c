@@ -1,7 +1,7 @@
 /*
- * Limits and activity page of any content and length, with writers that die half-way. What the hook
- * takes is what stood published and whole at that moment, or what it had taken before: never a mix,
- * never nothing once it had something. And a published whole page is always taken.
+ * Limits and activity page of any content and length, with writers that die half-way. The hook
+ * takes the content that was published and whole at that moment, or keeps its former one: never a
+ * mix, and never none after the first. And it always takes a published whole page.
  */
 #include <sys/mman.h>
 
@@ -15,7 +15,7 @@ struct side {
     int fd;
     const char *path, *magic;
     struct vcuda_limits_file *file; /* NULL: too short to be written to */
-    bool whole;                     /* it had its full length when the hook met it */
+    bool whole;                     /* the file had its full length when the hook met it */
     struct shared_page *page;
 };
 
@@ -71,7 +71,7 @@ static void look(struct side *side) {
     EXPECT(memcmp(&side->page->body, expected, sizeof slot->body) == 0);
 }
 
-/* Whatever the counts say, only records that the body has are found, and by their name alone. */
+/* For any counts, only records of the body are found, and by their name alone. */
 static void use(const struct process *of, const CUuuid *uuid) {
     const struct vcuda_limits_body *limits = &of->limits.body.limits;
     const struct vcuda_device_limit *limit = card_limits_of(of, uuid);

@@ -1,4 +1,4 @@
-/* What tests of launches share: kernels of a stated length, and what the ledger says of them. */
+/* Shared by tests of launches: kernels of a stated length, and their entries in the ledger. */
 #ifndef LAUNCHING_H
 #define LAUNCHING_H
 
@@ -35,8 +35,8 @@ static inline void share_publish(uint32_t percent, uint32_t burst_percent) {
     limits_publish(&body);
 }
 
-/* Launches for so long, without waiting for any, and returns how much of the time the card was
- * busy, in percent. */
+/* Launches for so long, without a wait, and returns how much of the time the card was busy, in
+ * percent. */
 static inline double usage_of_flood(uint64_t kernel_ns, uint64_t for_ns) {
     unsigned long long (*busy)(void) = FAKE(fake_busy_ns);
     uint64_t begin = wall_ns(), now;
@@ -48,7 +48,7 @@ static inline double usage_of_flood(uint64_t kernel_ns, uint64_t for_ns) {
     return 100.0 * (double)(busy() - before) / (double)(now - begin);
 }
 
-/* What the processes of the container did on card 0. */
+/* The work of the container's processes on card 0. */
 static inline struct vcuda_ledger_entry ledger_did(void) {
     struct vcuda_ledger_entry sum = {.used = 0};
     struct vcuda_ledger_file *file = ledger_map();

@@ -1,3 +1,3 @@
-/* What plugin_outer.c stands before. */
+/* The layer behind plugin_outer.c. */
 int which_layer(void);
 int which_layer(void) { return 1; }

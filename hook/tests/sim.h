@@ -28,14 +28,14 @@ enum { SIM_LOOK = 20, SIM_LAG = 4, SIM_LAG_MAX = 20, SIM_TICKS = SIM_LOOK + SIM_
 
 enum sim_loop { SIM_FLOOD, SIM_SYNCHRONISE };
 
-/* What a program launches, one after the other. */
+/* The launches of a program, one after the other. */
 struct sim_work {
     const char *name;
     enum sim_loop loop;
     unsigned streams; /* it goes round */
     unsigned kinds;   /* of kernels, by turns of chance, each with the same part of time */
     uint64_t lengths_ns[6];
-    bool one_function;       /* whose length depends on its data */
+    bool one_function;       /* its length depends on its data */
     uint64_t host_ns;        /* between two launches */
     uint64_t from_ns, to_ns; /* when it wants the card */
 };
@@ -45,11 +45,11 @@ struct sim_tenant {
     unsigned processes;
     unsigned threads; /* of each, by turns on a stream of its own and on one for all; 0: one */
     struct sim_work work;
-    uint64_t busy_ns; /* what it had of the card: the truth */
+    uint64_t busy_ns; /* its time on the card: the truth */
     uint64_t launches;
 };
 
-/* What the limiter under test is. */
+/* The limiter under test. */
 enum sim_limiter { SIM_OURS, SIM_NONE, SIM_ORIGINAL, SIM_PLAIN };
 
 struct sim_run {
@@ -134,7 +134,7 @@ extern struct sim_world {
 
 struct driver *sim_driver(void);
 void sim_spend(uint64_t ns);
-/* Until no other process is behind, so that what the card has done is known. */
+/* Runs until no other process is behind, so that the card's work is known. */
 void sim_meet(void);
 void sim_launch(struct CUstream_st *stream, uint64_t ns);
 void sim_await(struct CUstream_st *stream);

@@ -37,7 +37,7 @@ static uint64_t next_arrival(uint64_t now) {
     return next;
 }
 
-/* The process whose turn it is goes on while it has work; else the next one that has. */
+/* The process at its turn goes on while it has work; then the next process with work. */
 static struct sim_process *choose(void) {
     uint64_t now = world.card_now;
     if (now < world.turn_ends && has_work(&world.processes[world.turn], now)) {
@@ -62,7 +62,7 @@ static void finish(struct CUstream_st *stream, struct sim_item *item) {
     stream->first++;
 }
 
-/* Runs a process's streams for as long as nothing changes. */
+/* Runs a process's streams until a change. */
 static void run_for(struct sim_process *process, uint64_t ns) {
     bool kernels = false;
     uint64_t now = world.card_now;

@@ -250,7 +250,7 @@ static void bursts(void) {
     }
 }
 
-/* What the limiter itself takes: launches of a lone program in ten seconds, beside those without
+/* The cost of the limiter itself: launches of a lone program in ten seconds, beside those without
  * any limiter, at 100 % and at 50 %, and in full at each tenth. */
 static void losses(bool full) {
     for (unsigned i = 0; i < 6; i++) {
@@ -274,7 +274,7 @@ static void losses(bool full) {
     }
 }
 
-/* What the first of so many tenants gets of the same share by each limiter. */
+/* The time of the first of so many tenants, with the same share, by each limiter. */
 static void compare_cell(unsigned tenants, uint32_t percent, const struct sim_work *work) {
     static const char *const names[] = {
         [SIM_OURS] = "ours", [SIM_ORIGINAL] = "original", [SIM_PLAIN] = "plain bucket"};

@@ -34,7 +34,7 @@ uint64_t sim_random(struct sim_process *process) {
     return process->random >> 33;
 }
 
-/* The processor is taken away now and then, wherever the program is. */
+/* The processor is taken away now and then, at any point of the program. */
 static void stall(struct sim_process *process, uint64_t ns) {
     uint64_t every = world.run->stall_every_ns;
     if (every != 0 && sim_random(process) % every < ns) {

@@ -40,7 +40,7 @@ static struct {
 } announced;
 
 static bool announce(const char *function, const char *operation, const char *what, int slot) {
-    /* How a slot is held is tried on a byte that no other process looks at. */
+    /* The kind of a slot's lock is tried on a byte that no other process uses. */
     if (slot >= SLOTS || strcmp(function, "mapping_keeps_locks") == 0) {
         return false;
     }
@@ -103,7 +103,7 @@ void traced_close(int fd) {
     sys_close(fd);
 }
 
-/* What the kernel takes of a process that ends or calls exec. */
+/* The files and locks that the kernel takes of a process that ends or calls exec. */
 static void lose_all(struct player *player) {
     for (int i = 0; i < FILES; i++) {
         if (player->files[i] != 0) {

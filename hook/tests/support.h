@@ -1,4 +1,4 @@
-/* What the hook's test programs share: their files, the driver by dlopen, and CHECK. */
+/* Shared by the hook's test programs: their files, the driver by dlopen, and CHECK. */
 #ifndef SUPPORT_H
 #define SUPPORT_H
 
@@ -32,7 +32,7 @@ void activity_publish(uint64_t unaccounted_bytes); /* of card 0 */
 struct vcuda_limits_body limits_default(void);
 void activity_publish_body(const struct vcuda_activity_body *body);
 struct vcuda_ledger_file *ledger_map(void); /* for the life of the program */
-/* Bytes charged on card 0, as the sum says and as the slots say. */
+/* Bytes charged on card 0, by the sum and by the slots. */
 uint64_t ledger_sum_bytes(void);
 uint64_t ledger_slots_bytes(void);
 

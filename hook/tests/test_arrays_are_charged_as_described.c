@@ -75,7 +75,7 @@ static void expect_all_entry_points(void) {
     expect(0);
 }
 
-/* Where the driver says what an array needs, that counts: more, less, and more than fits. */
+/* The driver's size of an array counts, where it tells one: more, less, and more than fits. */
 static void expect_drivers_word(void) {
     void (*say)(unsigned long long) =
         (void (*)(unsigned long long))cuda_function("fake_set_array_bytes");
@@ -109,7 +109,7 @@ static void expect_limit(void) {
     CHECK(CUDA(cuArrayDestroy)(array) == CUDA_SUCCESS);
 }
 
-/* What lies in a context goes with it, and a handle that is given out again is a new one. */
+/* A context's arrays go with it, and a handle that is given out again is a new one. */
 static void expect_end_with_context(void) {
     CUDA_ARRAY3D_DESCRIPTOR description = described(4 * MIB, 0, 0, 1, 1, 0);
     CUarray array;

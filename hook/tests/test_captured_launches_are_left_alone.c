@@ -1,5 +1,5 @@
 /* While a stream is captured, its launches are neither charged nor delayed, no event of ours gets
- * into it, and nothing of what we do on other threads and streams disturbs it. */
+ * into it, and our calls on other threads and streams don't disturb it. */
 #include <pthread.h>
 #include <stdatomic.h>
 

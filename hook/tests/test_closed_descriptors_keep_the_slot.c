@@ -1,4 +1,5 @@
-/* A program that closes every descriptor, as daemons do, keeps its slot: nothing hangs on one. */
+/* A program that closes every descriptor, as daemons do, keeps its slot, which needs no
+ * descriptor. */
 #include <unistd.h>
 
 #include "support.h"

@@ -1,5 +1,4 @@
-/* A context is charged once, when it is first seen, and takes what lies in it along when it goes.
- */
+/* A context is charged once, when it is first seen, and its allocations go with it. */
 #include <dlfcn.h>
 
 #include "support.h"
@@ -25,7 +24,7 @@ int main(void) {
     CHECK(CUDA(cuDevicePrimaryCtxReset_v2)(0) == CUDA_SUCCESS);
     CHECK(ledger_sum_bytes() == 0);
 
-    /* One that was made behind our back is charged when something is allocated in it. */
+    /* A context that was made by an unknown call is charged at the first allocation in it. */
     CUcontext (*unseen)(int) = (CUcontext(*)(int))cuda_function("fake_context_made_privately");
     unseen(0);
     CUdeviceptr pointer = allocate(4 * MIB);

@@ -1,6 +1,6 @@
 /*
  * A process that takes and gives back by one family after the other is stopped after each
- * instruction. Whatever it holds of the card is charged then, within its share, and all of it is
+ * instruction. All memory that it holds is charged then, within its share, and all of it is
  * returned when it is killed there: on a copy of the ledger after each instruction that changed it,
  * without a living process, and by SIGKILL at KILLS instructions of each family (or at every nth,
  * by KILL_EVERY=n in the environment), after which a child asks for the whole share.

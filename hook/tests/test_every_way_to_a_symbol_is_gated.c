@@ -1,5 +1,5 @@
 /* dlsym, dlvsym, cuGetProcAddress in both forms, dlsym of dlsym: gated names give the gate, all
- * others the driver's own, and with no driver in scope nothing. */
+ * others the driver's own, and without a driver in scope none. */
 #include <dlfcn.h>
 #include <string.h>
 

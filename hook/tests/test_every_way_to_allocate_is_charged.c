@@ -16,7 +16,7 @@ int main(void) {
     expect(6 * MIB);
     release(pointer);
 
-    /* The driver pads rows to 1 KiB: charged is what it took. */
+    /* The driver pads rows to 1 KiB: the memory that it took is charged. */
     CHECK(CUDA(cuMemAllocPitch_v2)(&pointer, &pitch, 1, 8192, 4) == CUDA_SUCCESS);
     CHECK(pitch == 1024);
     expect(8 * MIB);

@@ -1,4 +1,4 @@
-/* A process that becomes another program holds nothing of the card any more. */
+/* A process that becomes another program holds no memory of the card any more. */
 #include <unistd.h>
 
 #include "support.h"

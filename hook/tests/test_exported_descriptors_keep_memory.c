@@ -73,7 +73,7 @@ static void expect_given_to_an_import(void) {
     expect(0);
 }
 
-/* The number of a descriptor says nothing once it was closed. */
+/* The number of a closed descriptor has no meaning. */
 static void expect_numbers_to_be_told_apart(void) {
     CUmemGenericAllocationHandle first = made(BYTES);
     int fd = export_of(first);

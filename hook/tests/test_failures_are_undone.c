@@ -1,4 +1,5 @@
-/* What the driver refuses isn't charged, and what the hook doesn't know is the driver's affair. */
+/* A request that the driver refuses isn't charged, and the driver answers requests that the hook
+ * doesn't know. */
 #include "support.h"
 
 int main(void) {

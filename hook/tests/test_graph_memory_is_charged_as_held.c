@@ -1,4 +1,4 @@
-/* What graphs allocate: taken when they are uploaded or launched, kept until it is trimmed. */
+/* The memory of graphs: taken when they are uploaded or launched, kept until it is trimmed. */
 #include "support.h"
 
 #define FUNCTION(name) ((__typeof__(name) *)cuda_function(#name))
@@ -100,7 +100,7 @@ static void expect_limit(void) {
     upload(other); /* after it */
     expect(400 * MIB);
     synchronize();
-    /* What graphs hold idle is no reason to refuse. */
+    /* Idle memory of graphs is no reason to refuse. */
     CHECK(try_allocate(SHARE_BYTES - CONTEXT_BYTES) == CUDA_SUCCESS);
     expect(0);
 }
@@ -122,8 +122,8 @@ static void expect_upload_at_instantiation(void) {
     CHECK(in_use() == 0);
 }
 
-/* A captured allocation is a node: it takes addresses, and nothing of the pool. A captured free
- * gives nothing back, whatever a driver says to one of memory that no graph allocated. */
+/* A captured allocation is a node: it takes addresses, and no memory of the pool. A captured free
+ * gives no memory back, with any answer of the driver for memory that no graph allocated. */
 static void expect_captures_free(void) {
     CUresult (*begin)(CUstream, int) =
         (CUresult(*)(CUstream, int))cuda_function("cuStreamBeginCapture_v2");

@@ -1,4 +1,4 @@
-/* What a process held is there for others as soon as it is killed, at whatever instruction. */
+/* The memory of a process is free for others as soon as it is killed, at any instruction. */
 #include <signal.h>
 #include <unistd.h>
 

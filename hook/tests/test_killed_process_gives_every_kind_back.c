@@ -1,4 +1,4 @@
-/* Whatever family a process took by: it goes back when the process is killed. */
+/* Memory of any family goes back when the process is killed. */
 #include <signal.h>
 #include <unistd.h>
 

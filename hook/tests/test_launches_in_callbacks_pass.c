@@ -1,5 +1,5 @@
-/* What a callback launches on a driver's thread is never delayed, also when the container is deep
- * in debt; what the thread of the program launches is. */
+/* A launch by a callback on a driver's thread is never delayed, also when the container is deep in
+ * debt; a launch by the program's own thread is. */
 #include <unistd.h>
 
 #include "launching.h"

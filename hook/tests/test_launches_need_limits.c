@@ -1,5 +1,5 @@
-/* Without limits nothing is launched; without a ledger, what on_error says. A context that is
- * missing is the driver's affair. */
+/* Without limits no launch is made; without a ledger, on_error decides. The driver answers for a
+ * missing context. */
 #include <unistd.h>
 
 #include "launching.h"

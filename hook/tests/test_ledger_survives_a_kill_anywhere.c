@@ -1,6 +1,6 @@
 /*
  * A process that charges and refunds is stopped after each instruction. Killed there, it would
- * leave nothing charged; and what another process does meanwhile is neither lost nor doubled.
+ * leave no charge; and the work of another process meanwhile counts exactly once.
  *
  * The kill is played on a copy of the file, in which the stopped process's lock is free, so that
  * one run covers every instruction.
@@ -42,7 +42,7 @@ static void *map_copy(void) {
     return mapping;
 }
 
-/* In the copy every process is dead: after recovery nothing is charged. */
+/* In the copy every process is dead: after recovery the charge is 0. */
 static void expect_recovery(const struct ledger *live, void *copy) {
     static struct vcuda_ledger_file last; /* most instructions change nothing that others see */
     if (memcmp(&last, live->file, sizeof last) == 0) {

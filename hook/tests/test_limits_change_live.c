@@ -1,5 +1,5 @@
-/* A published change holds for the next call, up and down; below what is in use nothing is taken
- * away, and nothing more is given. */
+/* A published change holds for the next call, up and down; a limit below the use takes no memory
+ * away, and grants no more. */
 #include "support.h"
 
 int main(void) {

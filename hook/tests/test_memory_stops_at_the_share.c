@@ -1,4 +1,5 @@
-/* The share is exact: what fits is given, one byte more is refused before the driver is called. */
+/* The share is exact: a request that fits is granted, one byte more is refused before the driver is
+ * called. */
 #include "support.h"
 
 int main(void) {

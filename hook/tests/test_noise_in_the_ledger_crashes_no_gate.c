@@ -1,5 +1,4 @@
-/* A ledger that is missing, cut or full of noise: the gates do what on_error says, and never crash.
- */
+/* A ledger that is missing, cut or full of noise: the gates follow on_error, and never crash. */
 #include <fcntl.h>
 #include <unistd.h>
 

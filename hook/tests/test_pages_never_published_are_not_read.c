@@ -1,6 +1,6 @@
 /*
- * The agent comes around to the slot that is being read, and dies before it publishes that: it was
- * never in force.
+ * The agent comes around to the slot that is being read, and dies before it publishes the slot: the
+ * slot was never in force.
  */
 #include <string.h>
 

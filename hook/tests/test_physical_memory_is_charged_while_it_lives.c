@@ -1,4 +1,5 @@
-/* cuMemCreate and what keeps its memory: handles, also retained and imported ones, and mappings. */
+/* cuMemCreate and the holders of its memory: handles, also retained and imported ones, and
+ * mappings. */
 #include <unistd.h>
 
 #include "support.h"

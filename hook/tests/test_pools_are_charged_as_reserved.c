@@ -1,5 +1,5 @@
-/* The stream-ordered allocator: what the pool has reserved, also when it was freed and given out
- * again. */
+/* The stream-ordered allocator: the pool's reserve is charged, also when memory was freed and given
+ * out again. */
 #include "support.h"
 
 static CUmemoryPool standard;
@@ -65,14 +65,14 @@ static void expect_threshold(void) {
     expect(100 * MIB);
     CHECK(CUDA(cuMemPoolTrimTo)(standard, 40 * MIB) == CUDA_SUCCESS);
     expect(40 * MIB);
-    /* What lies idle in the process's own pool is no reason to refuse. */
+    /* Idle memory in the process's own pool is no reason to refuse. */
     CUdeviceptr rest = allocate(SHARE_BYTES - CONTEXT_BYTES);
     expect(SHARE_BYTES - CONTEXT_BYTES);
     release(rest);
     set_threshold(0);
 }
 
-/* A full share, but the pool has room: what it has is given. */
+/* A full share, but the pool has room: that room is given. */
 static void expect_reuse_at_the_limit(void) {
     set_threshold(UINT64_MAX);
     give(given(100 * MIB));
@@ -88,7 +88,8 @@ static void expect_reuse_at_the_limit(void) {
     expect(0);
 }
 
-/* The driver reserves more than was asked for: that counts, and is undone where it doesn't fit. */
+/* The driver reserves more than the request: the reserve counts, and is undone where it doesn't
+ * fit. */
 static void expect_chunks(void) {
     unsigned long long (*in_use)(void) = (unsigned long long (*)(void))cuda_function("fake_in_use");
     set_chunk(32 * MIB);
@@ -121,7 +122,7 @@ static void expect_failures_undone(void) {
     CHECK(pointer == 0);
     expect(0);
 
-    /* A pool that is gone: the driver refuses, and doesn't say what it holds. */
+    /* A pool that is gone: the driver refuses, and doesn't tell its size. */
     const CUmemPoolProps properties = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     CUmemoryPool gone;
     CHECK(CUDA(cuMemPoolCreate)(&gone, &properties) == CUDA_SUCCESS);

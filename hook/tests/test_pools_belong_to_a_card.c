@@ -65,7 +65,7 @@ static void expect_current_pool(void) {
     expect(0);
 }
 
-/* A destroyed pool holds what it has until the last of its allocations is freed. */
+/* A destroyed pool keeps its memory until the last of its allocations is freed. */
 static void expect_to_outlive_its_handle(void) {
     CUmemoryPool own = made(CU_MEM_LOCATION_TYPE_DEVICE, 0);
     CUdeviceptr first = given(8 * MIB, own), second = given(8 * MIB, own);

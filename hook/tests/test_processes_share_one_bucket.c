@@ -1,4 +1,4 @@
-/* Three processes of a container have its share of GPU time together, in whatever order they came;
+/* Three processes of a container have its share of GPU time together, in any order of their start;
  * a child that launches in its parent's context has no share of its own. */
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ int main(void) {
     begin = wall_ns();
     pid_t first = start_child(start_and_flood), second = start_child(start_and_flood);
     context_make(0);
-    launch(NS_PER_MS); /* the child doesn't inherit what is under way */
+    launch(NS_PER_MS); /* the child doesn't inherit requests under way */
     pid_t third = start_child(flood);
     int sum = wait_child(first) + wait_child(second) + wait_child(third);
     printf("%d %% in three processes\n", sum);

@@ -1,4 +1,5 @@
-/* What changes a card is refused and never reaches the driver; what is the thread's own passes. */
+/* A call that changes a card is refused and never reaches the driver; a call about the thread
+ * itself passes. */
 #include <dlfcn.h>
 
 #include "asking_nvml.h"
@@ -17,7 +18,7 @@ int main(void) {
     NVML(fake_nvml_answer)(1); /* before nvmlInit, as without us */
     CHECK(NVML(nvmlDeviceSetComputeMode)(device, 3) == 1);
     CHECK(NVML(fake_nvml_changes)() == 0);
-    /* What this driver doesn't have, it doesn't have with us either. */
+    /* A function that this driver lacks is absent with us, too. */
     CHECK(dlsym(dlopen("libnvidia-ml.so.1", RTLD_NOW), "nvmlDeviceSetMigMode") == NULL);
     return 0;
 }

@@ -55,7 +55,7 @@ static void expect_versions(void) {
     CHECK(ask(device, &list) == NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     list.version = sizeof list | 2u << 24; /* the driver knows it, the hook doesn't */
     CHECK(ask(device, &list) == NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
-    list.version = 0xffffff | 1u << 24; /* larger than anything */
+    list.version = 0xffffff | 1u << 24; /* larger than any size */
     CHECK(ask(device, &list) == NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     list = (nvmlProcessDetailList_v1_t){.version = NVML_VERSION_1(list), .mode = 9};
     CHECK(ask(device, &list) == NVML_ERROR_INVALID_ARGUMENT);

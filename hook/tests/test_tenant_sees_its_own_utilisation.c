@@ -7,8 +7,8 @@
 #include "asking_nvml.h"
 #include "shared/clock.h"
 
-/* As measured of a process that keeps the card busy for half of the time, up to what this test's
- * own processes wait for a processor. */
+/* As measured for a process that keeps the card busy for half of the time, up to the waits of this
+ * test's own processes for a processor. */
 enum { LEAST = 35, MOST = 65 };
 
 static int holding[2];
@@ -29,7 +29,7 @@ static volatile uint64_t *own_busy_ns(void) {
     return &file->slots[slot].cards[0].busy_ns;
 }
 
-/* Writes into its slot what the limiter of such a process would. */
+/* Writes into its slot as the limiter of such a process does. */
 static void work_half_the_time(void) {
     ledger_map(); /* closing the file later on would give up the slot where a descriptor keeps it */
     context_make(0);
@@ -50,7 +50,7 @@ static unsigned rate_now(void) {
     return rates.gpu;
 }
 
-/* A span of NVML's that lies wholly in what is done now comes after at most two. */
+/* A span of NVML's that lies wholly in the present work comes after at most two. */
 static void await_rate(unsigned least, unsigned most) {
     const struct timespec tick = {.tv_nsec = 1000000};
     for (unsigned rate = rate_now(); rate < least || rate > most; rate = rate_now()) {
@@ -104,7 +104,7 @@ int main(void) {
     device = nvml_card(0);
     nvmlUtilization_t rates = {.gpu = 999};
     CHECK(GATED(nvmlDeviceGetUtilizationRates)(device, &rates) == NVML_ERROR_NO_PERMISSION);
-    CHECK(rates.gpu == 999); /* nothing of the card leaks out */
+    CHECK(rates.gpu == 999); /* no figure of the card leaks out */
     files_make();
     CHECK(rate_now() == 0); /* the neighbour's work isn't ours */
     unsigned count = 0;

@@ -1,4 +1,5 @@
-/* cuMemGetInfo and NVML agree: the share, less contexts, allocations and what the agent saw. */
+/* cuMemGetInfo and NVML agree: the share, less contexts, allocations and the agent's unaccounted
+ * memory. */
 #include "asking_nvml.h"
 
 static void expect_cuda(uint64_t available, uint64_t total) {
@@ -41,7 +42,7 @@ int main(void) {
     expect_nvml(0, SHARE_BYTES);
 
     struct vcuda_limits_body body = limits_default();
-    body.devices[0].memory_bytes = 2 * FAKE_CARD_BYTES; /* more than there is */
+    body.devices[0].memory_bytes = 2 * FAKE_CARD_BYTES; /* more than the share */
     limits_publish(&body);
     activity_publish(0);
     expect_cuda(FAKE_CARD_BYTES - 100 * MIB, FAKE_CARD_BYTES);

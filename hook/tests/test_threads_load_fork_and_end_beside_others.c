@@ -45,7 +45,7 @@ static void *load(void *argument) {
 }
 
 /* The fake driver's lock, and the loader's, may be held by a thread that the child doesn't have: so
- * it asks by the address that its parent found for what the hook alone refuses. */
+ * it makes a request that the hook alone refuses, by the address that its parent found. */
 static void ask_in_child(void) {
     CUdeviceptr pointer;
     CHECK(take(&pointer, SHARE_BYTES) == CUDA_ERROR_OUT_OF_MEMORY);

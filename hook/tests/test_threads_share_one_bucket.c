@@ -1,5 +1,5 @@
-/* Four threads, each on a stream of its own and all on one, have the share together: what runs at
- * the same time on several streams is GPU time once. */
+/* Four threads, each on a stream of its own and all on one, have the share together: kernels that
+ * run at the same time on several streams count once. */
 #include <pthread.h>
 
 #include "launching.h"

@@ -1,4 +1,4 @@
-/* Threads that allocate and free at once never exceed the share, and leave nothing behind. */
+/* Threads that allocate and free at once never exceed the share, and leave no charge. */
 #include <pthread.h>
 
 #include "support.h"

@@ -1,4 +1,5 @@
-/* Threads take and give by every family at once: never more than the share, and nothing is left. */
+/* Threads take and give by every family at once: never more than the share, and no charge is
+ * left. */
 #include <pthread.h>
 #include <stdatomic.h>
 

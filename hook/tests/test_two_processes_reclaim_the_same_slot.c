@@ -1,7 +1,7 @@
 /*
- * A process that is about to return what a dead one held may be stopped there, with its lock on the
- * dead one's slot. Another process that wants the memory meanwhile is given it: the slot doesn't
- * look as if it had an owner.
+ * A process may be stopped just before it returns a dead one's units, with its lock on the dead
+ * one's slot. Another process that wants the memory meanwhile gets it: the slot doesn't look as if
+ * it had an owner.
  */
 #include <fcntl.h>
 #include <signal.h>

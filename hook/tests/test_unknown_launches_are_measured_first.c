@@ -1,5 +1,5 @@
-/* However many kernels are launched for the first time, and however long each is, what was charged
- * is never far behind what they take: none is launched that is neither known nor measured. */
+/* For any number of first launches, of any length, the charge is never far behind their time: each
+ * launch is of a known length or is measured. */
 #include "launching.h"
 
 enum { KERNELS = 400 };
@@ -17,6 +17,6 @@ int main(void) {
     /* The queue: pairs that wait for the card, credit and what may be queued. */
     uint64_t queued_ns = (32 * 2 + 50) * NS_PER_MS;
     CHECK(wall_ns() - begin >= 2 * (work_ns - queued_ns));
-    CHECK(wall_ns() - begin < 3 * work_ns); /* and nothing waits in vain */
+    CHECK(wall_ns() - begin < 3 * work_ns); /* and no launch waits in vain */
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Limits that were never readable: nothing is given. Once read, the last good ones stay. */
+/* Limits that were never readable: every request is refused. Once read, the last good ones stay. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ static void expect_closed(void) {
     CHECK(CUDA(cuCtxCreate_v2)(&context, 0, 0) == CUDA_ERROR_NOT_PERMITTED);
     CHECK(CUDA(cuDeviceTotalMem_v2)(&total, 0) == CUDA_ERROR_NOT_PERMITTED);
     CHECK(CUDA(cuMemGetInfo_v2)(&available, &total) != CUDA_SUCCESS);
-    CHECK(total == 7); /* what the card has isn't told either */
+    CHECK(total == 7); /* the card's size isn't told either */
 }
 
 static void change(const char *path, off_t offset, const void *data, size_t size) {

@@ -9,8 +9,7 @@
 
 #include "shared/sys.h"
 
-/* `where`: an address in the mapped ledger. What isn't followed is neither announced nor reported.
- */
+/* `where`: an address in the mapped ledger. Other addresses are neither announced nor reported. */
 bool traced_word(const char *function, const char *operation, const volatile void *where);
 void traced_value(uint64_t value);
 bool traced_call(const char *function, const char *operation, const char *what, size_t offset);
@@ -52,7 +51,7 @@ void traced_close(int fd);
         }                                                                                          \
         fits;                                                                                      \
     })
-/* One that fails without a reason can't be asked for. */
+/* No call asks for a failure without a reason. */
 #define atomic_compare_exchange_weak atomic_compare_exchange_strong
 
 #define TRACED_LOCK(call, operation, offset)                                                       \

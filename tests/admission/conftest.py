@@ -33,7 +33,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 def before(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> collections.abc.Iterator[tuple[plane.ControlPlane, Json]]:
-    """Run a control plane, and make what was there before the policies: pods that break them."""
+    """Run a control plane without the policies, and make pods that break them."""
     with plane.start(tmp_path_factory.mktemp("plane")) as control:
         admin = KubeClient.from_kubeconfig(control.admin)
         many = {f"{a}{b}{c}": "" for a, b, c in itertools.product(_LETTERS, repeat=3)}

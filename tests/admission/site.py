@@ -1,4 +1,4 @@
-"""A real API server with the role's admission policies, and what its tests ask of it."""
+"""A real API server with the role's admission policies, and the questions of its tests."""
 
 import collections.abc
 import dataclasses

@@ -57,7 +57,7 @@ def test_a_gpu_pod_of_512_annotations_is_decided_and_confirmed(site: Site) -> No
 
 
 def test_too_many_annotations_are_no_sign_of_another_pod(site: Site) -> None:
-    """422 is one, for the extender and the agent: the UID that they write is another's then."""
+    """The extender and the agent take a 422 as one: the UID that they write is another pod's."""
     written = {f"example.org/{at}": "" for at in range(513)}
     assert "403" in site.denied(pod(annotations=written))
 
@@ -88,7 +88,7 @@ def test_a_gpu_pod_has_at_most_64_containers(site: Site) -> None:
 def test_thousands_of_containers_are_judged_within_the_cost(site: Site, cores: int) -> None:
     few = [container(f"c{at}", cores, 32 if cores else 0) for at in range(3000)]
     said = site.denied(pod(*few, annotations={KEYS.gpu_model: ","}))
-    # Of several policies that refuse, the API server names whichever it has asked first.
+    # Of several policies that refuse, the API server names the one that it asked first.
     named = "3000 containers", f"annotations[{KEYS.gpu_model}]: has an empty name"
     assert any(text in said for text in named) == bool(cores)
     assert "cost" not in said
@@ -129,7 +129,7 @@ def test_a_node_mirrors_its_own_static_gpu_pods_only(site: Site) -> None:
 
 
 def test_a_node_gives_no_cards_to_its_static_pods(site: Site) -> None:
-    """A node may make static pods in any namespace, and they would take its quota."""
+    """A node may make static pods in any namespace, and they would take the namespace's quota."""
     mirror = pod(nodeName="gpu1", annotations={MIRROR: "abc"})
     site.node.post(PODS, mirror)
     path = f"{PODS}/{mirror['metadata']['name']}/status"

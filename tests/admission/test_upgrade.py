@@ -1,4 +1,4 @@
-"""An upgrade: an extender from before pods/status writes on until its rights are taken back."""
+"""An upgrade: an extender older than pods/status writes until its right is taken back."""
 
 import pathlib
 import sys
@@ -45,7 +45,7 @@ def test_an_older_extender_writes_until_its_right_is_taken_back(tmp_path: pathli
     with plane.start(folder) as control:
         admin = KubeClient.from_kubeconfig(control.admin)
         extender = KubeClient.from_kubeconfig(identity.extender_kubeconfig(control))
-        # as an older release left it; no controller fills the token's Secret here
+        # the role as an older release left it; no controller fills the token's Secret here
         role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/gpustack-extender"
         rules = admin.get(role)["rules"]
         rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]})

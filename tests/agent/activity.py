@@ -1,4 +1,4 @@
-"""Shares on one card, as the sampler meets them: real files, a runtime's socket, a made /proc."""
+"""Shares on one card for the sampler: real files, a runtime's socket, a made /proc."""
 
 import contextlib
 import fcntl
@@ -58,8 +58,8 @@ class Stage:
     Args:
         root: a folder of its own.
         cri: runs the containers.
-        client: what the agent asks ``cri`` by.
-        locks: is told which files are to be closed at the end.
+        client: the agent's client of ``cri``.
+        locks: gets the files to close at the end.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Stage:
         self.start_sampler()
 
     def start_sampler(self) -> None:
-        """Begin with a sampler that knows nothing, as after a restart of the agent."""
+        """Begin with a new sampler, as after a restart of the agent."""
         self.proc = proc = self._root / "proc"
         self.escapes = IsolationViolations(
             self.events.append, hooks=self._root / "hooks", proc=proc
@@ -136,7 +136,7 @@ class Stage:
         return pid
 
     def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
-        """Say which of our files a process maps; "~": one of that name that isn't ours."""
+        """Set which of our files a process maps; "~": another file of that name."""
         lines = ["400000-401000 r-xp 0 00:00 2 /bin/train", "401000-402000 rw-p 0 00:00 0"]
         for name in names:
             inode = 1 if name.startswith("~") else self._own(container, name).stat().st_ino
@@ -147,7 +147,7 @@ class Stage:
     def write_ledger(
         self, name: str, *, used_bytes: int = 0, busy_ns: int = 0, last_want_ns: int = 0
     ) -> None:
-        """Let a process of a container write what it uses, and live."""
+        """Let a process of a container live, and write its use."""
         if name not in self._ledgers:
             self._ledgers[name] = os.open(self._file(name, "ledger"), os.O_RDWR)
             self._locks.callback(os.close, self._ledgers[name])

@@ -26,7 +26,7 @@ KEYS = Keys()
 CORE, MEMORY = KEYS.vcuda_core, KEYS.vcuda_memory
 DRIVER = "535.261.03"
 
-_SECONDS = 10.0  # how long anything may take before a test counts as hung
+_SECONDS = 10.0  # after this long a test counts as hung
 
 Pod = dict[str, Any]
 
@@ -85,7 +85,7 @@ def card_of(answer: Any) -> str:
 
 
 class Host:
-    """Everything that stands around one agent, and the agent."""
+    """One agent and its surroundings."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
@@ -94,7 +94,7 @@ class Host:
         self.cri = FakeCri(root)
         self.nvml = FakeNvml(card(0), card(1))
         self.state = root / "state"
-        self.place_undecided = True  # most tests ask how, not by whom a pod is placed
+        self.place_undecided = True  # most tests are about the placement, not about the scheduler
         self._agent: Agent | None = None
         self._install_files()
 
@@ -143,7 +143,7 @@ class Host:
             self.kubelet.plugins.clear()
 
     def serve(self, notifier: Notifier) -> Callable[[], int]:
-        """Run the agent's main loop aside; the function that is returned waits for its status."""
+        """Run the agent's main loop in a thread; the returned function waits for its status."""
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(self.agent.serve(notifier)))
         thread.start()
@@ -176,9 +176,9 @@ class Host:
         return dict(created)
 
     def share(self, name: str = "p", minor: int = 1, *, now_ns: int = 1, second: int = 0) -> Pod:
-        """Create a pod of one container, for which half of a card was decided.
+        """Create a pod of one container with a decision for half of a card.
 
-        ``now_ns`` is when that was, ``second`` when the pod was made.
+        ``now_ns`` is the time of the decision, ``second`` that of the pod's creation.
         """
         written = decision((minor,), cores=50, memory=32, now_ns=now_ns)
         pod = make_pod(name, container("c0", 50, 32), annotations=written)
@@ -186,7 +186,7 @@ class Host:
         return self.create(pod)
 
     def whole_card(self, name: str = "big", minor: int = 1) -> Pod:
-        """Create a pod of one container, for which all of a card was decided."""
+        """Create a pod of one container with a decision for a whole card."""
         written = decision((minor,), cores=100, memory=0)
         return self.create(make_pod(name, container("c0", 100), annotations=written))
 
@@ -207,7 +207,7 @@ class Host:
         return dict(found.get("annotations") or {})
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that the agent's own threads do."""
+        """Wait for an effect of the agent's own threads."""
         done = threading.Event()
         for _ in range(int(_SECONDS / 0.02)):
             if condition():

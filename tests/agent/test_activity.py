@@ -1,4 +1,4 @@
-"""What the agent tells hooks about their cards, and what it reports."""
+"""The agent's pages for hooks about their cards, and its reports."""
 
 import pathlib
 
@@ -55,7 +55,7 @@ def test_gpu_time_is_told_up_to_now_and_never_goes_back(stage: Stage) -> None:
     pid = stage.process(stage.share("one"), memory_bytes=0)
     stage.sampler.look()
     told = []
-    # The driver's windows end a fifth of their length before the look; then it stands still.
+    # The driver's windows end a fifth of their length before the look; then the count stands still.
     stage.nvml.lag = 0.2
     for busy_ns in (1000, 1000, 100, 0):
         stage.nvml.busy_ns[pid] = busy_ns
@@ -97,7 +97,7 @@ def test_a_burst_that_has_ended_is_not_told_on(stage: Stage) -> None:
 
 
 def test_a_container_cannot_claim_more_than_the_time_that_has_passed(stage: Stage) -> None:
-    """Its ledger is its own: what it writes there would be told for ever."""
+    """A container writes its own ledger: the agent would repeat a false figure for ever."""
     pid = stage.process(stage.share("elastic", burst=100), memory_bytes=0)
     stage.share("hard")
     stage.nvml.span_us, stage.nvml.lag = 1_000_000, 0.5

@@ -1,4 +1,4 @@
-"""Allocate: a container gets its decided cards, and every request that must be refused is."""
+"""Allocate: a container gets its decided cards, and bad requests are refused."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_an_undecided_pod_is_refused_by_default(host: Host, spared: dict[str, st
 
 
 def test_an_undecided_static_pod_takes_no_card_from_others(host: Host) -> None:
-    """A static pod starts without cards, and its node may not tell the extender of it."""
+    """A static pod starts without cards, and its node doesn't tell the extender about it."""
     host.start_agent()
     mirrored = {"kubernetes.io/config.mirror": "0123"}
     static = host.create(make_pod("p", container("c0", 100), annotations=mirrored))

@@ -35,7 +35,7 @@ def _stick(host: Host, uid: str) -> pathlib.Path:
 def test_a_folder_that_stays_delays_no_other(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     host.start_agent()
-    # They come in any order: that of eight all others come before the first is unlikely.
+    # They come in any order: the first of eight is hardly ever the last.
     stuck = [_stick(host, f"stuck-{number}") for number in range(8)]
     others = [host.state / "containers" / f"other-{number}" for number in range(8)]
     for folder in others:
@@ -87,7 +87,7 @@ def test_a_pod_that_the_watch_shows_again_keeps_its_cards(
     get, looks = host.agent.pods.get, {threading.current_thread(): False}
 
     def get_late(uid: str) -> Mapping[str, Any] | None:
-        """Show this thread nothing at first: the watch is read anew, from an older list."""
+        """Show this thread no pod at first: the watch is read anew, from an older list."""
         here = threading.current_thread()
         if looks.get(here, True):
             return get(uid)

@@ -1,4 +1,4 @@
-"""When the agent is ready, and the reason that an operator reads when it isn't."""
+"""The agent is ready, or an operator reads the reason."""
 
 import http.client
 import pathlib
@@ -15,7 +15,7 @@ from gpustack.agent.cluster.pods import PodView
 from tests.agent.host import NODE, Host
 from tests.fakes.kube_api import FakeKubeApi
 
-_SECONDS = 10.0  # how long anything may take before a test counts as hung
+_SECONDS = 10.0  # after this long a test counts as hung
 _ALWAYS = 10**6
 
 

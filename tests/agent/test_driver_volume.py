@@ -1,4 +1,4 @@
-"""The driver volume: which files it takes from which layout, and that it is built once."""
+"""The driver volume takes the files of each layout, and is built once."""
 
 import os
 import pathlib
@@ -162,7 +162,7 @@ def test_a_volume_is_built_beside_files_that_can_not_be_removed(
     (tmp_path / "lib").mkdir()
     left = tmp_path / "driver" / f".{VERSION}.abc"
     left.parent.mkdir()
-    left.symlink_to(tmp_path)  # which is not removed as a folder is
+    left.symlink_to(tmp_path)  # removing a folder fails on it
     libraries = find_libraries(VERSION, _plain(tmp_path / "lib", "libcuda", "libnvidia-ml"))
     volume = driver_volume.build(
         root=tmp_path / "driver", version=VERSION, libraries=libraries, binaries=[]

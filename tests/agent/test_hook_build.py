@@ -1,4 +1,4 @@
-"""Which build of the hook a share gets: the one that the configuration names, and whole."""
+"""A share gets the build of the hook that the configuration names, and a whole one."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ def hook_of(host: Host, name: str) -> str:
 
 
 def test_a_share_gets_the_build_that_the_configuration_names(host: Host) -> None:
-    # Another build on the host, of any version, is not ours.
+    # The share doesn't get another build on the host, of any version.
     for version in ("0.0.9", "0.1.0", "0.2.0", "0.2.0rc1"):
         host.install_hook(f"{version}+other")
     host.start_agent()

@@ -1,4 +1,4 @@
-"""A tenant that harms its ledger or fills its processes' maps takes nothing from the others."""
+"""A tenant that harms its ledger or fills its processes' maps harms no other tenant."""
 
 import pathlib
 import subprocess
@@ -46,7 +46,7 @@ def test_a_ledger_with_too_many_locks_is_left_alone_for_a_while(
 
 
 class _SlowViolations(IsolationViolations):
-    """Takes 0.05 s to read what a process maps."""
+    """Takes 0.05 s to read a process's maps."""
 
     read = 0
 

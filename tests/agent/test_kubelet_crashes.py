@@ -89,7 +89,7 @@ def _stories(draw: st.DrawFn) -> _Story:
 
 
 class _Node:
-    """The kubelets of one story, their pods, and what became of each."""
+    """The kubelets of one story, their pods, and the fate of each."""
 
     def __init__(self, host: Host, story: _Story) -> None:
         self.host, self.story = host, story
@@ -120,7 +120,7 @@ class _Node:
                 self.kubelet.allocate_resource(pod, first["name"], resource)
 
     def second_life(self) -> None:
-        """Go through all pods by age; the API server hears of the rejected ones afterwards."""
+        """Go through all pods by age; the API server gets the rejections afterwards."""
         self.kubelet.crash()
         order = sorted(range(len(self.pods)), key=lambda number: self.story.asked[number].second)
         for number in order[: self.story.early]:
@@ -185,6 +185,6 @@ def test_a_container_starts_with_its_own_cards_or_its_pod_is_failed(story: _Stor
         host.wait_until(lambda: all(map(node.is_failed, stuck)))
         if story.lists_active:
             turned = {n for n, each in enumerate(story.asked) if each.turned_away}
-            assert not stuck, "this kubelet says exactly whom it means"
+            assert not stuck, "this kubelet names the pod exactly"
             early = {n for n in node.rejected if n not in turned}
-            assert len(early) <= story.early, "only what the kubelet itself turned away has failed"
+            assert len(early) <= story.early, "only pods that the kubelet rejected have failed"

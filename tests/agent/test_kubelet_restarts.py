@@ -1,8 +1,8 @@
-"""A kubelet dies while it admits pods: the next one's calls are told apart, or the pod is failed.
+"""A kubelet dies during admissions: the agent tells the next one's calls apart, or fails the pod.
 
 A kubelet that starts goes through all pods of its node in the order of their creation. It has no
-devices until the plugins are registered, so it rejects those that ask for some and don't run; and
-the API server hears of that only when it is through with all of them.
+devices until the plugins are registered, so it rejects pods that ask for some and don't run; and it
+sends that to the API server only after all of them.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ from tests.fakes.kubelet import AdmissionError
 
 
 def _restart_with(host: Host, *rejected: Pod) -> None:
-    """Start another kubelet that has come to these pods before it knew any device."""
+    """Start another kubelet that has come to these pods before it knew a device."""
     host.kubelet.crash()
     for pod in rejected:
         host.kubelet.reject(pod)
@@ -105,7 +105,7 @@ def test_the_kubelets_checkpoint_tells_a_container_from_an_init_container(host: 
     _restart_with(host)
     asked = host.kubelet.allocations
     host.kubelet.allocate(pod, init)
-    assert host.kubelet.allocations == asked, "the kubelet has it and does not ask"
+    assert host.kubelet.allocations == asked, "the kubelet has the answer and does not ask"
     assert card_of(host.kubelet.allocate(pod, first)) == "/dev/nvidia1"
     assert card_of(host.kubelet.allocate(pod, second)) == "/dev/nvidia0"
     for name in ("prepare", "c0", "c1"):
@@ -170,7 +170,7 @@ def test_a_waiting_call_is_refused_when_its_kubelet_dies(host: Host) -> None:
         assert first.result(10).devices[0].path == "/dev/nvidia1"
         with pytest.raises(PluginRefusal, match="KubeletRestarted"):
             second.result(10)
-    # The next kubelet has no answer that the dead one got: it asks again.
+    # The next kubelet lacks the answer that the dead one got: it asks again.
     assert card_of(host.kubelet.admit(big)["c0"]) == "/dev/nvidia1"
 
 

@@ -94,5 +94,5 @@ def test_leases_on_files_that_all_tenants_have_mounted_stop_no_agent(host: Host)
         host.start_agent()
         with pytest.raises(AdmissionError, match=r"HostIncomplete: .*holds a lease"):
             host.kubelet.admit(host.share("one", 0))
-        assert time.monotonic() - began < _BREAK_SECONDS, "nothing waits until the kernel ends it"
+        assert time.monotonic() - began < _BREAK_SECONDS, "no open waits for the lease's end"
     host.kubelet.admit(host.share("two", 1))

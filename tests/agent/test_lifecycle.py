@@ -47,7 +47,7 @@ def test_devices_that_the_kubelet_gave_another_pod_stop_the_start(host: Host) ->
     host.kubelet.swap(one, other)
     with pytest.raises(AdmissionError, match="PairingMismatch"):
         host.kubelet.start_container(one, "c0", CORE)
-    assert host.agent.pairing.mismatches == 1
+    assert host.agent.refusals.mismatches == 1
 
 
 def test_a_start_with_devices_that_no_record_has_is_refused(host: Host) -> None:

@@ -1,7 +1,7 @@
 """A container that holds an answer made for another pod doesn't start, and its pod is failed.
 
-The kubelet's Allocate names no pod, so an answer may go to the wrong one; before a container starts
-that is found out.
+The kubelet's Allocate names no pod, so an answer may go to the wrong one; the agent finds that out
+before a container starts.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tests.fakes.kubelet import AdmissionError
 
 
 def _mistaken(host: Host) -> tuple[Pod, Pod]:
-    """Two pods; the first was given the answer that was meant for the second."""
+    """Two pods; the first got the answer for the second."""
     first, second = host.share("first", 0), host.share("second", 1)
     for pod in (first, second):
         host.kubelet.admit(pod)

@@ -1,4 +1,4 @@
-"""Files that other users of the host may not reach: a user who may open one may lock it."""
+"""Files that other users of the host may not reach: a user that may open one may lock it."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""A pod that has the name of one before it, as a StatefulSet's has, is told from it by its UID.
+"""A pod with the name of an earlier one, as a StatefulSet's has, is told from that by its UID.
 
 The kubelet's PodResources and its Allocate name no UID. Our watch may lag behind the kubelet's, or
 run ahead of it, and then a name means one pod to us and another one to the kubelet.
@@ -11,6 +11,7 @@ import pathlib
 
 import pytest
 
+from gpustack.agent.identification.runtime import Held
 from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -43,7 +44,7 @@ def _is_leaving(host: Host, pod: Pod) -> bool:
 
 
 def _replace(host: Host, old: Pod, new: Pod, *, by_force: bool = False) -> Pod:
-    """Delete a pod and make the next one of its name; our watch shows at most that the old goes."""
+    """Delete a pod and make the next one of its name; our watch shows the deletion at most."""
     name = old["metadata"]["name"]
     if not by_force:
         host.api.edit("pods", name, _DELETED)
@@ -81,6 +82,30 @@ def test_the_next_pod_of_a_name_shares_no_card_after_a_restart(
     whole = card_of(host.kubelet.admit(host.whole_card("big", 1))["c0"])
     assert card_of(answer) != whole
     assert host.agent.records.get(_uid(new)) is not None
+
+
+def test_a_pod_that_ends_while_the_agent_looks_is_not_taken_for_the_next(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    old = host.share("web-0", 1)
+    running = _run(host, old)
+    _restart(host, "agent")
+    host.cri.exit(running)
+    new = _replace(host, old, _next("web-0", 0), by_force=True)
+    host.kubelet.remove(old)
+    devices, waiting = host.agent.kubelet.devices, [old]
+
+    def devices_after_the_end(pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
+        while waiting:
+            waiting.pop()
+            host.api.release_watches()
+            host.wait_until(lambda: host.agent.records.get(_uid(old)) is None)
+        return devices(pods, deadline)
+
+    monkeypatch.setattr(host.agent.kubelet, "devices", devices_after_the_end)
+    assert card_of(host.kubelet.admit(new)["c0"]) == "/dev/nvidia0"
+    assert host.agent.records.get(_uid(old)) is None
 
 
 def test_a_pod_that_really_goes_may_still_be_admitted(host: Host) -> None:
@@ -121,7 +146,7 @@ def test_a_container_starts_only_with_a_record_of_its_pod(host: Host) -> None:
     away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
     with pytest.raises(AdmissionError, match=r"PairingMismatch: .*of default/web-0 for another"):
         host.kubelet.start_container(new, "c0", CORE)
-    assert host.agent.pairing.mismatches == 1
+    assert host.agent.refusals.mismatches == 1
     assert host.agent.writes.pending == 0, "the agent has not seen that pod yet"
     away.times = 0
     with pytest.raises(AdmissionError, match="the pod is failed"):  # the kubelet tries again
@@ -169,7 +194,7 @@ def test_an_api_server_that_has_just_started_fails_no_pod(host: Host) -> None:
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
     _checkpoint(host).unlink()
-    # The node authorizer of a server that has just started has yet to read whose pods are whose.
+    # The node authorizer of a server that has just started has yet to read the pods of each node.
     new = host.api.faults.fail("GET", "/api/v1/namespaces/", status=403, times=1000)
     with pytest.raises(AdmissionError, match=r"PairingUnproven: .*403"):
         host.kubelet.start_container(pod, "c0", CORE)

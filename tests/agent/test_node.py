@@ -1,4 +1,4 @@
-"""What the agent says of its host: to the API server, the kubelet, systemd and over HTTP."""
+"""The agent describes its host: to the API server, the kubelet, systemd and over HTTP."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def test_a_card_that_was_blamed_and_lost_is_healthy_when_it_is_back(host: Host) 
     host.start_agent()
     host.nvml.send_xid(CardFault(uuid=card(0).uuid, reason="Xid79"))
     _becomes(host, "Xid79")
-    for reason in ("Lost", "NoAnswer"):  # which it is while its driver starts again
+    for reason in ("Lost", "NoAnswer"):  # as while its driver starts again
         _becomes(host, reason, CardFault(uuid=card(0).uuid, reason=reason))
     _becomes(host, "")
     host.kubelet.wait_for(lambda: len(host.kubelet.plugins[CORE].healthy()) == 200)

@@ -160,7 +160,7 @@ def test_a_pod_deleted_before_it_ran_is_not_taken_for_the_next_one(host: Host) -
     for pod in (early, late):
         host.api.edit("pods", pod["metadata"]["name"], _DELETED)
     host.wait_until(lambda: all(_is_deleted(host, pod) for pod in (early, late)))
-    # The kubelet's device manager forgets a pod that won't run; the pod itself it knows on.
+    # The kubelet's device manager forgets a pod that won't run; the kubelet still knows the pod.
     host.kubelet.forget(early)
     host.kubelet.know(early)
     assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
@@ -171,7 +171,7 @@ def test_a_deletion_that_only_the_kubelet_knows_is_waited_for(host: Host) -> Non
     early, late = _two_pods(host)
     host.wait_until(lambda: host.agent.pods.get(late["metadata"]["uid"]) is not None)
     host.api.hold_watches()
-    host.kubelet.know(early)  # but it doesn't admit it, because it is being deleted
+    host.kubelet.know(early)  # but the kubelet doesn't admit the pod, because it is being deleted
     host.api.edit("pods", "early", _DELETED)
     release = threading.Timer(0.3, host.api.release_watches)
     release.start()
@@ -231,7 +231,7 @@ def test_an_init_container_after_a_sidecar_is_not_taken_for_done(
 
 
 class _LateAnswers(KubeClient):
-    """Holds what the API server answered back until told to go on."""
+    """Holds back the API server's answer until the test lets it go."""
 
     answered = threading.Event()
     go_on = threading.Event()

@@ -90,7 +90,7 @@ def test_damaged_limits_of_a_container_that_runs_are_named(host: Host) -> None:
     before = limits.stat().st_ino
     with pytest.raises(AdmissionError, match=rf"LimitsNotWritten: {limits}: .*anew once nothing"):
         host.kubelet.start_container(pod, "c0", CORE)
-    assert limits.stat().st_ino == before, "what runs has mapped that file"
+    assert limits.stat().st_ino == before, "the running container has mapped that file"
     host.cri.exit(running)
     host.kubelet.start_container(pod, "c0", CORE)
 
@@ -143,9 +143,9 @@ def test_the_folder_of_all_containers_is_made_again(host: Host) -> None:
 def test_an_agent_starts_with_a_damaged_checkpoint(
     host: Host, damage: Callable[[pathlib.Path], None]
 ) -> None:
-    for _ in range(2):  # the second one meets what was kept of the first
+    for _ in range(2):  # the second round meets the first one's copy
         host.start_agent()
-        host.agent.records.remove("nobody")  # writes the file
+        host.agent.records.remove("no-such-uid")  # writes the file
         host.stop_agent()
         damage(host.state / "checkpoint.json")
     host.start_agent()

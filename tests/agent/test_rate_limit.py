@@ -1,4 +1,4 @@
-"""The kubelet limits how often it may be asked: few questions, asked again, and never a guess."""
+"""The kubelet limits the rate of questions: the agent asks few, asks again, and never guesses."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_many_waiting_pods_cost_few_questions(host: Host, has_get: bool) -> None
     pods = _many(host)
     host.wait_until(lambda: len(host.agent.pods.snapshot()[0]) == _PODS)
     asked, allocations = host.kubelet.calls, host.kubelet.allocations
-    # The scheduler's order isn't the kubelet's: only the kubelet's answer says which pod is meant.
+    # The scheduler's order isn't the kubelet's: only the kubelet's answer names the pod.
     for number in reversed(range(_PODS)):
         assert card_of(host.kubelet.admit(pods[number])["c0"]) == f"/dev/nvidia{number % 2}"
     allocations = host.kubelet.allocations - allocations

@@ -1,4 +1,4 @@
-"""Which kubelet took a registration: what it was given before counts only for that one."""
+"""A registration belongs to one kubelet: its devices count for that one only."""
 
 import pathlib
 from typing import Any

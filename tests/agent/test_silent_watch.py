@@ -13,7 +13,7 @@ from tests.fakes.kubelet import AdmissionError
 
 
 def _full_card_in_silence(host: Host) -> tuple[Pod, Pod, str]:
-    """A pod that runs on a card, one that was decided for all of it, and a watch that is dead."""
+    """A pod that runs on a card, one with a decision for all of that card, and a dead watch."""
     host.start_agent()
     pod = host.share("one", 1)
     host.kubelet.admit(pod)

@@ -20,9 +20,9 @@ class _Step:
     """One pod is replaced by the next of its name.
 
     Attributes:
-        minor: what was decided for the next one.
+        minor: the card that was decided for the next one.
         restart: the programs that start again before that.
-        shown: how much of it our watch shows: nothing, that the old one goes, or all of it.
+        shown: what our watch shows: no change, the deletion of the old one, or both.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The agent's pages as its neighbours on the host ask for them, with good and with bad intent."""
+"""The agent's pages for neighbours on the host, with good and with bad intent."""
 
 import contextlib
 import http.client
@@ -16,7 +16,7 @@ from gpustack.agent import settings
 from tests.agent.host import Host
 
 _DRIPPERS = 1100  # more than the 1024 files that a process has by default
-_SECONDS = 10.0  # how long anything may take before a test counts as hung
+_SECONDS = 10.0  # after this long a test counts as hung
 _ORIGINAL = {
     "container_gpu_utilization",
     "container_gpu_memory_total",
@@ -67,7 +67,7 @@ def test_a_page_of_another_site_reads_nothing(host: Host, path: str) -> None:
 
 
 class _Named(Host):
-    """A host whose agent may be called by its name."""
+    """A host with an agent that may be called by its name."""
 
     def settings(self) -> settings.AgentSettings:
         super().settings()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpustack.agent.web.exchange import Response
 from gpustack.agent.web.server import Bounds, Page, WebServer
 
-_SECONDS = 10.0  # how long anything may take before a test counts as hung
+_SECONDS = 10.0  # after this long a test counts as hung
 _HEAD = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 

@@ -9,7 +9,7 @@ import threading
 import urllib.parse
 from typing import Any
 
-# API version and resource to kind; all that preflight and uninstall ask for
+# API version and resource to kind: the lists that preflight and uninstall ask for
 KINDS = {
     ("v1", "pods"): "Pod",
     ("v1", "nodes"): "Node",
@@ -17,6 +17,38 @@ KINDS = {
     ("node.k8s.io/v1", "runtimeclasses"): "RuntimeClass",
 }
 _VERBS = ["get", "list"]
+# NVIDIA's device plugin
+OFFICIAL = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"
+
+
+def node(name: str, labels: dict[str, str], **allocatable: str) -> dict[str, Any]:
+    """Return a node; `nvidia_gpu` offers `nvidia.com/gpu`."""
+    offered = {key.replace("nvidia_", "nvidia.com/"): value for key, value in allocatable.items()}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": "8", **offered}},
+    }
+
+
+def daemonset(
+    name: str,
+    image: str,
+    /,
+    *,
+    on: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return a DaemonSet of one container, `on` nodes with these labels."""
+    pod = {"nodeSelector": on or {}, "containers": [{"name": "main", "image": image}]}
+    template = {"metadata": {"labels": labels or {}}, "spec": pod}
+    return {
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"template": template},
+    }
+
+
+ENDLESS = "a value that is nested deeply, and no UTF-8"
+_ENDLESS = b'{"f:a":' * 9000 + b'{"f:\xff":{}}' + b"}" * 9000
 
 
 def documents(objects: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -65,6 +97,7 @@ def serving(
         def do_GET(self) -> None:
             answer = answers.get(urllib.parse.urlsplit(self.path).path.rstrip("/"))
             body = json.dumps(answer or {"kind": "Status", "code": 404}).encode()
+            body = body.replace(json.dumps(ENDLESS).encode(), _ENDLESS)
             self.send_response(200 if answer else 404)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -72,7 +105,7 @@ def serving(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: pytest's output is for failures."""
+            """Print no line: pytest's output is for failures."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

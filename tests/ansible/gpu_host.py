@@ -1,4 +1,4 @@
-"""What a GPU host's folders look like while pods run: agent, kubelet and proc, below one folder."""
+"""A GPU host's folders while pods run: agent, kubelet and proc, below one folder."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ OLDER = "0.0.9-89abcdef"
 
 
 class GpuHost:
-    """The folders; `state`, `kubelet`, `logs` and `proc` are what the module is told."""
+    """The folders; `state`, `kubelet`, `logs` and `proc` are the module's arguments."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.state, self.kubelet = root / "gpustack", root / "kubelet"
@@ -52,7 +52,7 @@ class GpuHost:
             (self.logs / f"{namespace}_{name}_{uid}").mkdir()
 
     def give(self, uid: str, build: str, resource: str = "tencent.com/vcuda-core") -> None:
-        """Let the kubelet remember what it was answered for a pod."""
+        """Let the kubelet remember its answer for a pod."""
         hook = str(self.state / "hooks" / build)
         answer = plugin.ContainerAllocateResponse()
         answer.mounts.add(container_path="/usr/local/vcuda", host_path=hook, read_only=True)

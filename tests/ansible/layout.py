@@ -1,4 +1,4 @@
-"""Where things lie, and how they are read."""
+"""The paths of the roles' files, and how they are read."""
 
 import pathlib
 from typing import Any

@@ -1,6 +1,6 @@
 """Writes each role's README.md from its argument specs: ``python -m tests.ansible.readmes``.
 
-A test compares what lies in the repository with what this would write, so the two can't drift.
+A test compares the files in the repository with this program's output, so the two can't drift.
 """
 
 import json
@@ -25,7 +25,7 @@ def prose(description: str | list[str] | None) -> str:
 
 
 def value(option: dict[str, Any]) -> str:
-    """Return what stands in the default column."""
+    """Return the text of the default column."""
     if option.get("required"):
         return "**required**"
     default = option.get("default")

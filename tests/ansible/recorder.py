@@ -1,6 +1,6 @@
-"""Runs the product's playbooks with roles that only write down where they came.
+"""Runs the product's playbooks with roles that only record their hosts.
 
-Plays, batches and what stops them are the product's own; the hosts are all this machine.
+Plays, batches and the rules that stop them are the product's own; the hosts are all this machine.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ RECORD: list[dict[str, Any]] = [
 
 
 class Entry(NamedTuple):
-    """That a role came to its end on a host, which was one of a batch."""
+    """A role's end on a host, which was one of a batch."""
 
     role: str
     host: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a run of a playbook did: its exit status, its words, and where each role came."""
+    """The result of a playbook's run: its exit status, its words, and the hosts of each role."""
 
     status: int
     output: str
@@ -68,16 +68,16 @@ class Run:
 
     @property
     def changed(self) -> list[str]:
-        """Return the hosts on which anything but a check ran."""
+        """Return the hosts on which another role than a check ran."""
         return sorted(
             {one.host for one in self.entries if one.role.rpartition("/")[2] not in CHECKS}
         )
 
 
 def lay_roles(folder: pathlib.Path) -> None:
-    """Lay a role that writes down for each of the product's, with the same entry points.
+    """Lay a recording role for each of the product's, with the same entry points.
 
-    What preflight says of a whole run is the product's own.
+    Preflight's check of a whole run is the product's own.
     """
     for role in layout.ROLES:
         tasks = folder / role / "tasks"
@@ -91,26 +91,32 @@ def lay_roles(folder: pathlib.Path) -> None:
         (folder / "preflight" / "tasks" / own.name).write_text(own.read_text("utf-8"))
 
 
-def play(folder: pathlib.Path, groups: Mapping[str, Mapping[str, Any]], *arguments: str) -> Run:
-    """Run site.yml, for groups of hosts with their variables.
+def play(
+    folder: pathlib.Path,
+    groups: Mapping[str, Mapping[str, Any]],
+    *arguments: str,
+    playbook: str = "site.yml",
+) -> Run:
+    """Run a playbook, for groups of hosts with their variables.
 
     Args:
         folder: a new folder.
         groups: group name to host name to the host's variables.
         arguments: more of ansible-playbook's.
+        playbook: its path in the repository.
     """
     common = {
         "ansible_connection": "local",
         "ansible_become": False,
         "ansible_python_interpreter": sys.executable,
-        # facts are not what is looked at here; a ping takes a tenth of the time
+        # the tests need no facts; a ping takes a tenth of the time
         "ansible_facts_modules": ["ansible.builtin.ping"],
     }
     inventory = {"all": {"vars": common, "children": {g: {"hosts": h} for g, h in groups.items()}}}
     (folder / "hosts.yml").write_text(json.dumps(inventory))
     lay_roles(folder / "roles")
     done: subprocess.CompletedProcess[str] = ansible(
-        "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, "site.yml",
+        "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, playbook,
         roles=folder / "roles",
     )  # fmt: skip
     output = done.stdout + done.stderr

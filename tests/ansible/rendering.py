@@ -22,7 +22,7 @@ def ansible(
     Args:
         program: its name.
         arguments: its arguments.
-        programs: a folder whose programs go before this machine's.
+        programs: a folder with programs that go before this machine's.
         roles: a folder of roles that stand in for the product's.
     """
     found = shutil.which(
@@ -49,12 +49,17 @@ def ansible(
     )
 
 
+def words(done: subprocess.CompletedProcess[str]) -> str:
+    """Return a play's output, without the line breaks that Ansible puts into messages."""
+    return " ".join(done.stdout.split())
+
+
 def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
     """Render every unit and configuration into an empty folder, which is returned.
 
     Args:
         folder: where they go.
-        variables: what differs from the roles' defaults.
+        variables: values that differ from the roles' defaults.
     """
     bundle = folder / "bundle"
     bundle.mkdir()

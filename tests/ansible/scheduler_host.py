@@ -17,12 +17,25 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from tests.ansible.rendering import ansible
 
+FOUND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GOOD = "http://127.0.0.1:3456/scheduler"
+BROKEN = "http://127.0.0.1:3456/broken"
+MANIFEST = """\
+# as kubeadm wrote it
+metadata: {name: kube-scheduler}
+spec:
+  containers:
+  - name: kube-scheduler
+    image: registry.test/kube-scheduler:v1.34.4
+    command: [kube-scheduler, --leader-elect=true]
+"""
 SCHEDULER = """\
     #!{python}
     import http.server, pathlib, sys
@@ -98,6 +111,7 @@ class Host:
         self.command = self.command or f"{self.program} --config={self.config}"
         (self.folder / "bin").mkdir()
         (self.folder / "manifests").mkdir()
+        self.kubeconfig.touch()
         start = f"path={self.command.split()[0]} ; argv[]={self.command} ; ignore_errors=no ;"
         shown = f"{self.shown}\nExecStart={{ {start} }}"
         values = {
@@ -123,6 +137,17 @@ class Host:
         return self.folder / "scheduler-config.yaml"
 
     @property
+    def kubeconfig(self) -> pathlib.Path:
+        """Return the scheduler's kubeconfig."""
+        return self.folder / "scheduler.conf"
+
+    @property
+    def urls(self) -> list[str]:
+        """Return the URLs of the configuration's extenders."""
+        extenders = yaml.safe_load(self.config.read_text()).get("extenders") or []
+        return [one["urlPrefix"] for one in extenders]
+
+    @property
     def manifest(self) -> pathlib.Path:
         """Return the static pod's manifest."""
         return self.folder / "manifests" / "kube-scheduler.yaml"
@@ -142,7 +167,7 @@ class Host:
         subprocess.run([self.folder / "bin" / "systemctl", "stop"], check=True)
 
     def start_kubelet(self) -> None:
-        """Run what the manifest says, now and whenever it changes."""
+        """Run the manifest's command, now and after each change."""
         self.kubelet = threading.Thread(target=self._run_pods)
         self.kubelet.start()
         self.wait()
@@ -198,7 +223,7 @@ class Host:
         return f"http://127.0.0.1:{self.port}/healthz"
 
     def stop(self) -> None:
-        """End everything that runs."""
+        """End all processes and threads."""
         self.ended.set()
         if self.kubelet:
             self.kubelet.join()
@@ -212,6 +237,7 @@ class Host:
         said = {
             "kube_scheduler_tls": False,
             "kube_scheduler_config_path": str(self.config),
+            "kube_scheduler_kubeconfig": str(self.kubeconfig),
             "kube_scheduler_manifest_path": str(self.manifest),
             "kube_scheduler_manager": "static_pod" if self.kubelet else "systemd",
             "kube_scheduler_health_url": self.health_url,
@@ -231,3 +257,6 @@ class Host:
             "ansible-playbook", "--inventory=localhost,", "--connection=local",
             f"--extra-vars={json.dumps(said)}", *arguments, str(self.folder / "play.yml"),
         )  # fmt: skip
+
+
+Make = Callable[..., Host]

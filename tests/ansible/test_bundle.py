@@ -1,4 +1,4 @@
-"""The bundle is the same for the same sources, and says what to run when a part is missing."""
+"""The bundle is the same for the same sources, and names the command for a missing part."""
 
 import importlib.util
 import os
@@ -98,7 +98,7 @@ def test_a_failing_pip_is_quoted(bundle: types.ModuleType) -> None:
 
 def test_hosts_get_the_versions_that_were_tested() -> None:
     tested = pins("requirements.lock")
-    # pip itself goes to hosts, whose Python may lack it; here it comes with Python.
+    # pip itself goes to hosts, since their Python may lack it; here it comes with Python.
     for name, version in pins("requirements-hosts.lock").items():
         assert name == "pip" or tested[name] == version, name
 

@@ -51,7 +51,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def make(folder: pathlib.Path, *, check: bool = False, **changes: Any) -> list[str]:
-    """Run the module as Ansible does, without Ansible around it; returns what it made."""
+    """Run the module as Ansible does, without Ansible around it; returns the files that it made."""
     arguments = {**WANTED, "folder": str(folder), "_ansible_check_mode": check, **changes}
     done = subprocess.run(
         [sys.executable, str(MODULE)],

@@ -1,4 +1,4 @@
-"""What the roles render is what the daemons' schemas accept, and sets every value they have."""
+"""The daemons' schemas accept the roles' files, which set every value of theirs."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ from tests.ansible import layout
 
 pytestmark = pytest.mark.long
 
-# Named by the role itself, not by a variable, or following from how the site's scheduler calls.
+# Named by the role itself, not by a variable, or derived from the site's scheduler.
 FIXED = {"agent": {"node_name"}, "extender": {"tls", "decision_seconds"}}
 
 
@@ -134,7 +134,7 @@ def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Pa
 
 
 def test_the_extenders_token_goes_before_its_account(rendered: pathlib.Path) -> None:
-    """The cluster ends the token of an account that goes: a second deletion would fail."""
+    """The cluster deletes the token with its account: a second deletion would fail."""
     objects = yaml.safe_load_all((rendered / "rbac.yml").read_text("utf-8"))
     kinds = [one["kind"] for one in objects]
     assert kinds.index("ServiceAccount") < kinds.index("Secret")

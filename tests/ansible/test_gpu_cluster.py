@@ -1,36 +1,13 @@
-"""Preflight sees what of a cluster's objects gives out the cards of our nodes."""
+"""Preflight sees the objects of a cluster that give out the cards of our nodes."""
 
 from typing import Any
 
 import pytest
 
 from tests.ansible import plugins
+from tests.ansible.api_server import OFFICIAL, daemonset, node
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
-
-
-def node(name: str, labels: dict[str, str], **allocatable: str) -> dict[str, Any]:
-    offered = {key.replace("nvidia_", "nvidia.com/"): value for key, value in allocatable.items()}
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": "8", **offered}},
-    }
-
-
-def daemonset(
-    name: str,
-    image: str,
-    /,
-    *,
-    on: dict[str, str] | None = None,
-    labels: dict[str, str] | None = None,
-) -> dict[str, Any]:
-    pod = {"nodeSelector": on or {}, "containers": [{"name": "main", "image": image}]}
-    template = {"metadata": {"labels": labels or {}}, "spec": pod}
-    return {
-        "metadata": {"name": name, "namespace": "kube-system"},
-        "spec": {"template": template},
-    }
 
 
 def cluster(*daemonsets: dict[str, Any], **node_offers: str) -> list[str]:
@@ -47,7 +24,6 @@ def cluster(*daemonsets: dict[str, Any], **node_offers: str) -> list[str]:
 
 
 OPERATOR = {"app.kubernetes.io/managed-by": "gpu-operator"}
-OFFICIAL = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Preflight sees what else gives out the same cards, and says what to do about it."""
+"""Preflight sees other software that gives out the same cards, and names the cure."""
 
 import pathlib
 import sys
@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.ansible import api_server, layout, plugins
-from tests.ansible.rendering import ansible
-from tests.ansible.test_gpu_cluster import OFFICIAL, daemonset, node
+from tests.ansible.api_server import OFFICIAL, daemonset, node
+from tests.ansible.rendering import ansible, words
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
 
@@ -83,7 +83,7 @@ def names(findings: list[dict[str, str]]) -> list[str]:
 
 
 def runtime(program: str, text: str, *toolkit: str, rc: int = 0) -> list[dict[str, str]]:
-    """Judge a runtime whose command printed this."""
+    """Judge a runtime by its command's output."""
     command = {"cmd": [program, "config"], "rc": rc, "stdout": text, "stderr": "no such file"}
     found: list[dict[str, str]] = filters.runtime_findings(command, program, list(toolkit))
     return found
@@ -192,7 +192,7 @@ def play(folder: pathlib.Path, part: str, variables: dict[str, Any]) -> tuple[in
         "ansible-playbook", f"--inventory={folder}/hosts.yml", f"{folder}/play.yml",
         programs=folder / "programs",
     )  # fmt: skip
-    return done.returncode, " ".join(done.stdout.split())
+    return done.returncode, words(done)
 
 
 @pytest.mark.long
@@ -213,6 +213,21 @@ def test_preflight_fails_on_a_host_with_nvidias_plugin_and_runtime(tmp_path: pat
     variables["preflight_accepted_findings"] = ["nvidia-device-plugin", "nvidia-default-runtime"]
     status, words = play(tmp_path, "gpu_software", variables)
     assert status == 0, words
+
+
+@pytest.mark.long
+def test_managed_fields_that_a_tenant_wrote_stop_no_preflight(tmp_path: pathlib.Path) -> None:
+    tenants = daemonset("logs", "logs:1")
+    for written in (tenants, other := node("gpu1", {})):
+        written["metadata"]["managedFields"] = [{"fieldsV1": api_server.ENDLESS}]
+    with api_server.serving(tmp_path, {"nodes": [other], "daemonsets": [tenants]}) as kubeconfig:
+        variables: dict[str, Any] = {
+            "cluster_objects_kubeconfig": str(kubeconfig),
+            "preflight_gpu_hosts": ["gpu1"],
+            "gpustack_agent_node_name": "gpu1",
+        }
+        status, words = play(tmp_path, "cluster", variables)
+        assert status == 0, words
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The hook's role: a folder for each build, whole or not there, and left alone once it is."""
+"""The hook's role lays a folder for each build, whole or not at all, and then leaves it alone."""
 
 import json
 import pathlib
@@ -123,7 +123,7 @@ def test_a_bundle_whose_file_was_changed_is_refused_before_it_is_used(stage: Sta
         done.stdout.split()
     )
     assert not [name for name in stage.builds() if not name.startswith(".")]
-    # what an agent looks for whose release chose the highest version itself
+    # an agent of a release that chose the highest version itself looks for this
     assert not [*stage.hooks.glob("*/libvcuda.so")]
 
 

@@ -8,8 +8,8 @@ import pytest
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
-# What Ansible evaluates when a play begins (always_post_validate in its playbook/play.py and
-# base.py), and `any_errors_fatal`, whose template it never evaluates and takes for true.
+# Keywords that Ansible evaluates when a play begins (always_post_validate in its playbook/play.py
+# and base.py), and `any_errors_fatal`: Ansible takes a template of that for true, unevaluated.
 KEYWORDS = {
     "any_errors_fatal", "force_handlers", "gather_facts", "gather_subset", "gather_timeout",
     "hosts", "import_playbook", "max_fail_percentage", "name", "order", "serial", "strategy",

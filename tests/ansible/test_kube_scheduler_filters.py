@@ -1,4 +1,4 @@
-"""Merging the extender into what a scheduler has keeps the rest, and is quiet when repeated."""
+"""Merging the extender into a scheduler's configuration keeps the rest, and is idempotent."""
 
 import types
 from typing import Any

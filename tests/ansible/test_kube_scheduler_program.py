@@ -1,4 +1,4 @@
-"""What a unit or a manifest says of its scheduler is read as systemd reads it."""
+"""A unit's or a manifest's words on its scheduler are read as systemd reads them."""
 
 import types
 
@@ -19,7 +19,7 @@ def filters() -> types.ModuleType:
 
 
 def shown(command: str, *more: str) -> str:
-    """Return what `systemctl show` prints of a unit with this command."""
+    """Return the output of `systemctl show` for a unit with this command."""
     start = (
         f"ExecStart={{ path={command.split(maxsplit=1)[0]} ; argv[]={command} ; ignore_errors=no ; "
         "start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }"
@@ -117,3 +117,15 @@ def test_the_image_is_that_of_the_scheduler(filters: types.ModuleType) -> None:
     }
     assert filters.image(manifest) == "kube-scheduler:v1.30.1"
     assert filters.image({}) == ""
+
+
+@pytest.mark.parametrize("words", [[f"--config={PATH}"], ["--config", PATH]])
+@pytest.mark.parametrize("key", ["command", "args"])
+def test_the_file_that_a_manifest_names_is_found(
+    filters: types.ModuleType, key: str, words: list[str]
+) -> None:
+    container = {"command": ["kube-scheduler"]}
+    container[key] = [*container.get(key, []), *words]
+    manifest = {"spec": {"containers": [{"command": ["sh", "--config=/x"]}, container]}}
+    assert filters.file_of_manifest(manifest, "--config") == PATH
+    assert filters.file_of_manifest({}, "--config") == ""

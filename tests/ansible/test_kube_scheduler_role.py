@@ -1,57 +1,17 @@
-"""The role changes a scheduler's file, and goes back where the scheduler doesn't run with it."""
+"""The role changes a scheduler's file, and restores it where the scheduler doesn't run with it."""
 
 import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
 
-from tests.ansible.scheduler_host import Host
+from tests.ansible.rendering import words
+from tests.ansible.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host, Make
 
 pytestmark = pytest.mark.long
-
-FOUND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-GOOD = "http://127.0.0.1:3456/scheduler"
-BROKEN = "http://127.0.0.1:3456/broken"
-MANIFEST = """\
-# as kubeadm wrote it
-metadata: {name: kube-scheduler}
-spec:
-  containers:
-  - name: kube-scheduler
-    image: registry.test/kube-scheduler:v1.34.4
-    command: [kube-scheduler, --leader-elect=true]
-"""
-Make = Callable[..., Host]
-
-
-@pytest.fixture
-def make(tmp_path: pathlib.Path) -> Iterator[Make]:
-    """Make a host of the kind `unit` or `static_pod` whose scheduler runs."""
-    made: list[Host] = []
-
-    def run(kind: str, *, version: str = "v1.34.4") -> Host:
-        host = Host(tmp_path, version=version)
-        made.append(host)
-        if kind == "unit":
-            host.config.write_text(FOUND)
-            host.start_unit()
-        else:
-            host.manifest.write_text(MANIFEST)
-            host.start_kubelet()
-        return host
-
-    yield run
-    for host in made:
-        host.stop()
-
-
-def urls(host: Host) -> list[str]:
-    extenders = yaml.safe_load(host.config.read_text()).get("extenders") or []
-    return [one["urlPrefix"] for one in extenders]
 
 
 def changes(output: str) -> int:
@@ -63,14 +23,14 @@ def test_a_unit_runs_with_what_was_written(make: Make) -> None:
     before = host.pid
     done = host.play(kube_scheduler_extender_url=GOOD)
     assert done.returncode == 0, done.stdout
-    assert urls(host) == [GOOD]
+    assert host.urls == [GOOD]
     assert host.answers()
     first = host.pid
     assert first != before
     again = host.play(kube_scheduler_extender_url=GOOD)
     assert changes(again.stdout) == 0, again.stdout
     assert host.play("verify", kube_scheduler_extender_url=GOOD).returncode == 0
-    # as a run leaves it that was ended between the file and the restart
+    # as after a run that ended between the file and the restart
     os.utime(host.config)
     verified = host.play("verify", kube_scheduler_extender_url=GOOD)
     assert "was written after kube-scheduler was started" in verified.stdout
@@ -83,7 +43,7 @@ def test_a_static_pod_comes_runs_and_goes(make: Make) -> None:
     before = host.pid
     done = host.play(kube_scheduler_extender_url=GOOD)
     assert done.returncode == 0, done.stdout
-    assert urls(host) == [GOOD]
+    assert host.urls == [GOOD]
     assert host.answers()
     assert host.pid != before
     again = host.play(kube_scheduler_extender_url=GOOD)
@@ -99,7 +59,7 @@ def test_a_static_pod_comes_runs_and_goes(make: Make) -> None:
 def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
     host = make(kind)
     done = host.play(kube_scheduler_extender_url=BROKEN)
-    said = " ".join(done.stdout.split())
+    said = words(done)
     assert done.returncode != 0
     host.wait()
     assert "What it ran with before is back, and it answers again." in said, done.stdout
@@ -130,12 +90,12 @@ def test_the_configuration_of_a_broken_off_run_is_taken_back(make: Make, kind: s
     assert done.returncode != 0
     host.wait()
     assert host.config.read_text() == good
-    assert "and it answers again" in " ".join(done.stdout.split()), done.stdout
+    assert "and it answers again" in words(done), done.stdout
 
 
 def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: Make) -> None:
     host = make("unit")
-    # without a URL to ask, whatever runs counts as well
+    # without a URL to ask, a running process counts as well
     said = {"kube_scheduler_extender_url": GOOD, "kube_scheduler_health_url": ""}
     assert host.play(**said).returncode == 0
     good = host.config.read_text()
@@ -143,7 +103,7 @@ def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: M
     host.config.write_text(good + "clientConnection:\n  kubeconfig: broken\n")
     done = host.play(**said)
     assert done.returncode == 0, done.stdout
-    assert not host.answers(), "one that was stopped on purpose stays so"
+    assert not host.answers(), "a scheduler that was stopped on purpose stays stopped"
     kept = host.config.with_name(host.config.name + ".last-good-gpustack")
     assert kept.read_text() == good
 
@@ -154,7 +114,7 @@ def test_a_scheduler_that_runs_with_nothing_known_is_reported(make: Make) -> Non
     host.config.write_text(FOUND + "# broken by its owner\n")
     done = host.play(kube_scheduler_extender_url=BROKEN)
     assert done.returncode != 0
-    assert "does not answer with that either: see to it now" in " ".join(done.stdout.split())
+    assert "does not answer with that either: see to it now" in words(done)
 
 
 def test_a_configuration_made_from_nothing_is_of_the_version(make: Make) -> None:
@@ -176,10 +136,10 @@ def test_uninstall_leaves_a_file_that_the_unit_names(make: Make) -> None:
     assert host.config.exists(), "the scheduler would not start again"
     assert yaml.safe_load(host.config.read_text()) == {
         **yaml.safe_load(FOUND),
-        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+        "clientConnection": {"kubeconfig": str(host.kubeconfig)},
         "leaderElection": {"leaderElect": True},
     }
-    assert host.pid != with_ours, "it would still ask the extender"
+    assert host.pid != with_ours, "the scheduler would still ask the extender"
     assert changes(host.play("uninstall", kube_scheduler_extender_url=GOOD).stdout) == 0
 
 
@@ -216,15 +176,15 @@ UNIT_FAULTS = {
 def test_preflight_refuses_a_unit_that_would_not_read_our_file(
     tmp_path: pathlib.Path, fault: str
 ) -> None:
-    words, advice = UNIT_FAULTS[fault]
+    arguments, advice = UNIT_FAULTS[fault]
     options = tmp_path / "options"
     options.write_text("# site's\nOPTIONS='--v=2 --config=/srv/theirs.yaml'\n")
     shown = f"NeedDaemonReload=no\nEnvironmentFiles={options} (ignore_errors=no)"
-    command = f"{tmp_path}/bin/kube-scheduler {words}"
+    command = f"{tmp_path}/bin/kube-scheduler {arguments}"
     host = Host(tmp_path, shown=shown, command=command)
     done = host.play("preflight")
     assert done.returncode != 0
-    assert advice in " ".join(done.stdout.split()), done.stdout
+    assert advice in words(done), done.stdout
 
 
 def test_preflight_accepts_a_unit_that_reads_our_file(tmp_path: pathlib.Path) -> None:
@@ -240,7 +200,7 @@ def test_preflight_wants_an_answer_of_a_scheduler_that_runs_for_long(make: Make,
     assert young.returncode == 0, young.stdout
     done = host.play("preflight", **elsewhere, __kube_scheduler_settled_seconds=0)
     assert done.returncode != 0
-    assert "Set kube_scheduler_health_url to where it answers" in " ".join(done.stdout.split())
+    assert "Set kube_scheduler_health_url to where it answers" in words(done)
     done = host.play("preflight", __kube_scheduler_settled_seconds=0)
     assert done.returncode == 0, done.stdout
 
@@ -254,13 +214,13 @@ def test_preflight_wants_systemd_to_have_read_the_unit(tmp_path: pathlib.Path) -
 def test_preflight_wants_the_form_that_the_version_reads(tmp_path: pathlib.Path) -> None:
     done = Host(tmp_path, version="v1.22.17").play("preflight")
     assert done.returncode != 0
-    assert "set kube_scheduler_form to policy" in " ".join(done.stdout.split())
+    assert "set kube_scheduler_form to policy" in words(done)
 
 
 def test_preflight_wants_an_api_version_that_nothing_says(tmp_path: pathlib.Path) -> None:
     done = Host(tmp_path, version="unknown").play("preflight")
     assert done.returncode != 0
-    assert "set kube_scheduler_api_version to" in " ".join(done.stdout.split())
+    assert "set kube_scheduler_api_version to" in words(done)
 
 
 BINDS = f"{FOUND}extenders: [{{urlPrefix: http://other.test/x, bindVerb: bind}}]\n"
@@ -281,7 +241,7 @@ def test_preflight_refuses_a_configuration_that_is_not_to_be_merged_into(
     host.config.write_text(found)
     done = host.play("preflight")
     assert done.returncode != 0
-    assert said in " ".join(done.stdout.split()), done.stdout
+    assert said in words(done), done.stdout
 
 
 def test_check_mode_says_what_is_wrong_and_not_that_it_went_back(tmp_path: pathlib.Path) -> None:

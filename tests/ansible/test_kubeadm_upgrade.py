@@ -1,36 +1,28 @@
 """kubeadm writes the scheduler's manifest anew when it upgrades a control plane."""
 
-import pathlib
-
 import pytest
 
 from tests.ansible import layout
-from tests.ansible.scheduler_host import Host
-from tests.ansible.test_kube_scheduler_role import GOOD, MANIFEST
+from tests.ansible.scheduler_host import GOOD, MANIFEST, Make
 
 pytestmark = pytest.mark.long
 
 UPGRADED = MANIFEST.replace("v1.34.4", "v1.35.0")
 
 
-def test_the_role_gives_an_upgraded_scheduler_our_file_again(tmp_path: pathlib.Path) -> None:
-    host = Host(tmp_path)
-    host.manifest.write_text(MANIFEST)
-    try:
-        host.start_kubelet()
-        assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
-        before = host.pid
-        host.manifest.write_text(UPGRADED)
-        host.wait_for_another(before)
-        verified = host.play("verify", kube_scheduler_extender_url=GOOD)
-        assert "The running kube-scheduler doesn't name" in verified.stdout
-        done = host.play(kube_scheduler_extender_url=GOOD)
-        assert done.returncode == 0, done.stdout
-        assert f"--config={host.config}" in host.manifest.read_text()
-        assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
-        assert host.manifest.read_text() == UPGRADED
-    finally:
-        host.stop()
+def test_the_role_gives_an_upgraded_scheduler_our_file_again(make: Make) -> None:
+    host = make("static_pod")
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    before = host.pid
+    host.manifest.write_text(UPGRADED)
+    host.wait_for_another(before)
+    verified = host.play("verify", kube_scheduler_extender_url=GOOD)
+    assert "The running kube-scheduler doesn't name" in verified.stdout
+    done = host.play(kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert f"--config={host.config}" in host.manifest.read_text()
+    assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
+    assert host.manifest.read_text() == UPGRADED
 
 
 def test_operations_says_what_an_upgrade_by_kubeadm_needs() -> None:

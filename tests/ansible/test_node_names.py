@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.rendering import ansible
-from tests.ansible.test_gpu_cluster import node
+from tests.ansible.api_server import node
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -38,7 +38,7 @@ def check(
 def test_a_host_whose_node_has_another_name_is_told_the_names(tmp_path: pathlib.Path) -> None:
     seen = {"cluster_objects_seen": {"nodes": NODES}}
     done = check(tmp_path, seen, gpu1={}, gpu2={})
-    said = " ".join(done.stdout.split())
+    said = words(done)
     assert done.returncode != 0
     assert "The cluster has no node gpu2, only cp1, gpu1, gpu2.example.com. Set" in said
     assert "no node gpu1" not in said

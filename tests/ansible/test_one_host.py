@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from tests.ansible import api_server, layout
+from tests.ansible.api_server import node
 from tests.ansible.rendering import ansible
-from tests.ansible.scheduler_host import Host
-from tests.ansible.test_gpu_cluster import node
-from tests.ansible.test_kube_scheduler_role import MANIFEST
+from tests.ansible.scheduler_host import MANIFEST, Host
 
 pytestmark = pytest.mark.long
 
@@ -77,7 +76,7 @@ def write_bundle(folder: pathlib.Path) -> None:
 
 
 def variables(host: Host, kubeconfig: pathlib.Path) -> dict[str, Any]:
-    """Return the inventory's variables: where things lie that a real host has in their places."""
+    """Return the inventory's variables: the paths of files that a real host has elsewhere."""
     bundle, kubelet = host.folder / "bundle", host.folder / "kubelet"
     write_bundle(bundle)
     (kubelet / "device-plugins").mkdir(parents=True)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.ansible import layout
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -84,7 +84,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         "but the extender listens on 0.0.0.0 alone",
     ),
 }
-# what a site may write without a word of ours
+# values that a site may write without a message of ours
 SOUND: dict[str, tuple[str, dict[str, Any]]] = {
     "sound-gpu": ("gpu_node", {"gpustack_agent_domain": "tencent.com"}),
     "sound-plane": ("control_plane", {"kube_scheduler_form": "policy"}),
@@ -120,7 +120,7 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
 def check(
     folder: pathlib.Path, hosts: dict[str, tuple[str, dict[str, Any]]], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run what preflight says of variables alone, for hosts that are all this machine."""
+    """Run preflight's checks of variables alone, for hosts that are all this machine."""
     groups: dict[str, Any] = {"kube_control_plane": {"hosts": {}}, "gpu_nodes": {"hosts": {}}}
     for name, (kind, variables) in hosts.items():
         group = "gpu_nodes" if kind == "gpu_node" else "kube_control_plane"
@@ -186,7 +186,7 @@ def test_settings_of_playbooks_are_refused_in_an_inventory(
     (tmp_path / place).write_text(yaml.safe_dump(said))
     done = check(tmp_path, hosts)
     assert done.returncode != 0
-    # YAML doubles the quotes of what it quotes
+    # YAML doubles the quotes of a quoted text
     message = failures(done.stdout)["gpu"].replace("''", "'")
     assert "gpu_nodes_serial is set in the inventory" in message
     assert """--extra-vars '{"gpu_nodes_serial": [1, "25%"]}'""" in message
@@ -232,7 +232,7 @@ def test_a_domain_that_one_role_was_not_told_is_named(tmp_path: pathlib.Path) ->
     }
     done = check(tmp_path, hosts)
     assert done.returncode != 0
-    assert "say x.test and tencent.com" in " ".join(done.stdout.split())
+    assert "say x.test and tencent.com" in words(done)
 
 
 def test_a_domain_that_all_roles_were_told_is_accepted(tmp_path: pathlib.Path) -> None:

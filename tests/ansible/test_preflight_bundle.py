@@ -1,4 +1,4 @@
-"""Preflight takes a bundle whole, as its manifest describes it, or says what to run."""
+"""Preflight takes a whole bundle, as its manifest describes it, or names the command to run."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.ansible import plugins
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -41,7 +41,7 @@ def bundle(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def check(bundle: pathlib.Path) -> tuple[subprocess.CompletedProcess[str], str]:
-    """Run what preflight says of a bundle; returns the run and its words in one line."""
+    """Run preflight's check of a bundle; returns the run and its words in one line."""
     variables: dict[str, Any] = {
         "ansible_facts": {"architecture": ARCHITECTURE},
         "ansible_python_interpreter": sys.executable,
@@ -54,7 +54,7 @@ def check(bundle: pathlib.Path) -> tuple[subprocess.CompletedProcess[str], str]:
     file = bundle.parent / "play.yml"
     file.write_text(yaml.safe_dump([play]))
     done = ansible("ansible-playbook", "--inventory=localhost,", "--connection=local", str(file))
-    return done, " ".join(done.stdout.split())
+    return done, words(done)
 
 
 def test_a_whole_bundle_is_taken(bundle: pathlib.Path) -> None:

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 PIP = "pip-0-py3-none-any.whl"
-# Stands in for pip, whose packages would need an index: what it "installs" is the daemon's program.
+# Stands in for pip, which would need an index: it "installs" the daemon's program.
 FAKE_PIP = """
 import pathlib, sys
 (pathlib.Path(sys.executable).parent / "gpustack").write_text("installed")
@@ -127,7 +127,7 @@ def test_check_mode_passes_on_a_fresh_host(stage: Stage) -> None:
 
 def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Stage) -> None:
     with stage.archive.open("ab") as tar:
-        tar.write(b"\0" * 512)  # what it unpacks to is still the same
+        tar.write(b"\0" * 512)  # the files in it are still the same
     done = stage.run()
     assert done.returncode != 0
     assert "wheels.tar is not the file that manifest.json describes" in " ".join(

@@ -1,4 +1,4 @@
-"""What an extender from before pods/status keeps while a site is upgraded."""
+"""An extender from before pods/status keeps its rights while a site is upgraded."""
 
 from tests.ansible import plugins
 from tests.control_plane import identity

@@ -1,4 +1,4 @@
-"""How site.yml goes over hosts: in which batches, and what stops it before it changes anything."""
+"""site.yml goes over hosts in batches, and stops before a change where a check fails."""
 
 import pathlib
 from typing import Any
@@ -46,7 +46,7 @@ def test_one_of_three_control_planes_stops_all(
     run = recorder.play(tmp_path, site(2, cp2={how: [check]}))
     assert run.status != 0
     assert run.changed == []
-    # all the same, every host was asked everything
+    # every check ran on every host all the same
     assert run.hosts("preflight")[-2:] == ["gpu1", "gpu2"]
     assert "because cp2 didn't pass" in " ".join(run.output.split())
 

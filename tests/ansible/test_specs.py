@@ -1,4 +1,4 @@
-"""Argument specs, defaults and READMEs say the same; what specs can't check is checked here."""
+"""Argument specs, defaults and READMEs agree; these tests check the rest."""
 
 import re
 

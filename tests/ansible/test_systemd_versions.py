@@ -1,7 +1,7 @@
-"""Which systemd the units need: hosts with the oldest that preflight accepts can run them.
+"""The units run on hosts with the oldest systemd that preflight accepts.
 
-systemd ignores a directive that it doesn't know, with a line in its journal. That is right for
-hardening, which preflight then names, and for nothing else.
+systemd ignores an unknown directive, with a line in its journal. That is right for hardening only,
+which preflight then names.
 """
 
 import json
@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from tests.ansible import layout
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
+
+pytestmark = pytest.mark.long
 
 UNITS = ("gpustack-agent.service", "gpustack-device.service", "gpustack-extender.service")
 PREFLIGHT = layout.ROOT / "roles" / "preflight"
@@ -140,7 +142,7 @@ def test_preflight_names_the_hardening_that_a_host_does_without(
         "ansible-playbook", "--inventory=localhost,", "--connection=local",
         f"--extra-vars={json.dumps({'ansible_facts': facts})}", f"{tmp_path}/play.yml",
     )  # fmt: skip
-    said = " ".join(done.stdout.split())
+    said = words(done)
     if missing is None:
         assert "systemd 239 or newer must run this host" in said
         return

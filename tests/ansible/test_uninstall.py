@@ -1,6 +1,6 @@
-"""Uninstall is refused while pods hold cards, and then it has changed nothing on any host.
+"""Uninstall is refused while pods hold cards, before a change on any host.
 
-Where it isn't refused, the first role that would remove something stops at a variable of its own:
+Where it isn't refused, the first role that would remove a file stops at a variable of its own:
 the hosts are this machine.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible import api_server
+from tests.ansible import api_server, recorder
 from tests.ansible.gpu_host import GpuHost
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
@@ -69,17 +69,17 @@ def pod(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the words of a refusal, which came before anything was changed."""
+    """Return the words of a refusal that came before the first change."""
     assert done.returncode != 0, done.stdout
     assert FIRST_REMOVAL not in done.stdout
     recap = done.stdout.partition("PLAY RECAP")[2]
     assert set(re.findall(r"changed=(\d+)", recap)) == {"0"}
-    return " ".join(done.stdout.split())
+    return words(done)
 
 
 def test_a_host_with_pods_stops_all_without_an_api_server(tmp_path: pathlib.Path) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nothing listens there
+        taken.bind(("127.0.0.1", 0))  # no server listens there
         kubeconfig = api_server.write_kubeconfig(tmp_path, taken.getsockname()[1])
         site = Site(tmp_path, kubeconfig)
         site.gpu2.record(UID, "research", "notebook")
@@ -95,6 +95,7 @@ def test_pods_that_the_cluster_knows_stop_all(tmp_path: pathlib.Path) -> None:
         pod("over", status={"phase": "Succeeded"}),
         pod("waiting", spec={"containers": []}),
     ]
+    pods[1]["metadata"]["managedFields"] = [{"fieldsV1": api_server.ENDLESS}]
     with api_server.serving(tmp_path, {"pods": pods}) as kubeconfig:
         words = refused(Site(tmp_path, kubeconfig).uninstall())
         assert "research/notebook on gpu9 hold cards" in words
@@ -120,3 +121,21 @@ def test_uninstall_goes_on_despite_pods_when_told(tmp_path: pathlib.Path) -> Non
 def test_uninstall_goes_on_where_no_pod_holds_cards(tmp_path: pathlib.Path) -> None:
     with api_server.serving(tmp_path, {"pods": []}) as kubeconfig:
         assert FIRST_REMOVAL in Site(tmp_path, kubeconfig).uninstall().stdout
+
+
+def test_gpu_hosts_are_asked_again_when_no_scheduler_binds(tmp_path: pathlib.Path) -> None:
+    planes: dict[str, Any] = {"cp1": {}, "cp2": {}}
+    groups = {"kube_control_plane": planes, "gpu_nodes": {"gpu1": {}, "gpu2": {}}}
+    done = recorder.play(
+        tmp_path, groups, "--extra-vars=uninstall_confirmed=true",
+        playbook="playbooks/uninstall.yml",
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    came = [(one.role, one.host) for one in done.entries]
+    restored = came.index(("kube_scheduler/uninstall", "cp2"))
+    removed = came.index(("gpustack_agent/uninstall", "gpu1"))
+    asked = came[restored:removed]
+    assert {host for role, host in asked if role == "gpustack_hook/running_pods"} == {
+        "gpu1",
+        "gpu2",
+    }

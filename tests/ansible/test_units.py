@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-# What `systemd-analyze security` may count, in tenths (0 is best); a number here may only sink.
+pytestmark = pytest.mark.long
+
+# The most that `systemd-analyze security` may count, in tenths (0 is best). A number may only sink.
 # The device unit loads modules and makes device nodes, the agent reads every process as root.
 THRESHOLDS = {
     "gpustack-device.service": 33,
@@ -77,7 +79,7 @@ def test_no_client_takes_more_files_or_reads_more_of_the_agent(rendered: pathlib
 def test_a_failed_device_unit_is_tried_again_by_the_agents_next_start(
     rendered: pathlib.Path,
 ) -> None:
-    """What requires a unit that fails isn't started again; what wants it is, by its Restart=."""
+    """A unit that requires a failed one stays down; one that wants it starts, by its Restart=."""
     agent = (rendered / "gpustack-agent.service").read_text("utf-8")
     assert not re.search(r"^(Requires|BindsTo|Requisite)=.*gpustack-device", agent, re.MULTILINE)
     assert re.search(r"^ExecStartPre=.*is-active --quiet gpustack-device", agent, re.MULTILINE)

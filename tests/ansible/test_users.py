@@ -1,4 +1,4 @@
-"""A GPU host knows by itself which pods hold its cards and which builds of the hook they use."""
+"""A GPU host knows its pods with cards and their builds of the hook by itself."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_a_pod_of_another_device_plugin_is_left_out(host: GpuHost) -> None:
 
 
 def test_a_container_between_two_starts_keeps_its_build(host: GpuHost) -> None:
-    # The kubelet gives it the mounts of its first start; no process has them just now.
+    # The kubelet gives the container its first mounts again; no process has them now.
     host.give(UID, OLDER)
     host.keep(UID, "research", "job-1")
     assert users(host) == (["research/job-1"], [OLDER])

@@ -1,5 +1,9 @@
-"""Measure and write ``docs/benchmarks.md``: ``python -m tests.benchmarks``."""
+"""Measure and write ``docs/benchmarks.md``: ``python -m tests.benchmarks``.
 
+``python -m tests.benchmarks planning hook`` measures these parts, prints them and writes nothing.
+"""
+
+import argparse
 import pathlib
 import platform
 import sys
@@ -15,24 +19,29 @@ Written by `make bench`; the figures are of the machine that ran it last: {machi
 Medians with the 99th percentile behind them. Cards are simulated, or none takes part, wherever the
 heading names no real card.
 """
+SECTIONS = {
+    "model": model.section,
+    "planning": planning.section,
+    "scheduling": scheduling.section,
+    "hostile": hostile.section,
+    "hook": hook.section,
+}
 
 
 def main() -> int:
-    """Run every measurement and write the page."""
-    machine = (
-        f"{platform.machine()}, Python {platform.python_version()}, Linux {platform.release()}"
-    )
-    parts = [
-        HEAD.format(machine=machine),
-        model.section(),
-        planning.section(),
-        scheduling.section(),
-        hostile.section(),
-        hook.section(),
-        *gpu.blocks(PAGE.read_text()),
-    ]
-    PAGE.write_text("\n".join(parts))
-    print("\n".join(parts))
+    """Measure what is named and print it; without a name measure all and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    # argparse compares an empty list with the choices as well
+    parser.add_argument("part", nargs="*", choices=[*SECTIONS, []], metavar=" | ".join(SECTIONS))
+    named = parser.parse_args().part
+    texts = [SECTIONS[name]() for name in named or SECTIONS]
+    print("\n".join(texts))
+    if not named:
+        machine = (
+            f"{platform.machine()}, Python {platform.python_version()}, Linux {platform.release()}"
+        )
+        head = HEAD.format(machine=machine)
+        PAGE.write_text("\n".join([head, *texts, *gpu.blocks(PAGE.read_text())]))
     return 0
 
 

@@ -1,11 +1,11 @@
 /*
- * What a preloaded library costs a program that never uses it: one program is run over and over,
+ * The cost of a preloaded library to a program that never uses it: one program runs over and over,
  * in turns with each of several libraries preloaded, all on one core.
  *
  *     exec_cost ROUNDS PROGRAM LIBRARY...      "-" is no library
  *
  * Prints a line for each library: median and 99th percentile of the time from spawn to end (µs),
- * the median of what a round took more than with the first library, and the private dirty memory
+ * the median of the extra time of a round over the first library, and the private dirty memory
  * that the library's mapping costs a process (KiB).
  */
 #include <inttypes.h>
@@ -62,7 +62,7 @@ static int by_size(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* Of this process, which has the library preloaded. */
+/* Prints the private dirty memory of this process, which has the library preloaded. */
 static int print_dirty(const char *library) {
     char line[4096];
     long total = 0, value;

@@ -1,8 +1,8 @@
-"""What real cards wrote on ``docs/benchmarks.md``: ``python -m tests.benchmarks.gpu FILE...``.
+"""Figures of real cards on ``docs/benchmarks.md``: ``python -m tests.benchmarks.gpu FILE...``.
 
 `make gpu` measures where a card answers and keeps its figures in a file of JSON; one machine may
-need several runs, and the page may lie on another. Each card has a block of its own on the page,
-between two comments, which is replaced as a whole; everything else on the page stays as it is.
+need several runs, and the page may lie on another machine. Each card has a block of its own on the
+page, between two comments. This module replaces the block as a whole; the rest of the page stays.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ class Figures:
         cells.update({name.replace("_", " "): text for name, text in columns.items()})
 
     def join(self, other: "Figures") -> None:
-        """Take over what a later run has measured."""
+        """Take over the figures of a later run."""
         self.day = other.day
         for title, table in other.tables.items():
             mine = self.tables.setdefault(title, Table())
@@ -77,7 +77,7 @@ def decode(text: str) -> Figures:
     """Return what a file of figures holds.
 
     Raises:
-        ValueError: it isn't one.
+        ValueError: the text isn't a file of figures.
     """
     try:
         document: Mapping[str, Any] = json.loads(text)
@@ -121,7 +121,7 @@ def _rows(table: Table) -> Iterable[str]:
 
 
 def blocks(page: str) -> Sequence[str]:
-    """Return what cards have written on a page: `make bench` keeps it."""
+    """Return the blocks of cards on a page; `make bench` keeps them."""
     return [found[0] for found in _BLOCK.finditer(page)]
 
 

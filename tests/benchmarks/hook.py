@@ -76,15 +76,15 @@ def _give_back() -> str:
     given, given_worst, dead, dead_worst = _built("bench_give_back").split()
     return "\n".join(
         [
-            "## From SIGKILL of who holds the memory until another one is given it, µs",
+            "## From SIGKILL of the memory's holder until another process gets the memory, µs",
             "",
             "| | median | worst of 200 |",
             "|---|---|---|",
             f"| until the allocation that needs it succeeds | {given} | {given_worst} |",
             f"| until the process is gone, for its parent | {dead} | {dead_worst} |",
             "",
-            "The one that needs it asks again and again, on the same machine. On a simulated card:"
-            " a real driver takes time of its own to clean up.",
+            "The process that needs it asks again and again, on the same machine. On a simulated"
+            " card: a real driver takes time of its own to clean up.",
             "",
         ]
     )

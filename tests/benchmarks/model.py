@@ -24,7 +24,7 @@ SEED = 4
 MATRICES = 1000
 PODS = 300
 TOPO = pathlib.Path(__file__).resolve().parents[1] / "data" / "topo"
-# What pairs of a random matrix may be: everything, paths only, NVLinks only, two kinds.
+# Tokens of a random matrix's pairs: all kinds, paths only, NVLinks only, two kinds.
 KINDS = (
     ("NV1", "NV2", "NV4", "NV12", "PIX", "PXB", "PHB", "NODE", "SYS"),
     ("PIX", "PXB", "PHB", "NODE", "SYS"),

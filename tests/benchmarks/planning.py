@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from gpustack.model import policies
 from gpustack.model.cluster import replay, what_if
-from gpustack.model.cluster.cluster import settle
+from gpustack.model.cluster.cluster import Pod, settle
 from gpustack.model.cluster.replay import Arrival, Moment, Run
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
@@ -25,7 +25,7 @@ PODS = 10_000
 CARDS = 8
 SEED = 4
 MEAN_SECONDS = 3600.0
-OVERSUBSCRIBED = 1.3  # more than there is: what is left then is fragments
+OVERSUBSCRIBED = 1.3  # times all cards; the cores that are left then are fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def throughput() -> Iterator[str]:
     shapes = ((25, 40), (50, 80), (100, 0), (200, 0), (400, 0))
     requests = [request(*shape) for shape in shapes]
     pods = [
-        what_if.Pod(namespace="default", name=str(number), request=requests[number % len(shapes)])
+        Pod(namespace="default", name=str(number), request=requests[number % len(shapes)])
         for number in range(PODS)
     ]
     several = settle(cluster(NODES), ())
@@ -117,7 +117,7 @@ def saturation() -> Iterator[str]:
     for number, each in enumerate(parse_trace("generated", text, card_memory_units=units)):
         if asked >= OVERSUBSCRIBED * cards * CORES_PER_CARD:
             break
-        pods.append(what_if.Pod(namespace="default", name=str(number), request=each.request))
+        pods.append(Pod(namespace="default", name=str(number), request=each.request))
         asked += sum(container.cores for container in each.request.containers)
     workload = workload_of((each.request, 1) for each in pods)
     yield f"## Pods that never end, until they ask for {OVERSUBSCRIBED:.0%} of {cards} cards"

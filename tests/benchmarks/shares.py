@@ -15,8 +15,8 @@ from matplotlib import axes, figure
 GOAL_POINTS = 3  # by which a share may be missed
 GOAL_LOSS = 3  # percent of a share that the limiter may cost; 1 where nothing is limited
 _SIMULATED = (
-    "Played against a simulated card whose tenants keep to the rules; no real card has run it. What"
-    " tenants get who don't keep to them: [isolation](isolation.md)."
+    "Played against a simulated card whose tenants keep to the rules; no real card has run it."
+    " What tenants that break the rules get: [isolation](isolation.md)."
 )
 PICTURE = pathlib.PurePosixPath("images/shares.png")  # below docs
 
@@ -118,7 +118,7 @@ def draw(
     handles, labels = panels[0].get_legend_handles_labels()
     canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Without the version of what drew it: the same figures give the same file.
+    # The file leaves out the version of matplotlib: the same figures give the same file.
     canvas.savefig(path, dpi=110, metadata={"Software": None})
 
 
@@ -175,7 +175,7 @@ def _matrix(cells: Sequence[Cell]) -> str:
 
 
 def _other_counts(program: pathlib.Path) -> str:
-    """What becomes of shared cards where NVML counts differently; nothing of it is a goal."""
+    """Return the errors of shared cards where NVML counts differently; none of them is a goal."""
     rows = []
     for counts, argument in _COUNTS.items():
         errors = [

@@ -1,4 +1,4 @@
-"""Time a call many times and say the middle and the tail."""
+"""Time a call many times; return the median and the 99th percentile."""
 
 import dataclasses
 import statistics
@@ -20,7 +20,7 @@ class Timing:
 
 
 def measure(call: Callable[[], object], *, times: int) -> Timing:
-    """Call it ``times`` times after one unmeasured call."""
+    """Measure ``times`` calls after one unmeasured call."""
     call()
     seconds = []
     for _ in range(times):
@@ -31,6 +31,6 @@ def measure(call: Callable[[], object], *, times: int) -> Timing:
 
 
 def summary(seconds: Iterable[float]) -> Timing:
-    """Return the middle and the tail of what was measured, at least one figure."""
+    """Return median and 99th percentile of the measured times; there is at least one."""
     ordered = sorted(seconds)
     return Timing(median=statistics.median(ordered), p99=ordered[int(len(ordered) * 0.99)])

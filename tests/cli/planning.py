@@ -1,4 +1,4 @@
-"""What tests of `gpustack what-if` share: a second node, files, and an answer that was checked."""
+"""Helpers for tests of `gpustack what-if`: a second node, files, and a checked answer."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ OTHER = replace(
 
 
 def two_nodes(folder: pathlib.Path) -> str:
-    """Write a snapshot of two nodes, of which gpu1 has a pod."""
+    """Write a snapshot of two nodes, with a pod on gpu1."""
     return write(folder, node(), node(OTHER), pod("holder", 60, 8, held=True))
 
 

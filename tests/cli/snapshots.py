@@ -29,7 +29,7 @@ def node(of: Node = NODE, labels: Mapping[str, str] | None = None) -> dict[str, 
 
 
 def pod(name: str, cores: int | str, memory: int, *, held: bool = False) -> dict[str, Any]:
-    """Return a pod of one container; one that is held has what an empty NODE would give it."""
+    """Return a pod of one container; a held pod has the cards that an empty NODE would give it."""
     limits = {KEYS.vcuda_core: str(cores), KEYS.vcuda_memory: str(memory)}
     item: dict[str, Any] = {
         "kind": "Pod",

@@ -1,4 +1,4 @@
-"""Snapshots that no API server gave are refused by place, or answered as far as they go."""
+"""Snapshots of another origin than an API server are refused by place, or answered in part."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What a shell offers: the scripts are run by a real bash, which asks the command itself."""
+"""A shell's completions: a real bash runs the scripts, which ask the command itself."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""`gpustack what-if --drain`: which pods need another place, and why others don't."""
+"""`gpustack what-if --drain` names the pods that need another place, and the reason of others."""
 
 import pathlib
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""``gpustack explain`` and the quota part of ``usage``: what they say, and in which shape."""
+"""``gpustack explain`` and the quota part of ``usage``: their answers, and the form of those."""
 
 import json
 import pathlib

@@ -32,7 +32,7 @@ def changed(
 
 
 def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any, str]:
-    """Run with JSON output; return the status, the answer and what stderr says."""
+    """Run with JSON output; return the status, the answer and the text of stderr."""
     status = main(["explain", *arguments, "-o", "json"])
     said = capsys.readouterr()
     answer = json.loads(said.out)

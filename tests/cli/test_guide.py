@@ -1,4 +1,4 @@
-"""The drawings and the answer in docs/model.md are what the model says."""
+"""The drawings and the answer in docs/model.md are the model's."""
 
 import pathlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which cluster is asked: the options, $KUBECONFIG, the home folder, and kubeadm's file last."""
+"""The cluster is found by options, $KUBECONFIG, the home folder, and kubeadm's file last."""
 
 import json
 import os

@@ -129,7 +129,7 @@ def asked(folder: pathlib.Path, **files: str) -> list[str]:
         ("binary", ": is not UTF-8 text at byte 4"),
         ("empty", ": "),
         ("cut.json", ":"),
-        ("a\0b", ": embedded null byte"),  # told without what could steer a terminal
+        ("a\0b", ": embedded null byte"),  # without characters that could steer a terminal
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line_with_its_name(
@@ -208,7 +208,7 @@ def test_ctrl_c_ends_it_without_a_traceback(folder: pathlib.Path) -> None:
 
 
 def _wait_until_it_reads(pid: int) -> None:
-    """Return once the process sleeps in read(0): then it is past everything that could fail."""
+    """Return once the process sleeps in read(0): then its start is over."""
     syscall = pathlib.Path(f"/proc/{pid}/syscall")
     while not syscall.read_text().startswith("0 0x0 "):
         os.sched_yield()

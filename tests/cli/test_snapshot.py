@@ -1,4 +1,4 @@
-"""``gpustack snapshot`` against an API server: what it writes, and without a quota."""
+"""``gpustack snapshot`` writes an API server's objects, with and without a quota."""
 
 import json
 import pathlib
@@ -30,6 +30,17 @@ def test_a_snapshot_holds_the_quota_and_explain_reads_it(
         assert snapshot(api, tmp_path, capsys) == ["Node", "Pod", "ConfigMap"]
     assert main(["explain", "first", "--snapshot", str(tmp_path / "snapshot.json")]) == 1
     assert "ModelForbidden" in capsys.readouterr().out
+
+
+def test_a_snapshot_leaves_out_what_a_user_may_nest_endlessly(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noted = pod("first", 50, 8)
+    noted["metadata"]["managedFields"] = [{"manager": "anybody", "fieldsV1": {"f:a": {}}}]
+    with FakeKubeApi() as api:
+        api.create("pods", noted)
+        assert snapshot(api, tmp_path, capsys) == ["Pod"]
+    assert "managedFields" not in (tmp_path / "snapshot.json").read_text()
 
 
 @pytest.mark.parametrize("status", [403, 404])

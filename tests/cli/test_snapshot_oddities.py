@@ -1,4 +1,4 @@
-"""What clusters hold beside plain pods: other kinds, nodes that went, cards that fell out."""
+"""Clusters hold more than plain pods: other kinds, nodes that went, cards that fell out."""
 
 import dataclasses
 import itertools
@@ -117,7 +117,7 @@ def test_a_pod_with_a_bad_user_key_is_still_counted(
 
 @pytest.fixture
 def hard() -> Node:
-    """A node of 40 cards whose best 12 take long to find: half of all pairs are joined."""
+    """A node of 40 cards with half of all pairs joined: the best 12 take long to find."""
     draw = random.Random(4)  # noqa: S311  # no secret
     tokens = {pair: draw.choice(("NV1", "SYS")) for pair in itertools.combinations(range(40), 2)}
     links = tuple(

@@ -1,16 +1,16 @@
 """Writes the tables of docs/reference from the code: `python -m tests.docs.tables`.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. A test compares what
-lies in the repository with what this would write, so the two can't drift.
+A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. A test compares the files
+in the repository with this program's output, so the two can't drift.
 """
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
 import pathlib
 import re
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -19,7 +19,7 @@ import gpustack.agent.main
 import gpustack.cli.main
 from extender.api import openapi
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.web import metrics, self_metrics
@@ -48,7 +48,7 @@ def _cell(text: str) -> str:
 
 
 def help_of(program: Callable[[list[str]], int], *words: str) -> str:
-    """Return what a program prints of itself."""
+    """Return a program's help text."""
     out, before = io.StringIO(), os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = _COLUMNS
     try:
@@ -110,7 +110,7 @@ def card_fields() -> str:
 
 
 def scheduler_paths() -> str:
-    """Return what the extender answers."""
+    """Return the paths that the extender answers."""
     return rows(
         ("path", "method", "answer"),
         (
@@ -137,8 +137,8 @@ def _families(families: Iterable[Any]) -> str:
 
 
 def extender_metrics() -> str:
-    """Return what the extender counts and measures."""
-    served = OfflineExtender(load_with(None, None), str(ROOT / "examples/snapshot.json"))
+    """Return the extender's metrics."""
+    served = OfflineExtender(load(None), str(ROOT / "examples/snapshot.json"))
     return _families(served.metrics.registry.collect())
 
 
@@ -155,22 +155,23 @@ class _NoCards:
 
 
 def agent_metrics() -> str:
-    """Return what the agent counts and measures."""
+    """Return the agent's metrics."""
     nothing = _NoCards()
-    parts = cast(self_metrics.MeasuredParts, types.SimpleNamespace(http_dropped=lambda: 0))
+    unread: Any = None
+    numbers = (
+        *self_metrics.pods(unread, unread, unread, unread),
+        *self_metrics.identification(unread, unread, unread, unread),
+        *self_metrics.isolation(unread, unread),
+        *self_metrics.connections(unread, unread, unread),
+    )
     return _families(
         metrics.registry(
             inventory=cast(CardInventory, nothing),
             records=cast(AllocationRecords, nothing),
             usage=cast(UsageReader, nothing),
-            counters=[_zero(each) for each in self_metrics.counters(parts)],
-            gauges=[_zero(each) for each in self_metrics.gauges(parts)],
+            numbers=[dataclasses.replace(each, read=lambda: 0.0) for each in numbers],
         ).collect()
     )
-
-
-def _zero(number: metrics.Number) -> metrics.Number:
-    return metrics.Number(name=number.name, documentation=number.documentation, read=lambda: 0.0)
 
 
 def refusals() -> str:
@@ -179,7 +180,7 @@ def refusals() -> str:
 
 
 def limits() -> str:
-    """Return how large what comes in may be."""
+    """Return the limits of sizes that come in."""
     body = schemas.load("extender")["properties"]["request_limit_bytes"]["default"] >> 20
     keys = f"{user_keys.LONGEST_BYTES} bytes, {user_keys.MOST_NAMES} names"
     away, refused = "the node is left out, by name", "the pod is refused: `BadRequest`"

@@ -1,4 +1,4 @@
-"""What a file cites is in the repository: its reader has nothing else."""
+"""A file cites files of the repository: its reader has no others."""
 
 import pathlib
 import re

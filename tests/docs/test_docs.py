@@ -1,4 +1,4 @@
-"""What the documents name is there, and what is there is named."""
+"""The documents name things that exist, and name each of them."""
 
 import pathlib
 import re
@@ -9,9 +9,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
-    if path.name not in {"CHANGELOG.md", "0008-thirty-faults.md"}  # they tell what was
+    if path.name not in {"CHANGELOG.md", "0008-thirty-faults.md"}  # they tell the past
 )
-# files of which a folder of the project holds at least one
+# a folder of the project holds at least one of these files
 SOURCES = (".py", ".c", ".mod", ".yml", ".sh")
 
 

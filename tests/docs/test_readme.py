@@ -1,4 +1,4 @@
-"""What the documents show of the command is what it prints, run from the repository's root."""
+"""The documents show the command's output, as run from the repository's root."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One command of a document, and what the document says that it prints."""
+    """One command of a document, and its output in the document."""
 
     document: str
     command: str
@@ -59,7 +59,7 @@ def test_the_readme_says_how_the_command_is_installed() -> None:
     before, _, after = text.partition("$ gpustack")
     install = re.search(r"`pip install '\.\[([a-z,]+)\]'`", before)
     assert after
-    assert install, "a reader who types the first example has no such command"
+    assert install, "the first example needs a command that isn't installed yet"
     assert set(install[1].split(",")) <= set(project["optional-dependencies"])
 
 

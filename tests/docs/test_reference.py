@@ -1,4 +1,4 @@
-"""The reference says what the code says: tables, names, examples."""
+"""The reference agrees with the code: tables, names, examples."""
 
 import functools
 import pathlib

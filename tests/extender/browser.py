@@ -1,4 +1,4 @@
-"""Debian's Chromium without a screen, driven as a person would use the page."""
+"""Debian's Chromium without a screen, driven as a user of the page."""
 
 import contextlib
 import pathlib
@@ -14,7 +14,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 WAIT_SECONDS = 10
 PICTURES = pathlib.Path(__file__).resolve().parents[2] / "build" / "dashboard"
-"""Where pictures of the page are left, for people."""
+"""The folder of the page's pictures, for people."""
 
 
 class Browser:
@@ -24,7 +24,7 @@ class Browser:
         self.driver = driver
 
     def open(self, url: str, *, width: int = 1280, height: int = 1000, dark: bool = False) -> None:
-        """Show a page to somebody with such a screen, from nothing."""
+        """Open a page afresh on such a screen."""
         self.driver.get("about:blank")
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -37,7 +37,7 @@ class Browser:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        """What stands in an element, shown or not."""
+        """The text of an element, shown or not."""
         found = self.script("return document.querySelector(arguments[0])?.textContent", selector)
         return str(found)
 
@@ -48,18 +48,18 @@ class Browser:
         return self.driver.execute_script(text, *arguments)
 
     def waits(self, condition: Callable[[], object]) -> None:
-        """Wait until the page is as it should be."""
+        """Wait until the condition of the page holds."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not condition():
             assert time.monotonic() < deadline, self.text("body")
             time.sleep(0.02)
 
     def look_again(self) -> None:
-        """Have the page ask at once, as when somebody comes back to it."""
+        """Have the page ask at once, as when its tab becomes visible again."""
         self.script("document.dispatchEvent(new Event('visibilitychange'))")
 
     def problems(self) -> list[str]:
-        """What the console has complained of since last asked."""
+        """The console's complaints since the last call."""
         found: list[dict[str, Any]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [each["message"] for each in found]
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks of the verbs filter, prioritize, bind and preempt, by names."""
+"""kube-scheduler's calls of the verbs filter, prioritize, bind and preempt, by names."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ def post(mini: MiniCluster, verb: str, body: object, status: int = 200) -> Any:
 def filter_nodes(
     mini: MiniCluster, asked: dict[str, Any], nodes: Sequence[str] | None = None
 ) -> Any:
-    """Call filter; of all nodes unless some are named."""
+    """Call filter, with all nodes unless some are named."""
     return post(mini, "filter", args(mini, asked, nodes))
 
 
@@ -52,18 +52,18 @@ def bind(mini: MiniCluster, asked: dict[str, Any], node: str) -> str:
 
 
 def bindings(mini: MiniCluster, name: str = "p") -> list[dict[str, Any]]:
-    """The bodies of all Bindings of a pod that were sent to the API server."""
+    """The bodies of all Bindings of a pod that the API server got."""
     return [request.body for request in mini.api.asked("POST", f"/pods/{name}/binding$")]
 
 
 def bound(mini: MiniCluster, name: str, node: str, *asks: object, **options: Any) -> dict[str, Any]:
-    """Create a pod, and have it bound, with cards where it asks for any; returns it."""
+    """Create a pod and bind it, with cards where it asks for any; returns the pod."""
     assert bind(mini, mini.create(pod(name, *asks, **options)), node) == ""
     return mini.api.get("pods", name)
 
 
 def recreated(mini: MiniCluster) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A pod that is gone, and another of its name; the extender's watch shows the first still."""
+    """A pod that is gone, and another of its name; the extender's watch still shows the first."""
     first = mini.sees(mini.create(pod("p", 50, 32)))
     mini.api.hold_watches()
     mini.api.delete("pods", "p")
@@ -76,7 +76,7 @@ def preempt(
     victims: Mapping[str, Sequence[str]],
     violations: int = 0,
 ) -> dict[str, list[str]]:
-    """Call preempt with the names of the victims by node; returns theirs."""
+    """Call preempt with the names of the victims by node; returns the answer's."""
     found = preempt_result(mini, asked, victims, violations)
     uids = {
         each["metadata"]["uid"]: each["metadata"]["name"] for each in mini.api.store.list("pods")[1]
@@ -102,7 +102,7 @@ def preempt_result(
 
 
 def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Make all calls at the same moment; returns what they return."""
+    """Make all calls at the same moment; returns their results."""
     all_there = threading.Barrier(len(calls))
 
     def make(call: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""One request to an extender, however it runs, and patience for what it does by itself."""
+"""One request to an extender, in this process or another, and a wait for its own actions."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,7 @@ def call(
     *,
     context: ssl.SSLContext | None = None,
 ) -> Answer:
-    """Make one HTTP request of its own connection; over TLS where there is a context."""
+    """Make one HTTP request on its own connection; over TLS where there is a context."""
     connection = (
         http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
         if context is None
@@ -50,7 +50,7 @@ def call(
 def eventually(
     condition: Callable[[], bool], complaint: Callable[[], str] = lambda: "waited in vain"
 ) -> None:
-    """Wait until something is so; ``complaint`` words the failure when it never is."""
+    """Wait until a condition holds; ``complaint`` words the failure after WAIT_SECONDS."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, complaint()

@@ -9,13 +9,13 @@ from tests.extender.metered import MeteredLock, counting
 from tests.extender.mini_cluster import MiniCluster, node, serving
 from tests.fakes.kube_api import FakeKubeApi
 
-# A portion of nodes, each looked at, its uses and its base, and what leads to it.
+# For each node of a portion: the node itself, its uses and its base, and the way to it.
 _MOST_LOOKS = 3 * PORTION
 
 
 @pytest.fixture
 def api() -> Iterator[FakeKubeApi]:
-    """An API server; what the shipped roles don't allow fails the test that asked for it."""
+    """An API server; a request that the shipped roles don't allow fails its test."""
     with FakeKubeApi() as server:
         yield server
     assert rights.forbidden(server.requests) == []
@@ -32,7 +32,7 @@ def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
 
 @pytest.fixture
 def hurried(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
-    """A ready extender of gpu1 alone that gives every decision up after a moment."""
+    """A ready extender of gpu1 alone that gives every decision up after 0.3 s."""
     api.create("nodes", node("gpu1"))
     with serving(api, tmp_path, decision_seconds=0.3) as running:
         yield running

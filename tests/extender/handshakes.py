@@ -1,4 +1,4 @@
-"""`gpustack-extender` that logs how many handshakes came before a decision is to be answered.
+"""`gpustack-extender` that logs how many handshakes came before a call of a verb.
 
 ``python -m tests.extender.handshakes``.
 """

@@ -1,7 +1,7 @@
-"""What tenants and nodes write that wish a cluster ill, or that a program of theirs got wrong.
+"""Texts of hostile tenants and nodes, or of a faulty program of theirs.
 
-Everything is drawn from a number, so that the same number gives the same input, and another one
-another text for the same trick: nothing that is remembered of the last one helps.
+A number seeds every draw, so that the same number gives the same input, and another number gives
+another text for the same trick: the extender's memory of the last text doesn't help.
 """
 
 import json
@@ -75,7 +75,7 @@ NODE_TRICKS = len(_OF_NODES)
 
 
 def node_patch(trick: int, number: int) -> dict[str, Any]:
-    """Return what a hostile node changes of itself; the tricks repeat after ``NODE_TRICKS``."""
+    """Return a hostile node's patch of itself; the tricks repeat after ``NODE_TRICKS``."""
     return _OF_NODES[trick % NODE_TRICKS](random.Random(number))  # noqa: S311
 
 
@@ -120,7 +120,7 @@ POD_TRICKS = len(_OF_PODS)
 
 
 def pod_annotations(trick: int, number: int) -> dict[str, str]:
-    """Return what a tenant writes on a pod, bound or not; repeats after ``POD_TRICKS``."""
+    """Return a tenant's annotations of a pod, bound or not; tricks repeat after ``POD_TRICKS``."""
     return _OF_PODS[trick % POD_TRICKS](random.Random(number))  # noqa: S311
 
 

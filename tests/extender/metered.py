@@ -1,4 +1,4 @@
-"""The cluster view's lock, with a meter: how long, and for how much work, anybody held it."""
+"""The cluster cache's lock, with a meter: how long, and for how much work, a thread held it."""
 
 import contextlib
 import dataclasses
@@ -23,8 +23,8 @@ class Hold:
     Attributes:
         seconds: by the wall clock; other threads' turns of the interpreter are in it.
         cpu_seconds: of the thread that held it.
-        looks: at nodes, or changes of what is held of one.
-        where: the lines of code that took it.
+        looks: at nodes, or changes of a node's allocations.
+        where: the lines of code that took the lock.
     """
 
     seconds: float = 0.0
@@ -34,12 +34,12 @@ class Hold:
 
 
 class MeteredLock:
-    """Stands in for the view's lock.
+    """Stands in for the cache's lock.
 
     Attributes:
         longest: the hold that took most of its thread's time.
         busiest: the hold with the most looks.
-        searches: where a search was made by who held it.
+        searches: the lines of code that searched while their thread held the lock.
     """
 
     def __init__(self, *, traced: bool = True) -> None:
@@ -81,7 +81,7 @@ class MeteredLock:
         self.release()
 
     def is_mine(self) -> bool:
-        """Say whether this thread holds it."""
+        """Say whether this thread holds the lock."""
         owned: bool = self._lock._is_owned()  # type: ignore[attr-defined]
         return owned
 

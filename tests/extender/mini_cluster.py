@@ -47,7 +47,7 @@ def node(name: str, cards: int = 2) -> dict[str, Any]:
 
 
 def original_node(name: str) -> dict[str, Any]:
-    """A node with two cards of 32 units as the manager before ours shows it: only their sums."""
+    """A node with two cards of 32 units as the original manager shows it: only their sums."""
     value = node(name, 0)
     value["status"]["allocatable"] = {KEYS.vcuda_core: "200", KEYS.vcuda_memory: "64"}
     return value
@@ -78,7 +78,7 @@ def pod(
 
 
 def unschedulable(message: str, seconds_from_now: float = 0) -> dict[str, Any]:
-    """What the scheduler writes on a pod that it finds no node for."""
+    """The scheduler's status of a pod without a fitting node."""
     moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds_from_now)
     condition = {
         "type": "PodScheduled",
@@ -92,14 +92,14 @@ def unschedulable(message: str, seconds_from_now: float = 0) -> dict[str, Any]:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class MiniCluster:
-    """What a test holds."""
+    """The cluster of a test: API server, extender, and the extender's port."""
 
     api: FakeKubeApi
     service: Extender
     port: int
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Make one HTTP request of its own connection."""
+        """Make one HTTP request on its own connection."""
         return call(self.port, method, path, body)
 
     def ask(self, asked: dict[str, Any], nodes: list[str] | None = None) -> Any:
@@ -126,7 +126,7 @@ class MiniCluster:
         return pod
 
     def place(self, name: str, core: object, memory: object = None, **options: Any) -> Any:
-        """Create a pod and ask for it."""
+        """Create a pod and call predicates with it."""
         return self.ask(self.create(pod(name, core, memory, **options)))
 
     def bind(self, name: str, to: str) -> dict[str, Any]:

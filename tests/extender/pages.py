@@ -1,4 +1,4 @@
-"""What tests of the page share: applications that serve one, and what is seen of it."""
+"""Shared parts of the page's tests: applications that serve the page, and views of it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import flask
 
 from extender.api.app import create_app
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load
 from gpustack.model.node import Card, Node
 from tests.extender.browser import Browser
 from tests.extender.mini_cluster import listening
@@ -43,7 +43,7 @@ def at(app: flask.Flask) -> Iterator[str]:
 
 
 def of_file(path: str) -> flask.Flask:
-    service = OfflineExtender(load_with(None, None), path)
+    service = OfflineExtender(load(None), path)
     return create_app(service, request_limit_bytes=1 << 20)
 
 
@@ -53,7 +53,7 @@ def machine(name: str, **card: Any) -> Node:
 
 
 def faint(browser: Browser) -> list[bool]:
-    """Say of the figures and of every section whether they are drawn faintly."""
+    """Return for the figures and every section whether they are drawn faintly."""
     looks = browser.script(
         "return [...document.querySelectorAll('#totals, section')].map(each => "
         "[getComputedStyle(each).opacity, getComputedStyle(each).filter])"
@@ -62,7 +62,7 @@ def faint(browser: Browser) -> list[bool]:
 
 
 def shown(browser: Browser) -> dict[str, str]:
-    """Return the nodes that are shown, each with the words of its state."""
+    """Return the shown nodes, each with the words of its state."""
     script = """
     return [...document.querySelectorAll(".machines > li")].map((each) =>
       [".name", ".states"].map((part) => each.querySelector(part).innerText));

@@ -16,7 +16,7 @@ from tests.fakes.kube_api import FakeKubeApi
 
 
 class Process(processes.Process):
-    """A running `gpustack-extender`, or what another module makes of it."""
+    """A running `gpustack-extender`, or another module's variant of it."""
 
     def __init__(
         self, arguments: Sequence[str], port: int, folder: Path, module: str = "extender.main"
@@ -37,7 +37,7 @@ class Process(processes.Process):
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Make one HTTP request of its own connection."""
+        """Make one HTTP request on its own connection."""
         return call(self.port, method, path, body)
 
     @property
@@ -46,7 +46,7 @@ class Process(processes.Process):
         return int(self.said.rpartition("Booting worker with pid: ")[2].split()[0])
 
     def answers(self) -> bool:
-        """Whether it takes requests."""
+        """Whether the process takes requests."""
         try:
             self.connect().close()
         except OSError:
@@ -54,11 +54,11 @@ class Process(processes.Process):
         return "Booting worker" in self.said
 
     def ended(self) -> int:
-        """Wait until it has ended; returns its exit status."""
+        """Wait until the process has ended; returns its exit status."""
         return self._popen.wait(WAIT_SECONDS)
 
     def stop(self) -> int:
-        """Ask it to end, as systemd does; returns its exit status."""
+        """End the process, as systemd does; returns its exit status."""
         self.signal(signal.SIGTERM)
         return self.ended()
 

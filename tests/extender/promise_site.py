@@ -12,7 +12,7 @@ from tests.testbed import certificates
 
 
 class Site:
-    """A server that runs, and who may ask it."""
+    """A server that runs, and the certificates of its clients."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class Site:
         self.inside = self.go = -1
 
     def renew(self) -> None:
-        """Get the server another certificate, in place of the one before."""
+        """Give the server another certificate, in place of the one before."""
         self.server = self.authority.server("server", ("127.0.0.1",)).store(self.folder, "server")
 
     @property
@@ -49,7 +49,7 @@ class Site:
         return (context or self.scheduler).wrap_socket(plain, server_hostname="127.0.0.1")
 
     def decide(self, context: ssl.SSLContext | None = None, body: bytes = b"{}") -> Answer:
-        """Ask for a decision with a body that is refused, politely, by its reader."""
+        """Ask for a decision with a body that the verb refuses with an answer."""
         context = context or self.scheduler
         return call(self.running.port, "POST", PREDICATES, body, context=context)
 

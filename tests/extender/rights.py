@@ -1,4 +1,4 @@
-"""What the shipped RBAC objects and policies allow the extender, and what it asks beyond that."""
+"""Rights from the shipped RBAC objects and policies, and the extender's requests beyond them."""
 
 import dataclasses
 import functools
@@ -43,7 +43,7 @@ def granted() -> set[tuple[str, str]]:
 
 
 def used(requests: Iterable[Request]) -> set[tuple[str, str]]:
-    """Return the rights that requests needed."""
+    """Return the rights that requests need."""
     return {(asked.resource, asked.verb) for asked in map(_Asked.of, list(requests))}
 
 
@@ -72,7 +72,7 @@ def _confined(request: Request) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A request as RBAC sees it; ``name`` is empty where all objects are asked for."""
+    """A request as RBAC sees it; ``name`` is empty where the request is for all objects."""
 
     group: str
     resource: str

@@ -1,4 +1,4 @@
-"""Pods and nodes as the view keeps them, without an API server."""
+"""Pods and nodes as the cache keeps them, without an API server."""
 
 import itertools
 from dataclasses import replace
@@ -22,7 +22,7 @@ def known(node: Node) -> NodeState:
 
 
 def waiting(uid: str, request: PodRequest | None, **fields: Any) -> PodState:
-    """A pod that nobody has bound, newer than all before; ``fields`` replaces any of its fields."""
+    """An unbound pod, newer than all before; ``fields`` replaces any of its fields."""
     shape = None
     if request is not None:
         nameless = tuple(replace(each, name="") for each in request.containers)
@@ -58,7 +58,7 @@ def running(pod: PodState, placement: Placement, **fields: Any) -> PodState:
 
 
 def bound(seen: ClusterCache, uid: str, request: PodRequest, node: str, **fields: Any) -> PodState:
-    """Bind a pod to a node of a view, with the cards that it gets there now; returns it."""
+    """Bind a pod to a node of a cache, with the cards that it gets there now; returns the pod."""
     base = seen.node(node)
     assert base is not None
     placement = place(base, request)

@@ -1,4 +1,4 @@
-"""Who may be asked, and by whom: no web page reads the cluster, and none has a pod decided."""
+"""Allowed hosts and origins: a web page can't read the cluster or call a verb."""
 
 import http.client
 import json
@@ -18,7 +18,7 @@ from tests.extender.process import Process, of_snapshot, process
 from tests.fakes.kube_api import FakeKubeApi
 
 JSON = {"Content-Type": "application/json"}
-# What a page of another site sends without asking first (CORS), and what its script may add.
+# Content types that another site's page, or its script, sends without a CORS preflight.
 FORMS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "")
 VERBS = ("predicates", "filter", "prioritize", "priorities", "bind", "preempt")
 
@@ -48,7 +48,7 @@ def test_every_route_refuses_a_foreign_host(mini: MiniCluster) -> None:
 
 
 @pytest.mark.parametrize("host", ["gpu-plane.example:4000", "[FD00::5]", "127.0.0.1:9999"])
-def test_hosts_that_the_settings_name_are_ours(mini: MiniCluster, host: str) -> None:
+def test_hosts_that_the_settings_name_are_allowed(mini: MiniCluster, host: str) -> None:
     hosts = AllowedHosts(["fd00::5", "GPU-plane.example"])
     client = create_app(mini.service, request_limit_bytes=1 << 20, hosts=hosts).test_client()
     assert client.get("/v1/cluster", headers={"Host": host}).status_code == 200
@@ -56,7 +56,7 @@ def test_hosts_that_the_settings_name_are_ours(mini: MiniCluster, host: str) -> 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_verb_takes_nothing_but_json(mini: MiniCluster, verb: str, kind: str) -> None:
+def test_a_verb_takes_only_json(mini: MiniCluster, verb: str, kind: str) -> None:
     client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     answer = client.post(f"/scheduler/{verb}", data=b"{}", headers={"Content-Type": kind})
     assert answer.status_code == 415
@@ -123,7 +123,7 @@ def raw(served: Process, first: str, *lines: str, body: bytes = b"") -> Answer:
         (["Host: [::1]:3456"], "1.1", 200),
     ],
 )
-def test_the_process_judges_the_host(
+def test_the_process_checks_the_host(
     served: Process, lines: list[str], version: str, status: int
 ) -> None:
     answer = raw(served, f"GET /version HTTP/{version}", *lines)
@@ -141,7 +141,7 @@ def test_the_process_judges_the_host(
         ("http://localhost:3456/version", "localhost", 200),
     ],
 )
-def test_a_targets_own_host_is_judged_too(
+def test_the_host_of_an_absolute_target_is_checked(
     served: Process, target: str, host: str, status: int
 ) -> None:
     assert raw(served, f"GET {target} HTTP/1.1", f"Host: {host}").status == status
@@ -156,7 +156,7 @@ GO: Mapping[str, str] = {
 
 
 def as_go(served: Process, **changes: str) -> Answer:
-    """Ask as kube-scheduler's client does, on the way that knows no framework."""
+    """Ask as kube-scheduler's client does, on the fast path, without a framework."""
     fields = {**GO, **{name.replace("_", "-"): value for name, value in changes.items()}}
     lines = [f"{name}: {value}" for name, value in fields.items()]
     head = "\r\n".join([f"POST {PREDICATES} HTTP/1.1", *lines, "Content-Length: 2", "", "{}"])
@@ -169,9 +169,9 @@ def as_go(served: Process, **changes: str) -> Answer:
 
 
 @pytest.mark.long
-def test_the_schedulers_own_way_is_judged_likewise(served: Process) -> None:
+def test_the_fast_path_checks_a_head_as_the_parser_does(served: Process) -> None:
     assert as_go(served).body["Error"] == as_go(served, Accept="*/*").body["Error"]
-    assert as_go(served).status == 400  # an empty body, which names what is missing
+    assert as_go(served).status == 400  # an empty body, whose error names the missing field
     assert as_go(served, Host="plane.example:3456").status == 400
     assert as_go(served, Host="evil.example").status == 421
     assert as_go(served, Content_Type="text/plain").status == 415
@@ -188,7 +188,7 @@ def test_a_snapshot_is_served_under_our_names_only(tmp_path: Path) -> None:
         assert raw(running, path, "Host: evil.example").status == 421
 
 
-def test_the_address_that_is_listened_on_is_ours(tmp_path: Path) -> None:
+def test_the_listen_address_is_an_allowed_host(tmp_path: Path) -> None:
     file = tmp_path / "extender.yml"
     tls = "{certificate: a, key: b, client_ca: c}"
     file.write_text(f"listen: 192.0.2.7:3456\ntls: {tls}\nallowed_hosts: ['[fd00::7]', b.example]")

@@ -1,4 +1,4 @@
-"""`/v1`: what the page and other programs are told, always in the form of its schema."""
+"""`/v1`: answers to the page and other programs, always in the form of their schema."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ def machine(value: Any, name: str) -> Any:
     return next(each for each in value["nodes"] if each["name"] == name)
 
 
-def test_the_cluster_shows_each_card_and_who_holds_how_much_of_it(mini: MiniCluster) -> None:
+def test_the_cluster_shows_each_card_and_the_holders_of_its_parts(mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 40, 32)
     mini.place("b", 100)
     found = machine(cluster(mini), "gpu1")
@@ -64,7 +64,7 @@ def test_the_cluster_follows_every_change(mini: MiniCluster) -> None:
     eventually(lambda: machine(cluster(mini), "gpu1")["cordoned"])
 
 
-def test_a_waiting_pod_stands_with_its_last_refusal(mini: MiniCluster) -> None:
+def test_a_waiting_pod_is_shown_with_its_last_refusal(mini: MiniCluster) -> None:
     asked = mini.create(pod("big", 400))
     eventually(lambda: len(cluster(mini)["waiting"]) == 1)
     assert cluster(mini)["waiting"][0]["refusal"] is None
@@ -87,7 +87,7 @@ def test_a_bad_request_says_what_is_wrong_with_it(mini: MiniCluster) -> None:
     assert "spec.containers[0]" in found["notes"][0]
 
 
-def test_a_byte_quantity_is_told_before_the_scheduler_asks(mini: MiniCluster) -> None:
+def test_a_byte_quantity_is_shown_before_the_scheduler_asks(mini: MiniCluster) -> None:
     mini.create(pod("bytes", 50, "8Gi"))
     eventually(lambda: len(cluster(mini)["waiting"]) == 1)
     told = "asks 8589934592 units of 256 MiB (2 EiB); for 8 GiB write 32"
@@ -95,7 +95,7 @@ def test_a_byte_quantity_is_told_before_the_scheduler_asks(mini: MiniCluster) ->
     assert told in explained(mini, "bytes")["notes"][0]
 
 
-def test_quotas_stand_with_what_is_used(api: FakeKubeApi, tmp_path: Path) -> None:
+def test_quotas_are_shown_with_their_usage(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     text = json.dumps({"default": {"quota": {"A100": 1.5}}})
     api.create("configmaps", snapshots.quota(text))
@@ -109,7 +109,7 @@ def test_quotas_stand_with_what_is_used(api: FakeKubeApi, tmp_path: Path) -> Non
         eventually(lambda: "is not JSON" in cluster(mini)["quota_problem"])
 
 
-def test_decisions_tell_what_was_asked_considered_and_chosen(mini: MiniCluster) -> None:
+def test_decisions_show_the_request_the_nodes_and_the_cards(mini: MiniCluster) -> None:
     asked = mini.create(pod("p", 100))
     filter_nodes(mini, asked)
     assert bind(mini, asked, "gpu2") == ""
@@ -181,7 +181,7 @@ def test_the_extender_explains_a_pod_as_the_command_line_does(
     assert explained(mini, name) == json.loads(capsys.readouterr().out)
 
 
-def test_a_pod_that_waits_for_another_ones_turn_is_not_told_to_go_there(mini: MiniCluster) -> None:
+def test_the_explanation_names_no_node_that_a_nominated_pod_waits_for(mini: MiniCluster) -> None:
     """The room that a nominated pod waits for is no room for others."""
     mini.create(pod("first", 200, priority=10))
     mini.api.edit("pods", "first", {"status": {"nominatedNodeName": "gpu1"}})
@@ -205,7 +205,7 @@ def test_a_pod_that_is_not_known_is_404_with_its_name(mini: MiniCluster, path: s
     assert answer.body["Error"]
 
 
-def test_the_same_answer_is_not_sent_twice(mini: MiniCluster) -> None:
+def test_an_unchanged_answer_is_sent_once(mini: MiniCluster) -> None:
     client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     first = client.get("/v1/cluster")
     again = client.get("/v1/cluster", headers={"If-None-Match": first.headers["ETag"]})
@@ -218,7 +218,7 @@ def test_the_same_answer_is_not_sent_twice(mini: MiniCluster) -> None:
 def test_a_search_never_takes_all_threads(
     mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One at a time; whoever else asks for one is told to come again."""
+    """One search runs at a time; another request for one gets 503."""
     mini.create(pod("big", 400))
     eventually(lambda: len(cluster(mini)["waiting"]) == 1)
     take, inside, go = mini.service.snapshotter.take, threading.Event(), threading.Event()

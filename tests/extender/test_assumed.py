@@ -1,4 +1,4 @@
-"""What was decided here and what the API server says: the later word holds, and is made known."""
+"""Decisions of this instance and states of the API server: the later holds; room is reported."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +40,7 @@ def cluster() -> ClusterCache:
 
 
 def decided(asked: PodState, *where: tuple[str, int], **fields: object) -> PodState:
-    """The pod one version later, with a decision that somebody else wrote, or none."""
+    """The pod one version later, with a decision of another writer, or none."""
     decision = None
     if where:
         placement = cards(*where[0])
@@ -68,12 +68,10 @@ LATER: dict[str, tuple[Later, tuple[str, int] | None]] = {
 
 @pytest.mark.parametrize("doubtful", [True, False])
 @pytest.mark.parametrize("later", LATER)
-def test_what_the_watch_shows_after_a_decision_holds_in_its_place(
-    later: str, doubtful: bool
-) -> None:
+def test_the_latest_state_of_a_pod_decides_its_cards(later: str, doubtful: bool) -> None:
     change, where = LATER[later]
     if doubtful and where == OURS:
-        where = None  # the write that was lost can't come about any more
+        where = None  # the lost write can't take effect any more
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     time_ns = seen.assume("a", cards(*OURS))
@@ -89,13 +87,13 @@ def test_what_the_watch_shows_after_a_decision_holds_in_its_place(
     }
     assert len(free) == (4 if where is None else 3)
     assert where not in free
-    # And so it stays, whatever becomes of the write.
+    # The placement stays so, whether the write takes effect or not.
     seen.forget("a", time_ns)
     assert (seen.placement("a") is not None) is (where not in {None, OURS})
 
 
 @pytest.mark.parametrize("gone", ["watch", "404", "list"])
-def test_of_a_pod_that_is_gone_nothing_is_left_and_no_older_news_brings_it_back(gone: str) -> None:
+def test_a_pod_that_is_gone_leaves_nothing_and_stays_gone(gone: str) -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 200})}))
     seen.pod_event("ADDED", asked)
@@ -109,21 +107,21 @@ def test_of_a_pod_that_is_gone_nothing_is_left_and_no_older_news_brings_it_back(
     else:
         seen.sync_pods([], asked.version)
     late = decided(asked, OURS)
-    assert seen.add_pod(late) is None  # the answer to a write that was carried out before
+    assert seen.add_pod(late) is None  # the answer to an earlier write
     seen.learn_pods([late])
     assert seen.pod("a") is None
     assert seen.placement("a") is None
     assert seen.reservations == 0
     assert seen.usage.used("default", "P40") == 0
-    seen.pod_event("MODIFIED", asked)  # the watch is behind, and will show the end as well
+    seen.pod_event("MODIFIED", asked)  # the watch is behind, and will show the deletion later
     assert seen.placement("a") is None
-    # Another one of the name begins with nothing.
+    # Another pod of the name begins without cards.
     seen.pod_event("ADDED", waiting("b", CARD, name="a"))
     assert seen.placement("b") is None
 
 
 @pytest.mark.parametrize("between", ["reserved elsewhere", "gated"])
-def test_what_was_decided_before_does_not_come_back(between: str) -> None:
+def test_a_replaced_decision_stays_away(between: str) -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     seen.assume("a", cards(*OURS))
@@ -141,7 +139,7 @@ def test_a_list_removes_no_pod_that_was_read_later_than_it() -> None:
     assert seen.placement("a") == cards(*OURS)
 
 
-def test_a_watch_that_is_behind_does_not_undo_what_was_read_of_a_node() -> None:
+def test_a_watch_that_is_behind_keeps_a_newer_read_of_a_node() -> None:
     seen = cluster()
     before, read = known(host("n0")), known(host("n0", healthy=False))
     seen.set_node(read)
@@ -149,13 +147,13 @@ def test_a_watch_that_is_behind_does_not_undo_what_was_read_of_a_node() -> None:
     assert seen.base("n0") == read.node
     seen.sync_nodes([before])
     assert seen.base("n0") == read.node
-    # One that was gone in between may have any version.
+    # A node that was gone in between may have any version.
     seen.node_event("DELETED", read)
     seen.node_event("ADDED", before)
     assert seen.base("n0") == before.node
 
 
-def test_a_lost_write_is_in_doubt_until_the_pod_has_another_decision_or_version() -> None:
+def test_a_lost_write_is_in_doubt_until_the_pod_changes() -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     first = seen.assume("a", cards(*OURS))
@@ -163,7 +161,7 @@ def test_a_lost_write_is_in_doubt_until_the_pod_has_another_decision_or_version(
     seen.doubt("a", first)
     assert seen.is_doubtful("a")
     second = seen.assume("a", cards(*OURS))
-    seen.doubt("a", first)  # nothing to do with what is decided since
+    seen.doubt("a", first)  # this doubt is about an earlier decision
     assert not seen.is_doubtful("a")
     seen.doubt("a", second)
     seen.pod_event("MODIFIED", decided(asked, labels={"a": "b"}))
@@ -171,7 +169,7 @@ def test_a_lost_write_is_in_doubt_until_the_pod_has_another_decision_or_version(
     assert seen.placement("a") is None
 
 
-def test_a_write_that_was_lost_when_the_pod_had_changed_already_leaves_nothing() -> None:
+def test_a_lost_write_on_a_changed_pod_leaves_nothing() -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     time_ns = seen.assume("a", cards(*OURS))
@@ -181,7 +179,7 @@ def test_a_write_that_was_lost_when_the_pod_had_changed_already_leaves_nothing()
     assert seen.placement("a") is None
 
 
-def test_what_pods_hold_on_a_node_that_is_gone_counts_in_no_quota_until_it_is_back() -> None:
+def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
     seen = cluster()
     bound(seen, "t", CARD, "n0")
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 200})}))
@@ -201,7 +199,7 @@ def test_what_pods_hold_on_a_node_that_is_gone_counts_in_no_quota_until_it_is_ba
     assert seen.usage.used("default", "P40") == 100
 
 
-# Who waits for room hears of it.
+# Room wakes the pods that wait for it.
 
 
 def _ends(seen: ClusterCache) -> None:
@@ -258,7 +256,7 @@ MAKES_NONE = (_is_reserved, _arrives, _same_again)
 
 
 @pytest.mark.parametrize("happens", [*MAKES_ROOM, *MAKES_NONE])
-def test_who_waits_hears_of_room_and_of_nothing_else(
+def test_only_an_event_that_frees_room_wakes_waiting_pods(
     happens: Callable[[ClusterCache], None],
 ) -> None:
     heard: list[str] = []
@@ -274,4 +272,4 @@ def test_who_waits_hears_of_room_and_of_nothing_else(
     assert bool(heard) is (happens in MAKES_ROOM)
     heard.clear()
     seen.expire()
-    assert not heard  # it is told once
+    assert not heard  # room is reported once

@@ -27,7 +27,7 @@ def test_a_binding_that_failed_once_is_tried_again(mini: MiniCluster, status: in
 
 
 @pytest.mark.parametrize("status", [409, 500])
-def test_one_that_fails_each_time_is_an_error_and_leaves_nothing(
+def test_a_binding_that_always_fails_is_an_error_and_leaves_nothing(
     mini: MiniCluster, status: int
 ) -> None:
     mini.api.faults.fail("POST", BINDING, status=status, times=100)
@@ -39,7 +39,7 @@ def test_one_that_fails_each_time_is_an_error_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_binding_whose_answer_is_lost_is_found_out(mini: MiniCluster, when: str) -> None:
+def test_a_binding_whose_answer_is_lost_is_found(mini: MiniCluster, when: str) -> None:
     mini.api.faults.drop("POST", BINDING, when=when)
     assert bind(mini, mini.create(pod("p", 50, 32)), "gpu1") == ""
     assert mini.api.get("pods", "p")["spec"]["nodeName"] == "gpu1"
@@ -47,7 +47,7 @@ def test_a_binding_whose_answer_is_lost_is_found_out(mini: MiniCluster, when: st
     assert len(bindings(mini)) == (1 if when == "after" else 2)
 
 
-def test_a_pod_that_changed_since_is_looked_at_again(mini: MiniCluster) -> None:
+def test_a_pod_that_changed_since_is_read_again(mini: MiniCluster) -> None:
     bound(mini, "first", "gpu1", 50, 32)  # an instance that just wrote relies on its watch
     created = mini.sees(mini.create(pod("p", 50, 32)))
     mini.api.hold_watches()

@@ -1,4 +1,4 @@
-"""What pods say beside their limits is kept in bounds: on nodes, and for disruption budgets."""
+"""Fields of pods beside their limits are bounded: demands on nodes, and labels for budgets."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def test_endless_labels_are_not_kept() -> None:
 
 
 def budget(selector: dict[str, Any]) -> Budget:
-    """Read a budget that allows no pod of its selector to end."""
+    """Read a budget that protects all pods of its selector."""
     metadata = {"name": "b", "namespace": "default"}
     status = {"disruptionsAllowed": 0}
     value = {"metadata": metadata, "spec": {"selector": selector}, "status": status}
@@ -99,13 +99,13 @@ def test_a_budget_of_an_endless_selector_covers_no_pod() -> None:
     assert endless.selects == ()
 
 
-def test_whom_a_budget_of_an_endless_selector_may_cover_is_not_ended_for_it() -> None:
+def test_an_endless_selector_protects_each_pod_that_it_may_cover() -> None:
     some, none = labelled({"b": ""}), labelled({})
     assert violating([some], [budget(ENDLESS)]) == {some.uid}
-    assert not violating([none], [budget(ENDLESS)])  # the scheduler looks at no such pod
+    assert not violating([none], [budget(ENDLESS)])  # the scheduler ignores such a pod
 
 
-def test_a_pod_of_endless_labels_is_covered_by_whatever_selects_some_pod() -> None:
+def test_a_pod_of_endless_labels_is_covered_by_each_nonempty_selector() -> None:
     many = labelled({f"l{at}": "" for at in range(50_000)})
     assert violating([many], [budget({"matchLabels": {"a": "b"}})]) == {many.uid}
     assert not violating([many], [budget({})])
@@ -152,7 +152,7 @@ def labelled_raw(metadata: dict[str, Any], spec: dict[str, Any]) -> PodState:
 def test_sixteen_kibibytes_of_small_words_take_little_memory(
     made: Callable[[int], object],
 ) -> None:
-    for at in range(8):  # until what is remembered of them is full
+    for at in range(8):  # until the memory for them is full
         made(at)
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Reservations while clocks are set forward and back, and while they simply run."""
+"""Reservations while clocks are set forward and back, and while they run."""
 
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ CARD = pod((100, 0))
 
 @dataclass(slots=True)
 class Clocks:
-    """What the host says it is; ``run`` is time that passes, ``jump`` is somebody's doing."""
+    """The host's clocks; ``run`` is time that passes, ``jump`` is a changed setting."""
 
     wall: float = 1_800_000_000.0
     monotonic: float = 50.0
@@ -61,7 +61,7 @@ def free(seen: ClusterCache) -> bool:
 
 
 def decided(asked: PodState, time_ns: int) -> PodState:
-    """The pod as the watch shows it once the decision of that time stands on it."""
+    """The pod as the watch shows it with the decision of that time."""
     decision = Decision(node="node", time_ns=time_ns, assigned=False, placement=cards())
     return replace(asked, decision=decision, version=asked.version + 1)
 
@@ -85,9 +85,7 @@ def test_a_reservation_made_here_lasts_its_time_however_the_clock_is_set(
 
 
 @pytest.mark.parametrize("age", [-10 * HOUR, -1.0, 0.0, 100.0])
-def test_a_reservation_of_another_instance_ends_by_age_and_does_not_return(
-    clocks: Clocks, age: float
-) -> None:
+def test_a_reservation_of_another_instance_ends_by_age_for_good(clocks: Clocks, age: float) -> None:
     seen, asked = clocks.view(), waiting("a", CARD)
     there = decided(asked, int((clocks.wall - age) * 1e9))
     seen.pod_event("ADDED", there)
@@ -99,7 +97,7 @@ def test_a_reservation_of_another_instance_ends_by_age_and_does_not_return(
     assert seen.reservations == 0
 
 
-def test_a_reservation_older_than_its_time_is_none(clocks: Clocks) -> None:
+def test_a_reservation_older_than_its_time_holds_nothing(clocks: Clocks) -> None:
     seen = clocks.view()
     seen.pod_event("ADDED", decided(waiting("a", CARD), int((clocks.wall - SECONDS - 1) * 1e9)))
     assert free(seen)
@@ -123,7 +121,7 @@ def test_a_decision_has_a_name_of_its_own_and_is_dated_by_the_clock(
 
 
 @pytest.mark.parametrize("ahead", [0.0, 5.0, 59.0, HOUR])
-def test_a_decision_is_later_than_what_stands_on_the_pod_unless_that_is_far_ahead(
+def test_a_decision_is_later_than_one_on_the_pod_unless_far_ahead(
     clocks: Clocks, ahead: float
 ) -> None:
     seen = clocks.view()
@@ -152,7 +150,7 @@ def refused(asked: PodState, clocks: Clocks, words: str = "0 nodes") -> PodState
 
 @pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_refusal_from_before_a_decision_does_not_end_it_however_the_clock_is_set(
+def test_an_earlier_refusal_ends_no_decision_on_any_clock(
     clocks: Clocks, jump: float, shown: bool
 ) -> None:
     seen, asked = clocks.view(), refused(waiting("a", CARD), clocks)
@@ -166,7 +164,7 @@ def test_a_refusal_from_before_a_decision_does_not_end_it_however_the_clock_is_s
 
 @pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
 @pytest.mark.parametrize(("seconds", "ends"), [(29.0, False), (31.0, True)])
-def test_a_refusal_after_a_decision_ends_it_for_good_however_the_clock_is_set(
+def test_a_later_refusal_ends_a_decision_for_good_on_any_clock(
     clocks: Clocks, jump: float, seconds: float, ends: bool
 ) -> None:
     seen, asked = clocks.view(), refused(waiting("a", CARD), clocks)
@@ -182,7 +180,7 @@ def test_a_refusal_after_a_decision_ends_it_for_good_however_the_clock_is_set(
     assert free(seen) is ends
 
 
-def test_a_decision_that_another_instance_has_just_written_is_young_whatever_our_clock_says(
+def test_a_new_decision_of_another_instance_is_young_on_any_clock(
     clocks: Clocks,
 ) -> None:
     seen, asked = clocks.view(), refused(waiting("a", CARD), clocks)
@@ -193,7 +191,7 @@ def test_a_decision_that_another_instance_has_just_written_is_young_whatever_our
 
 
 @pytest.mark.parametrize(("seconds", "ends"), [(29.0, False), (31.0, True)])
-def test_of_what_was_there_before_us_the_written_times_decide(
+def test_earlier_decisions_are_judged_by_their_written_times(
     clocks: Clocks, seconds: float, ends: bool
 ) -> None:
     seen = clocks.view()
@@ -206,7 +204,7 @@ def test_of_what_was_there_before_us_the_written_times_decide(
     assert free(seen) is ends
 
 
-def test_a_reservation_that_was_given_up_stays_so_when_the_refusal_is_taken_back(
+def test_a_reservation_stays_given_up_without_its_refusal(
     clocks: Clocks,
 ) -> None:
     seen = clocks.view()
@@ -229,7 +227,7 @@ def test_a_decision_waits_for_its_write_until_the_pod_is_another_version(clocks:
     )
     assert seen.assume("a", other) < 10**19
     assert seen.placement("a") == other
-    # Its write names the version that it was made on: it will be refused now.
+    # The decision's write names the version before: the API server will refuse it now.
     seen.pod_event("MODIFIED", replace(made_up, labels={"a": "b"}, version=made_up.version + 1))
     assert seen.placement("a") == cards()
 
@@ -242,7 +240,7 @@ def test_a_bound_pod_keeps_its_cards_for_ever(clocks: Clocks) -> None:
     assert not free(seen)
 
 
-def test_what_is_taken_back_by_its_time_is_not_what_was_decided_since(clocks: Clocks) -> None:
+def test_forgetting_a_decision_keeps_a_later_one(clocks: Clocks) -> None:
     seen = clocks.view()
     seen.pod_event("ADDED", waiting("a", CARD))
     first = seen.assume("a", cards())

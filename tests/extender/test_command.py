@@ -78,7 +78,7 @@ def test_check_config_names_what_is_wrong(
     assert str(path) in said
 
 
-def test_the_originals_configuration_is_read(tmp_path: Path) -> None:
+def test_the_configuration_of_the_original_is_read(tmp_path: Path) -> None:
     path = tmp_path / "gpu-admission.config"
     names = ("QuotaConfigMapName", "QuotaConfigMapNamespace", "GPUModelLabel", "GPUPoolLabel")
     path.write_text(json.dumps({name: name.lower() for name in names}))

@@ -1,4 +1,4 @@
-"""The scheduler's calls never wait behind anybody else's, however many or slow they are."""
+"""The scheduler's calls never wait behind other clients, however many or slow those are."""
 
 import contextlib
 import json
@@ -25,15 +25,15 @@ pytestmark = pytest.mark.long
 
 MANY = 40
 PLACES = 512
-KERNEL_BYTES = 10 << 20  # more than it keeps for a connection whose client doesn't read
-CLOSE_SECONDS = 2  # gunicorn's own loop waits so long for a client that doesn't close
+KERNEL_BYTES = 10 << 20  # more than the kernel keeps for a connection whose client doesn't read
+CLOSE_SECONDS = 2  # wait of gunicorn's own loop for a client that doesn't close
 GET = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CLUSTER = GET.replace(b"/version", b"/v1/cluster")
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Process]:
-    """One thread for decisions."""
+    """A process with one thread for decisions."""
     with FakeKubeApi() as api:
         api.create("nodes", node("gpu1"))
         with process(api, tmp_path, threads=1) as running:
@@ -54,8 +54,8 @@ def secured(folder: Path) -> tuple[dict[str, Any], ssl.SSLContext]:
 
 
 @pytest.mark.parametrize("tls", [True, False])
-def test_a_verb_is_answered_though_everybody_else_waits(tmp_path: Path, tls: bool) -> None:
-    """Forty clients send ahead, and the answers to those whose turn it is are held."""
+def test_a_verb_is_answered_while_all_others_wait(tmp_path: Path, tls: bool) -> None:
+    """Forty clients send ahead, and the test holds the answers of those in turn."""
     values, context = secured(tmp_path) if tls else ({}, None)
     with (
         FakeKubeApi() as api,
@@ -64,10 +64,10 @@ def test_a_verb_is_answered_though_everybody_else_waits(tmp_path: Path, tls: boo
         contextlib.ExitStack() as stack,
     ):
         others = [stack.enter_context(served.connect()) for _ in range(MANY)]
-        stack.callback(os.write, go, b"x" * MANY * 3)  # whatever fails, no thread stays behind
+        stack.callback(os.write, go, b"x" * MANY * 3)  # after any failure, no thread stays behind
         for each in others:
             each.sendall(CLUSTER * 3)
-        for _ in range(2):  # as many threads as they have
+        for _ in range(2):  # as many threads as the others have
             assert select.select([inside], [], [], WAIT_SECONDS)[0]
             os.read(inside, 1)
         for _ in range(3):
@@ -80,7 +80,7 @@ def test_a_verb_is_answered_though_everybody_else_waits(tmp_path: Path, tls: boo
 
 
 def hello() -> bytes:
-    """Return how a client begins a handshake."""
+    """Return the first bytes of a client's handshake."""
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(into, out, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -88,8 +88,8 @@ def hello() -> bytes:
     return out.read()
 
 
-def test_a_verb_is_answered_before_most_who_shake_hands(tmp_path: Path) -> None:
-    """The process stands still until all of them have begun, and the scheduler has asked."""
+def test_a_verb_is_answered_before_most_handshakes(tmp_path: Path) -> None:
+    """The process stands still until all handshakes have begun and the scheduler has asked."""
     values, context = secured(tmp_path)
     with (
         FakeKubeApi() as api,
@@ -102,7 +102,7 @@ def test_a_verb_is_answered_before_most_who_shake_hands(tmp_path: Path) -> None:
         scheduler.sendall(GET)
         assert read_one(answers) == 200
         others = [stack.enter_context(served.connect()) for _ in range(MANY * 2)]
-        assert served.call("GET", "/healthz").status == 200  # all before it are accepted
+        assert served.call("GET", "/healthz").status == 200  # all earlier connections are accepted
         os.kill(served.worker, signal.SIGSTOP)
         try:
             for each in others:
@@ -115,11 +115,11 @@ def test_a_verb_is_answered_before_most_who_shake_hands(tmp_path: Path) -> None:
         assert int(said.split()[0]) < MANY
 
 
-def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
-    """The only thread has one request of it; somebody else's comes before its second."""
+def test_a_client_that_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
+    """The only thread has one request of this client; another client's comes before its second."""
     with FakeKubeApi() as api:
         api.create("nodes", node("gpu1"))
-        # whoever is held gives up after the test, not within it
+        # a held request gives up after the test, not within it
         with process(api, tmp_path, threads=1, decision_seconds=60) as served:
             eventually(lambda: served.call("GET", "/readyz").status == 200)
             held = [api.faults.hold("PATCH", f"/pods/{name}/status$") for name in ("a", "b")]
@@ -127,7 +127,7 @@ def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
                 ahead.sendall(b"".join(asking(api, name) for name in ("a", "b")))
                 assert held[0].reached.wait(WAIT_SECONDS)
                 patient.sendall(post(b"{}"))
-                # Answered by other threads; the loop has read what came before it.
+                # Other threads answer; the loop has read all earlier bytes.
                 assert served.call("GET", "/healthz").status == 200
                 held[0].release()
                 with patient.makefile("rb") as answers:
@@ -138,13 +138,13 @@ def test_who_sends_ahead_gets_one_answer_a_turn(tmp_path: Path) -> None:
 
 
 def asking(api: FakeKubeApi, name: str) -> bytes:
-    """Create a pod; returns the request that has it reserved a share."""
+    """Create a pod; returns the request that reserves a share for it."""
     created = api.create("pods", pod(name, 10, 8))
     return post(json.dumps({"Pod": created, "NodeNames": ["gpu1"]}).encode())
 
 
-def test_clients_that_do_not_close_stop_nobody(served: Process) -> None:
-    """Each is told that the connection ends, and keeps its own side open."""
+def test_clients_that_do_not_close_delay_no_others(served: Process) -> None:
+    """Each client reads that the connection ends, and keeps its own side open."""
     last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with contextlib.ExitStack() as stack:
         staying = [stack.enter_context(served.connect()) for _ in range(MANY)]
@@ -157,7 +157,7 @@ def test_clients_that_do_not_close_stop_nobody(served: Process) -> None:
 
 
 def deaf(served: Process, stack: contextlib.ExitStack, sent: bytes) -> None:
-    """Send this, and read nothing."""
+    """Send these bytes, and read nothing."""
     client = stack.enter_context(socket.socket())
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", served.port))
@@ -171,8 +171,8 @@ def long(api: FakeKubeApi) -> bytes:
 
 
 @pytest.mark.parametrize("deciding", [False, True])
-def test_clients_that_read_no_answer_keep_nobody_waiting(tmp_path: Path, deciding: bool) -> None:
-    """If an answer that isn't taken held its thread, a minute would pass for each of them."""
+def test_clients_that_read_no_answer_delay_no_others(tmp_path: Path, deciding: bool) -> None:
+    """If an unread answer held its thread, a minute would pass for each of them."""
     with FakeKubeApi() as api, contextlib.ExitStack() as stack:
         for index in range(300):
             api.create("nodes", node(f"gpu{index}"))
@@ -188,7 +188,7 @@ def test_clients_that_read_no_answer_keep_nobody_waiting(tmp_path: Path, decidin
             assert served.call("POST", PREDICATES, b"{}").status == 400
 
 
-def test_answers_that_are_not_read_are_bounded_together(tmp_path: Path) -> None:
+def test_unread_answers_are_bounded_together(tmp_path: Path) -> None:
     with FakeKubeApi() as api, contextlib.ExitStack() as stack:
         asked = long(api)
         with process(api, tmp_path, request_seconds=60) as served:
@@ -213,8 +213,8 @@ def test_an_answer_that_is_read_late_is_whole(tmp_path: Path) -> None:
                 assert read_one(answers) == 400
 
 
-def test_who_makes_room_while_it_speaks_ends_nothing_else(served: Process) -> None:
-    """The process stands still until both are there: the place's loss, and more of the request."""
+def test_a_connection_closed_for_room_in_a_request_ends_nothing_else(served: Process) -> None:
+    """The process stands still until a new connection and the rest of the requests have come."""
     before = served.worker
     with contextlib.ExitStack() as stack:
         half = [stack.enter_context(served.connect()) for _ in range(PLACES - 1)]
@@ -239,8 +239,8 @@ def test_who_makes_room_while_it_speaks_ends_nothing_else(served: Process) -> No
     assert served.worker == before
 
 
-def test_whose_calls_decide_keeps_its_place(served: Process) -> None:
-    """It is the one that has waited longest when the places run out."""
+def test_a_connection_that_asks_for_decisions_keeps_its_place(served: Process) -> None:
+    """This connection has waited longest when the places run out."""
     with contextlib.ExitStack() as stack:
         scheduler = stack.enter_context(served.connect())
         answers = stack.enter_context(scheduler.makefile("rb"))
@@ -255,8 +255,8 @@ def test_whose_calls_decide_keeps_its_place(served: Process) -> None:
         assert read_one(answers) == 400
 
 
-def test_who_shows_the_schedulers_certificate_keeps_its_place(tmp_path: Path) -> None:
-    """It has asked for no decision yet, and has waited longest."""
+def test_a_connection_with_the_schedulers_certificate_keeps_its_place(tmp_path: Path) -> None:
+    """This connection has not asked for a decision yet, and has waited longest."""
     values, context = secured(tmp_path)
     with (
         FakeKubeApi() as api,

@@ -1,4 +1,4 @@
-"""The record of the last decisions: which outcomes it keeps, and what of them."""
+"""The log of the last decisions: the outcomes and fields that it keeps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def added(decisions: DecisionLog, code: str) -> DecisionRecord:
 
 
 def recorded(outcome: Outcome) -> tuple[list[DecisionRecord], list[str]]:
-    """What is kept and counted of an outcome."""
+    """The records and counts of an outcome."""
     counted: list[str] = []
     decisions = DecisionLog()
     recorder = OutcomeRecorder(
@@ -50,7 +50,7 @@ def test_a_decision_counts_the_nodes_and_their_reasons() -> None:
         ({"code": NOT_OURS, "pod": waiting("p", None)}, 0, [NOT_OURS]),
     ],
 )
-def test_only_what_is_decided_about_gpus_is_kept(
+def test_only_decisions_about_gpus_are_kept(
     outcome: dict[str, Any], kept: int, counted: list[str]
 ) -> None:
     last, found = recorded(Outcome(**{"pod": POD, "answer": b"", **outcome}))

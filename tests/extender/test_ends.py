@@ -1,4 +1,4 @@
-"""How the serving process ends, and is replaced where it dies."""
+"""The end of the serving process, and its replacement after a crash."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from tests.extender.test_slow import post, read_all, read_one
 from tests.fakes.kube_api import FakeKubeApi
 
 
-def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
+def test_begun_requests_are_finished_and_systemd_gets_the_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -50,19 +50,19 @@ def test_what_has_begun_is_finished_and_systemd_hears_how_we_are(
                 assert b'"NodeNames":["gpu1"]' in read_all(connection)
             assert running.ended() == 0
         eventually(lambda: hears(b"STOPPING=1"), lambda: str(heard))
-    # Not gunicorn's own word, which comes before there is a worker.
+    # Not gunicorn's own message, which it sends before its worker runs.
     assert heard[0].startswith(b"READY=1\nSTATUS=answering")
 
 
 def test_a_process_that_is_told_twice_to_end_ends_without_an_error(tmp_path: Path) -> None:
-    """By systemd and by the arbiter, the second time while a connection keeps it."""
+    """By systemd and by the arbiter, the second time while a connection keeps the process."""
     with FakeKubeApi() as api, process(api, tmp_path) as running:
         worker = running.worker
         with running.connect() as connection, connection.makefile("rb") as answers:
             connection.sendall(GET)
             assert read_one(answers) == 200
             os.kill(worker, signal.SIGTERM)
-            # Answered after the first: the loop has the signal before what comes after it.
+            # The answer comes after the signal: the loop reads the signal first.
             connection.sendall(GET)
             assert b"Connection: close" in answers.read()
             os.kill(worker, signal.SIGTERM)

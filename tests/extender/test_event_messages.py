@@ -1,4 +1,4 @@
-"""The Event of a refused pod: numbers, the card that came closest, and what would help."""
+"""The Event of a refused pod: numbers, the closest card, and the advice."""
 
 from typing import Any
 
@@ -29,11 +29,11 @@ def asks(cores: int, memory_units: int = 0, **also: Any) -> PodRequest:
 
 
 class Cluster:
-    """A view with its nodes, and the words for it."""
+    """A cache with its nodes, and the messages about it."""
 
     def __init__(self, *nodes: Node) -> None:
         self.now = 0.0
-        self.step = 0.0  # by how much the clock is on each time that it is looked at
+        self.step = 0.0  # seconds by which each read moves the clock on
         self.view: ClusterCache = states.view()
         self.view.sync_nodes([states.known(node) for node in nodes])
         answers = NodeEvaluator(self.view)
@@ -52,7 +52,7 @@ class Cluster:
         return self.words(pod_state, reasons, min(self.view.node_names))()
 
 
-def test_a_share_hears_of_the_card_that_has_most_of_it(mini: MiniCluster) -> None:
+def test_the_event_of_a_share_names_the_card_with_most_free(mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 80, 32)
     bound(mini, "b", "gpu1", 70, 32)
     bound(mini, "c", "gpu2", 100)
@@ -67,7 +67,7 @@ def test_a_share_hears_of_the_card_that_has_most_of_it(mini: MiniCluster) -> Non
     assert "pod default/b ends" in message
 
 
-def test_whole_cards_hear_of_the_node_that_has_most_of_them() -> None:
+def test_the_event_of_whole_cards_names_the_node_with_most_free() -> None:
     cluster = Cluster(machine("n1", 4), machine("n2", 4))
     cluster.runs("a", asks(300), "n1")
     cluster.runs("b", asks(200), "n2")
@@ -84,7 +84,7 @@ def test_cards_that_the_pod_does_not_accept_are_not_close() -> None:
     assert "Closest is GPU 1 of n2: " in cluster.refuses(states.waiting("p", wants))
 
 
-def test_where_no_card_counts_only_the_reasons_are_told() -> None:
+def test_an_event_without_a_close_card_has_only_the_reasons() -> None:
     cluster = Cluster(machine("n1", 0))
     words = cluster.refuses(states.waiting("p", asks(40, 8)))
     assert words.startswith("no node of 1 fits: 1 InsufficientCore")
@@ -103,7 +103,7 @@ def test_pods_that_ask_alike_share_a_search_while_it_is_fresh() -> None:
 
 
 def test_searches_take_a_small_part_of_the_time() -> None:
-    """After one that took a second there is none for twenty, whatever is asked."""
+    """After a search of one second none runs for twenty seconds, for any request."""
     cluster = Cluster(machine("n1"))
     cluster.runs("a", asks(200), "n1")
     cluster.step = 1.0
@@ -117,7 +117,7 @@ def test_searches_take_a_small_part_of_the_time() -> None:
     assert "It would fit if" in cluster.refuses(states.waiting("r", asks(200)))
 
 
-def test_what_the_quota_said_is_told_whatever_has_changed_since() -> None:
+def test_an_event_has_the_quota_as_of_the_refusal() -> None:
     cluster = Cluster(machine("n1"))
     one_card = NamespaceQuota(cards={"T4": 100})
     cluster.view.set_quota(Quota(namespaces={"default": one_card}))
@@ -128,7 +128,7 @@ def test_what_the_quota_said_is_told_whatever_has_changed_since() -> None:
     assert "n1: namespace 'default' holds 0 of its 1 T4 cards; the pod needs 2 more" in words()
 
 
-def test_a_pod_is_told_once_a_minute_whatever_the_reason(mini: MiniCluster) -> None:
+def test_a_pod_gets_one_event_a_minute_for_any_reason(mini: MiniCluster) -> None:
     created = mini.create(pod("p", 400))
     filter_nodes(mini, created, ["gpu1"])
     filter_nodes(mini, created, ["cpu1"])

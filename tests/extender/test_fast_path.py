@@ -1,4 +1,4 @@
-"""The scheduler's own head is read without gunicorn's parser, and never otherwise than by it."""
+"""The fast path reads the scheduler's head without gunicorn's parser, and as the parser does."""
 
 import email.message
 import http.client
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from extender.http.fast_path import FastPath, response
 from gpustack.wire.host_header import AllowedHosts
 
-# As Go's client writes it, for kube-scheduler 1.34.
+# A head as Go's client writes it, for kube-scheduler 1.34.
 GO = (
     b"POST /scheduler/filter HTTP/1.1\r\n"
     b"Host: 127.0.0.1:8888\r\n"
@@ -94,7 +94,7 @@ UNUSUAL = (
 
 @st.composite
 def heads(draw: st.DrawFn) -> bytes:
-    """Draw a head that is nearly always almost what is read."""
+    """Draw a head that is nearly always almost one of the fast path."""
     first = draw(st.sampled_from([b"POST /scheduler/bind", b"POST //scheduler/bind", b"PUT /x"]))
     lines = draw(st.lists(st.sampled_from(USUAL), max_size=3))
     lines.append(draw(st.sampled_from(LENGTHS)))
@@ -107,7 +107,7 @@ def heads(draw: st.DrawFn) -> bytes:
 
 
 @given(heads())
-def test_what_is_read_is_what_gunicorn_reads(head: bytes) -> None:
+def test_the_fast_path_reads_a_head_as_gunicorn_does(head: bytes) -> None:
     path = path_of(head)
     if path is None:
         return
@@ -132,7 +132,7 @@ class _Sent(io.BytesIO):
 
 
 @pytest.mark.parametrize(("status", "kept"), [(200, True), (400, True), (503, False)])
-def test_an_answer_is_what_a_client_reads(status: int, kept: bool) -> None:
+def test_a_client_reads_the_answer_of_the_fast_path(status: int, kept: bool) -> None:
     read = http.client.HTTPResponse(_Sent(response(status, b'{"Error":""}', kept=kept)))  # type: ignore[arg-type]
     read.begin()
     assert (read.status, read.will_close) == (status, not kept)

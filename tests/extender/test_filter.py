@@ -1,4 +1,4 @@
-"""The verbs filter and prioritize: which nodes, in which order, and nothing done by asking."""
+"""The verbs filter and prioritize: which nodes, in which order, and without a change."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ WORDS = {
 }
 
 
-def test_every_node_that_fits_remains_and_the_others_say_why_in_fixed_words(
+def test_fitting_nodes_remain_and_the_others_have_fixed_reasons(
     mini: MiniCluster,
 ) -> None:
     bound(mini, "full", "gpu1", 200)
@@ -41,7 +41,7 @@ def test_every_node_that_fits_remains_and_the_others_say_why_in_fixed_words(
     assert result["Nodes"] is None
 
 
-def test_asking_changes_nothing(mini: MiniCluster) -> None:
+def test_filter_and_prioritize_change_nothing(mini: MiniCluster) -> None:
     created = mini.create(pod("p", 100))
     first = filter_nodes(mini, created)
     for _ in range(3):
@@ -54,7 +54,7 @@ def test_asking_changes_nothing(mini: MiniCluster) -> None:
     assert [r for r in mini.api.requests if r.method != "GET"] == []
 
 
-def test_a_pod_that_fits_nowhere_hears_the_numbers_in_an_event_and_is_woken(
+def test_a_pod_that_fits_nowhere_gets_an_event_and_is_woken(
     mini: MiniCluster,
 ) -> None:
     bound(mini, "a", "gpu1", 200)
@@ -77,7 +77,7 @@ def test_a_pod_without_gpu_gets_its_nodes_back_untouched(mini: MiniCluster, form
     assert not result["FailedAndUnresolvableNodes"]
 
 
-def test_full_lists_are_answered_by_full_nodes(mini: MiniCluster) -> None:
+def test_a_full_list_is_answered_with_full_nodes(mini: MiniCluster) -> None:
     nodes = full_nodes()
     body = {"Pod": mini.create(defaulted(50, 32)), "Nodes": nodes, "NodeNames": None}
     result = post(mini, "filter", body)
@@ -114,7 +114,7 @@ def test_a_pod_that_may_not_be_placed_is_an_error(
     assert result["NodeNames"] is None
 
 
-def test_our_own_watch_decides_where_an_old_body_lacks_a_sidecar(mini: MiniCluster) -> None:
+def test_the_watch_adds_a_sidecar_that_an_old_body_lacks(mini: MiniCluster) -> None:
     value = pod("p", 100)
     value["spec"]["initContainers"] = [
         {"name": "s", "restartPolicy": "Always", "resources": {"limits": limits(200)}}
@@ -125,13 +125,13 @@ def test_our_own_watch_decides_where_an_old_body_lacks_a_sidecar(mini: MiniClust
     assert filter_nodes(mini, seen)["NodeNames"] == []
 
 
-def test_what_a_pod_has_reserved_itself_is_free_to_it(mini: MiniCluster) -> None:
+def test_a_pods_own_reservation_is_free_to_it(mini: MiniCluster) -> None:
     created = mini.create(pod("p", 200))
     assert mini.ask(created)["NodeNames"] == ["gpu1"]
     assert filter_nodes(mini, created)["NodeNames"] == ["gpu1", "gpu2"]
 
 
-def test_a_nominated_pod_keeps_its_node_from_lower_ones(mini: MiniCluster) -> None:
+def test_a_nominated_pod_keeps_its_node_from_lower_pods(mini: MiniCluster) -> None:
     first = {**pod("first", 200, priority=100), "status": {"nominatedNodeName": "gpu1"}}
     mini.sees(mini.create(first))
     low = mini.create(pod("low", 50, 32, priority=0))
@@ -140,13 +140,13 @@ def test_a_nominated_pod_keeps_its_node_from_lower_ones(mini: MiniCluster) -> No
     assert filter_nodes(mini, high)["NodeNames"] == ["gpu1", "gpu2"]
 
 
-def test_a_node_without_a_name_is_as_unknown_as_any(mini: MiniCluster) -> None:
+def test_a_node_without_a_name_is_unknown(mini: MiniCluster) -> None:
     result = filter_nodes(mini, mini.create(pod("p", 50, 32)), ["", "nowhere"])
     assert result["FailedNodes"] == {}
     assert list(result["FailedAndUnresolvableNodes"]) == ["", "nowhere"]
 
 
-def test_a_node_whose_victims_are_still_ending_is_waited_for(mini: MiniCluster) -> None:
+def test_a_node_whose_victims_are_ending_is_resolvable(mini: MiniCluster) -> None:
     bound(mini, "victim", "gpu1", 200)
     bound(mini, "other", "gpu2", 200)
     value = {**pod("p", 100, priority=100), "status": {"nominatedNodeName": "gpu1"}}
@@ -159,7 +159,7 @@ def test_a_node_whose_victims_are_still_ending_is_waited_for(mini: MiniCluster) 
     assert set(result["FailedAndUnresolvableNodes"]) == {"cpu1", "gpu2"}
 
 
-def test_the_fuller_node_scores_ten_and_who_does_not_fit_none(mini: MiniCluster) -> None:
+def test_the_fuller_node_scores_ten_and_a_refused_node_zero(mini: MiniCluster) -> None:
     bound(mini, "a", "gpu2", 50, 32)
     created = mini.create(pod("p", 50, 32))
     assert scores(mini, created) == {"cpu1": 0, "gpu1": 1, "gpu2": 10}

@@ -1,4 +1,4 @@
-"""One file knows gunicorn, and says which names of it no document promises."""
+"""One file uses gunicorn, and lists its names that no document promises."""
 
 import ast
 import inspect
@@ -14,7 +14,7 @@ import extender
 from extender.http import gunicorn_server, interface
 
 FILE = Path(inspect.getfile(gunicorn_server))
-# what the documents of gunicorn describe, under "Custom Application"
+# names in gunicorn's documents, under "Custom Application"
 PROMISED = {
     "BaseApplication",
     "app",

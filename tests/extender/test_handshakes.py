@@ -17,12 +17,13 @@ from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.tls import TlsContexts, TlsFiles
+from tests.extender.test_client_certificates import P192, P256, REFUSED_KEY, der, message
 from tests.extender.test_connection_turns import secured
 
 STEPS: Final = 8  # of a turn
 FRAGMENTS: Final = 4000
-# The beginning of a ClientHello that says to have 98 304 bytes.
-LONG_HELLO: Final = b"\x01\x01\x80\x00\x03\x03" + bytes(FRAGMENTS - 6)
+# The beginning of a ClientHello that announces 16 000 bytes.
+LONG_HELLO: Final = b"\x01\x00\x3e\x80\x03\x03" + bytes(FRAGMENTS - 6)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[socket.socket, ClientConnection]]:
 
 
 def unread_bytes(conn: ClientConnection) -> int:
-    """Return how much of what has come the server has not received."""
+    """Return how many arrived bytes the server has not received."""
     (count,) = struct.unpack("i", fcntl.ioctl(conn.sock.fileno(), termios.FIONREAD, bytes(4)))
     return int(count)
 
@@ -67,32 +68,49 @@ def test_a_step_of_a_handshake_takes_a_few_records(
     assert unread_bytes(conn) > FRAGMENTS * 6 * 9 // 10
 
 
-def test_what_is_no_record_is_refused_at_once(
+def test_bytes_that_are_no_record_are_refused_at_once(
     pair: tuple[socket.socket, ClientConnection],
 ) -> None:
-    """Not only once as many bytes have come as its first ones promise."""
+    """The refusal comes before as many bytes as the first ones promise."""
     client, conn = pair
     client.sendall(b"\x16GET / HTTP/1.1")
     with pytest.raises(RequestRefused, match="no TLS handshake"):
         conn.handshake()
 
 
-def test_a_client_asks_for_no_key_exchange_that_costs_more(
+def test_a_client_of_tls_1_3_alone_is_refused(
     pair: tuple[socket.socket, ClientConnection],
 ) -> None:
-    """P-521 here, in place of ffdhe8192, for which the library's client can't be told to ask."""
+    """It may ask for the key exchange ffdhe8192, and would encrypt its certificates."""
     client, conn = pair
-    dear = ssl.create_default_context()
-    dear.set_ecdh_curve("secp521r1")
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
-        dear.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
     client.sendall(out.read())
-    with pytest.raises(RequestRefused, match="no TLS handshake"):
+    with pytest.raises(RequestRefused, match="UNSUPPORTED_PROTOCOL"):
         conn.handshake()
 
 
-def test_every_connection_gets_its_step_though_others_always_come_first() -> None:
+def test_a_certificate_is_refused_before_it_is_decoded(
+    pair: tuple[socket.socket, ClientConnection],
+) -> None:
+    client, conn = pair
+    context = ssl.create_default_context()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(into, out, server_hostname="127.0.0.1").do_handshake()
+    client.sendall(out.read())
+    conn.handshake()
+    shown = message(der().replace(P256, P192))
+    client.sendall(b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
+    with pytest.raises(RequestRefused, match=REFUSED_KEY):
+        conn.handshake()
+
+
+def test_every_connection_gets_its_step_in_a_later_turn() -> None:
     events = asyncio.SelectorEventLoop()
     budget = HandshakeBudget(events)
     try:

@@ -1,4 +1,4 @@
-"""A few nodes and pods wish the cluster ill: the others are answered as if these weren't there."""
+"""A few nodes and pods are hostile: the others get the same answers as without them."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ def cluster(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
 
 
 def honest(mini: MiniCluster, name: str, cores: int, units: int = 0) -> set[str]:
-    """Ask for a pod as the scheduler does; returns where it fits of the honest nodes."""
+    """Ask for a pod as the scheduler does; returns the honest nodes on which it fits."""
     value = mini.create(fleet.waiting_pod(name, cores, units))
     found = filter_nodes(mini, value)
     assert not found["Error"]
@@ -45,7 +45,7 @@ def honest(mini: MiniCluster, name: str, cores: int, units: int = 0) -> set[str]
     return fitting
 
 
-def test_nobody_is_refused_for_what_others_write(cluster: MiniCluster) -> None:
+def test_hostile_texts_refuse_no_honest_pod(cluster: MiniCluster) -> None:
     names = {fleet.name_of(number) for number in range(HONEST)}
     numbers = itertools.count(1)
     for turn in range(TURNS):
@@ -82,7 +82,7 @@ def test_a_node_that_says_too_much_is_left_out_by_name(
 
 
 def test_patches_of_one_pod_add_no_memory() -> None:
-    """Some hundred, each with another text of 200 KB, added a gigabyte."""
+    """Some hundred patches, each with another text of 200 KB, added a gigabyte."""
     seen, reading = view(), Decoder(hostile.KEYS)
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""What the extender answers to requests that are not quite what kube-scheduler sends."""
+"""The extender's answers to requests that differ a little from kube-scheduler's."""
 
 import json
 import socket
@@ -149,7 +149,7 @@ def test_metrics_count_outcomes_and_time_verbs(mini: MiniCluster) -> None:
 def test_nothing_is_written_for_a_caller_that_has_gone(mini: MiniCluster) -> None:
     held = mini.api.faults.hold("GET", "/pods/p$")
     mini.api.hold_watches()
-    created = mini.create(pod("p", 50, 32))  # not seen yet, so it is read
+    created = mini.create(pod("p", 50, 32))  # the watch hasn't shown it, so the extender reads it
     body = json.dumps({"Pod": created, "NodeNames": ["gpu1"]}).encode()
     with socket.create_connection(("127.0.0.1", mini.port)) as connection:
         head = (

@@ -1,4 +1,4 @@
-"""Two instances beside two schedulers: what one has given, the other doesn't give again."""
+"""Two instances beside two schedulers: one doesn't give the cards that the other has given."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ IDX = "tencent.com/predicate-gpu-idx-0"
 
 @pytest.fixture
 def pair(api: FakeKubeApi, tmp_path: Path) -> Iterator[tuple[MiniCluster, MiniCluster]]:
-    """Two instances, and watches that show neither what the other does."""
+    """Two instances, whose watches don't show the other's writes."""
     for name in ("gpu1", "gpu2"):
         api.create("nodes", node(name))
     with contextlib.ExitStack() as stack:
@@ -41,7 +41,7 @@ def lists(api: FakeKubeApi) -> list[str]:
 
 
 def cards(api: FakeKubeApi) -> Counter[tuple[str, str]]:
-    """How many hundredths of each card stand on the pods."""
+    """The hundredths of each card in the pods' annotations."""
     taken: Counter[tuple[str, str]] = Counter()
     for value in api.store.list("pods")[1]:
         written = value["metadata"].get("annotations") or {}
@@ -51,7 +51,7 @@ def cards(api: FakeKubeApi) -> Counter[tuple[str, str]]:
     return taken
 
 
-def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
+def test_the_second_sees_a_reservation_of_the_first_before_its_watch(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
@@ -63,7 +63,7 @@ def test_the_second_sees_what_the_first_has_reserved_before_its_watch_does(
     assert max(cards(first.api).values()) == 100
 
 
-def test_the_second_sees_what_the_first_has_bound_before_its_watch_does(
+def test_the_second_sees_a_binding_of_the_first_before_its_watch(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
@@ -85,11 +85,11 @@ def test_a_pod_that_the_first_decided_gets_the_same_cards_from_the_second(
     assert second.annotations("one")[IDX] == before[IDX]
 
 
-def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
+def test_an_instance_that_wakes_a_pod_knows_its_newest_version(
     pair: tuple[MiniCluster, MiniCluster],
 ) -> None:
     first, second = pair
-    first.place("other", 100)  # it has just read all pods, and won't do so again
+    first.place("other", 100)  # it has just read all pods, and relies on its watch now
     second.place("one", 100)
     metadata = second.api.get("pods", "one")["metadata"]
     name = PodName(namespace=metadata["namespace"], name="one", uid=metadata["uid"])
@@ -102,7 +102,7 @@ def test_whom_an_instance_wakes_it_knows_as_the_pod_is_by_then(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_what_the_first_was_writing_when_it_died_is_not_given_twice(
+def test_cards_of_an_interrupted_write_are_not_given_twice(
     pair: tuple[MiniCluster, MiniCluster], when: str
 ) -> None:
     first, second = pair
@@ -148,7 +148,7 @@ def test_an_instance_that_was_idle_reads_again(
     assert lists(mini.api) == ["spec.nodeName=", "spec.nodeName=gpu1"] * 2
 
 
-def test_requests_that_arrive_together_share_the_first_ones_read(mini: MiniCluster) -> None:
+def test_requests_that_arrive_together_share_one_read(mini: MiniCluster) -> None:
     for number in range(12):
         mini.api.create("nodes", node(f"more{number}"))
     asked = [mini.sees(mini.create(pod(f"p{number}", 50, 32))) for number in range(12)]
@@ -162,7 +162,7 @@ def test_requests_that_arrive_together_share_the_first_ones_read(mini: MiniClust
 
 @pytest.mark.parametrize("path", ["/api/v1/pods$", "/nodes/gpu1$"])
 def test_a_read_that_fails_leaves_nothing_reserved(mini: MiniCluster, path: str) -> None:
-    # By the watch: it is open, so the fault hits our read and not its own.
+    # The watch is open, so the fault hits the extender's read and not the watch's list.
     created = mini.sees(mini.create(pod("p", 50, 32)))
     mini.api.faults.fail("GET", path, status=500)
     assert "500" in mini.ask(created)["Error"]
@@ -170,7 +170,7 @@ def test_a_read_that_fails_leaves_nothing_reserved(mini: MiniCluster, path: str)
     assert mini.ask(created)["NodeNames"] == ["gpu1"]
 
 
-def test_a_node_that_is_gone_by_then_is_not_chosen(mini: MiniCluster) -> None:
+def test_a_node_that_goes_before_the_read_is_not_chosen(mini: MiniCluster) -> None:
     mini.api.hold_watches()
     mini.api.delete("nodes", "gpu1")
     assert mini.place("p", 50, 32)["NodeNames"] == ["gpu2"]

@@ -1,6 +1,6 @@
-"""Nobody keeps the others waiting: no search under the view's lock, and bounded pieces of work.
+"""Holds of the cache's lock are short: without a search, and in bounded pieces of work.
 
-What a hold of the lock costs is counted in looks at nodes, not in seconds: one takes 10 to 30 us.
+The cost of a hold is counted in looks at nodes, not in seconds: one takes 10 to 30 us.
 """
 
 import json
@@ -56,7 +56,7 @@ def metered(api: FakeKubeApi, tmp_path: Path, lock: MeteredLock) -> Iterator[Min
             service.stop()
 
 
-def test_no_question_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
+def test_no_request_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
     large = metered.create(pod("large", 300))
     assert bind(metered, large, "n002") == ""
     assert bind(metered, metered.create(pod("small", 30, 16)), "n000") == ""
@@ -73,8 +73,8 @@ def test_no_question_holds_the_lock_for_a_search(metered: MiniCluster) -> None:
         assert metered.call("GET", path).status == 200
 
 
-def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: MiniCluster) -> None:
-    """For pods that are nominated their cards are searched before anybody else's."""
+def test_a_pod_behind_nominated_pods_is_answered_without_the_lock(metered: MiniCluster) -> None:
+    """A nominated pod's cards are searched before those of other pods."""
     metered.api.edit(
         "pods",
         metered.create(pod("first", 200, priority=10))["metadata"]["name"],
@@ -87,7 +87,7 @@ def test_a_pod_in_the_turn_of_others_is_answered_without_the_lock(metered: MiniC
 
 
 def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
-    """Nodes, pods and a quota come at once, as they do after each loss of a watch."""
+    """Nodes, pods and a quota come at once, as after each loss of a watch."""
     seen, wanted = view(), asking((30, 8))
     any_lock: Any = lock
     seen.lock = any_lock
@@ -105,7 +105,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
 
 
 def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: MeteredLock) -> None:
-    """Those who take cards come first: no moment shows cards free that another pod of it has."""
+    """Pods that take cards come first: cards of the page's pods are never shown free."""
     shown: list[set[str]] = []
     seen = view()
     seen.on_room = lambda: shown.append({*seen.holders("n0")})
@@ -125,7 +125,7 @@ def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: Metere
 
 
 def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
-    """Between two portions a pod ends and another comes; the sum is that of those there are."""
+    """Between two portions a pod ends and another comes; the sum is that of the present pods."""
     seen, wanted = view(), asking((30, 8))
     for at in range(NODES):
         seen.set_node(known(Node(name=f"n{at}", cards=(card(0),))))
@@ -155,7 +155,7 @@ def test_a_quota_that_comes_while_pods_move_counts_each_once() -> None:
 def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who they are is worded for an Event, later; ten thousand of them take 20 ms to rank."""
+    """An Event names these pods later; ten thousand of them take 20 ms to rank."""
     seen = view()
     answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]
@@ -184,7 +184,7 @@ def test_a_full_quota_is_found_without_a_look_at_the_pods_that_use_it(
 def test_a_node_that_loses_cards_during_the_search_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, left: tuple[int, ...]
 ) -> None:
-    """The node goes, or the card that was found; the pod is refused or gets what there is."""
+    """The node goes, or the found card; the pod is refused or gets the remaining cards."""
     seen = view()
     answers = NodeEvaluator(seen)
     retry = Requeue(writer=None, cache=seen, evaluator=answers)  # type: ignore[arg-type]
@@ -210,10 +210,10 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_reserved_while_nodes_are_searched_is_never_given_twice(
+def test_cards_reserved_during_a_search_are_never_given_twice(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Choosers that race for few cards: each gets cards of its own, or none."""
+    """Reservers race for few cards: each pod gets cards of its own, or none."""
     rolled = random.Random(seed)  # noqa: S311
     seen = view()
     answers = NodeEvaluator(seen)

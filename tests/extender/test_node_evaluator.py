@@ -1,4 +1,4 @@
-"""What nodes answer: nominated pods, quota, policy and strategy in it, and who is asked at all."""
+"""Nodes' results: nominated pods, quota, policy and strategy, and which nodes are searched."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -50,7 +50,7 @@ HALF = pod((50, 32))
 CARD = pod((100, 0))
 
 
-def test_a_shape_asked_again_asks_only_the_nodes_that_changed(
+def test_a_repeated_shape_searches_only_the_changed_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
@@ -81,7 +81,7 @@ def test_a_nominated_pod_counts_for_lower_and_equal_priority_only() -> None:
     assert reasons(answers, waiting("first", CARD, priority=10)) == {"n0": None}
 
 
-def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_the_node_up() -> None:
+def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_up() -> None:
     answers = cluster(host("n0", cards=2))
     seen = answers._view
     first = waiting("first", CARD, priority=10, nominated="n0")
@@ -99,12 +99,12 @@ def test_a_nominated_pod_counts_until_it_holds_cards_or_gives_the_node_up() -> N
     assert reasons(answers, both) == {"n0": None}
 
 
-def test_what_victims_still_hold_belongs_to_the_nominated_pod() -> None:
+def test_cards_of_ending_victims_belong_to_the_nominated_pod() -> None:
     answers = cluster(host("n0", cards=2))
     seen = answers._view
     bound(seen, "victim", CARD, "n0", deletion=True)
     seen.pod_event("ADDED", waiting("first", pod((200, 0)), priority=10, nominated="n0"))
-    # One card is free, and the other will be; both are for the pod that waits for them.
+    # One card is free, and the other will be; both are the nominated pod's.
     assert reasons(answers, waiting("low", HALF)) == {"n0": Reason.INSUFFICIENT_CORE}
 
 

@@ -1,4 +1,4 @@
-"""`gpustack-extender --snapshot FILE`: a cluster in a file, for who only wants to look and ask."""
+"""`gpustack-extender --snapshot FILE`: a cluster in a file, for reading only."""
 
 import io
 import json
@@ -10,7 +10,7 @@ import pytest
 from extender.api.app import create_app
 from extender.main import main
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load
 from gpustack.wire import schemas
 from tests.cli import snapshots
 from tests.extender.process import of_snapshot
@@ -20,10 +20,10 @@ POD = {"metadata": {"name": "p", "namespace": "default", "uid": "1"}}
 
 
 class Client:
-    """Asks a snapshot's application without a socket between."""
+    """Calls a snapshot's application without a socket."""
 
     def __init__(self, path: str) -> None:
-        service = OfflineExtender(load_with(None, None), path)
+        service = OfflineExtender(load(None), path)
         self._client = create_app(service, request_limit_bytes=1 << 20).test_client()
 
     def get(self, path: str) -> Any:
@@ -42,7 +42,7 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Client:
-    """One node of two cards, of which one is held; two pods wait, one of which can't be."""
+    """One node of two cards, one of them held; two pods wait, and one of them doesn't fit."""
     items = [
         snapshots.node(),
         snapshots.pod("held", 100, 0, held=True),
@@ -75,7 +75,7 @@ def test_a_request_in_capitals_describes_a_pod_as_well(client: Client) -> None:
     assert client.filter(asked)["NodeNames"] == []
 
 
-def test_a_bad_file_on_the_standard_input_is_called_that(
+def test_a_bad_file_on_the_standard_input_is_named_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = json.dumps({"kind": "List", "items": [{"kind": "Pod"}]}).encode()
@@ -89,11 +89,11 @@ def test_a_pod_is_known_by_its_name_where_the_request_says_no_more(client: Clien
     assert client.filter(named)["NodeNames"] == []
 
 
-def test_a_pod_that_nobody_describes_is_a_named_error(client: Client) -> None:
+def test_a_pod_without_a_description_is_a_named_error(client: Client) -> None:
     assert "no pod default/p" in client.filter(POD)["Error"]
 
 
-def test_a_request_whose_pod_is_none_is_400(client: Client) -> None:
+def test_a_request_without_a_valid_pod_is_400(client: Client) -> None:
     bad = {"metadata": {**POD["metadata"], "labels": 7}, "spec": {}}
     assert "Pod" in client.post("filter", {"Pod": bad, "NodeNames": NODES}, 400)["Error"]
 
@@ -127,7 +127,7 @@ def test_every_get_is_answered_in_the_form_of_its_schema(client: Client) -> None
 
 
 def test_a_reservation_of_long_ago_lasts(tmp_path: Path) -> None:
-    """Time stands still in a file, whatever the clock says."""
+    """A file's time stands still while the clock runs."""
     reserved = snapshots.pod("held", 100, 0, held=True)
     del reserved["spec"]["nodeName"]
     client = Client(snapshots.write(tmp_path, snapshots.node(), reserved))
@@ -194,7 +194,7 @@ def test_a_wrong_address_ends_with_2(
     assert words in capsys.readouterr().err
 
 
-def test_a_good_file_is_checked_and_that_is_all(tmp_path: Path) -> None:
+def test_check_config_of_a_good_file_serves_nothing(tmp_path: Path) -> None:
     path = snapshots.write(tmp_path, snapshots.node())
     assert main(["--snapshot", path, "--check-config"]) == 0
 

@@ -1,4 +1,4 @@
-"""The description of the paths: it names what there is, and every answer is as it says."""
+"""The description of the paths: it names every path, and answers are as described."""
 
 import re
 from collections.abc import Iterator
@@ -95,10 +95,10 @@ def fuzzed() -> Iterator[Any]:
                 yield pytest.param(path, method, mode, id=f"{mode.value} {path}")
 
 
-# The extender's own threads draw random pauses meanwhile; no strategy of ours does.
+# The extender's own threads draw random pauses meanwhile; the strategies here don't.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.parametrize(("path", "method", "mode"), list(fuzzed()))
-def test_whatever_is_asked_the_answer_is_as_described(
+def test_any_request_gets_an_answer_as_described(
     described: Any, path: str, method: str, mode: schemathesis.GenerationMode
 ) -> None:
     operation = described[path][method.upper()]

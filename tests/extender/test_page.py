@@ -1,7 +1,6 @@
-"""The dashboard in a real browser: what it shows, and to whom.
+"""The dashboard in a real browser: its content, and its access by keyboard and screen reader.
 
-Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures are left in
-`build/dashboard`.
+Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures go to `build/dashboard`.
 """
 
 import datetime
@@ -76,7 +75,7 @@ def test_the_links_of_a_node_stand_in_a_table_with_headers(page: Browser) -> Non
     assert page.count(".matrix th[scope=row]") == 2
 
 
-def test_what_would_help_is_told_on_demand_and_by_keyboard(page: Browser) -> None:
+def test_the_advice_is_shown_on_demand_and_by_keyboard(page: Browser) -> None:
     button = page.find("#waiting button")
     assert button.accessible_name == "What would help? default/big"
     button.send_keys(Press.ENTER)
@@ -87,7 +86,7 @@ def test_what_would_help_is_told_on_demand_and_by_keyboard(page: Browser) -> Non
     assert not page.find(".answer").is_displayed()
 
 
-def test_a_refresh_shows_what_is_new_and_leaves_focus_and_what_is_open(
+def test_a_refresh_shows_new_values_and_keeps_focus_and_open_parts(
     page: Browser, mini: MiniCluster
 ) -> None:
     page.find(".links > summary").send_keys(Press.ENTER)
@@ -110,7 +109,7 @@ def test_a_refresh_shows_what_is_new_and_leaves_focus_and_what_is_open(
     assert page.driver.switch_to.active_element == page.find("#waiting button")
 
 
-def test_it_can_be_paused(page: Browser, mini: MiniCluster) -> None:
+def test_the_page_can_be_paused(page: Browser, mini: MiniCluster) -> None:
     page.find("#pause").click()
     assert page.find("#pause").get_attribute("aria-pressed") == "true"
     assert "paused" in page.text("#status")
@@ -122,9 +121,7 @@ def test_it_can_be_paused(page: Browser, mini: MiniCluster) -> None:
     page.waits(lambda: page.text("#waiting .count") == "2")
 
 
-def test_an_extender_that_is_gone_is_told_and_its_figures_are_faint(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_figures_of_an_extender_that_is_gone_are_faint(browser: Browser, tmp_path: Path) -> None:
     app, gone = of_file(snapshots.write(tmp_path, snapshots.node())), threading.Event()
     app.before_request(lambda: ("gone", 503) if gone.is_set() else None)
     with at(app) as url:
@@ -165,7 +162,7 @@ def test_figures_of_an_extender_that_has_lost_the_cluster_are_faint(
 
 @pytest.fixture
 def kept_away(tmp_path: Path) -> flask.Flask:
-    """Four nodes: one that pods may come to, and three that keep them away."""
+    """Four nodes: one accepts pods, and three keep them away."""
     away: dict[str, dict[str, Any]] = {
         "gpu1": {},
         "gpu2": {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
@@ -176,7 +173,7 @@ def kept_away(tmp_path: Path) -> flask.Flask:
     return of_file(snapshots.write(tmp_path, *nodes))
 
 
-def test_what_keeps_pods_from_a_node_stands_on_it(browser: Browser, kept_away: flask.Flask) -> None:
+def test_a_node_shows_the_obstacles_for_pods(browser: Browser, kept_away: flask.Flask) -> None:
     states = {"gpu1": "", "gpu2": "NotReady", "gpu3": "cordoned", "gpu4": "tainted nvidia.com/gpu"}
     with at(kept_away) as url:
         browser.open(url)
@@ -194,7 +191,7 @@ def test_what_keeps_pods_from_a_node_stands_on_it(browser: Browser, kept_away: f
         assert browser.problems() == []
 
 
-def test_what_pods_were_given_is_called_allocated(page: Browser) -> None:
+def test_the_page_calls_the_cards_of_pods_allocated(page: Browser) -> None:
     body = str(page.script("return document.body.innerText"))
     assert "Compute allocated" in body
     assert "Memory allocated" in body
@@ -205,7 +202,7 @@ def test_what_pods_were_given_is_called_allocated(page: Browser) -> None:
     assert not any(re.search(r"\bused\b", label) for label in labels)
 
 
-def test_names_are_text_whatever_they_say(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_text_with_any_content(browser: Browser, tmp_path: Path) -> None:
     sick = machine("gpu1", model=HOSTILE, healthy=False, reason=HOSTILE)
     waiting = snapshots.pod(HOSTILE, 40, 8)
     waiting["metadata"]["uid"] = HOSTILE
@@ -226,7 +223,7 @@ def test_names_are_text_whatever_they_say(browser: Browser, tmp_path: Path) -> N
         assert browser.problems() == []
 
 
-def test_the_browser_is_told_to_run_and_load_nothing_else(browser: Browser, page: Browser) -> None:
+def test_the_browser_may_run_and_load_nothing_else(browser: Browser, page: Browser) -> None:
     with pytest.raises(JavascriptException, match="TrustedHTML"):
         browser.script("document.body.innerHTML = '<b>bold</b>'")
     browser.script("const made = new Image(); made.src = 'https://192.0.2.1/'")
@@ -235,7 +232,7 @@ def test_the_browser_is_told_to_run_and_load_nothing_else(browser: Browser, page
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
-def test_it_can_be_read_by_day_by_night_and_on_a_phone(
+def test_the_page_is_readable_by_day_by_night_and_on_a_phone(
     browser: Browser, page: Browser, mini: MiniCluster, dark: bool, width: int
 ) -> None:
     browser.open(f"http://127.0.0.1:{mini.port}/", width=width, dark=dark)
@@ -293,7 +290,7 @@ def test_a_thousand_nodes_stay_usable(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_the_address_of_the_page_needs_no_root(mini: MiniCluster) -> None:
-    """Behind a proxy's prefix everything is found: no address in it begins with a slash."""
+    """The page works behind a proxy's prefix: its addresses don't begin with a slash."""
     html = mini.call("GET", "/").raw.decode()
     assert 'href="/' not in html
     assert 'src="/' not in html

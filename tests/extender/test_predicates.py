@@ -1,4 +1,4 @@
-"""The verb `/scheduler/predicates`: what is chosen, what is written, what is refused."""
+"""The verb `/scheduler/predicates`: its choices, its writes, its refusals."""
 
 import json
 from typing import Any
@@ -60,7 +60,7 @@ def test_a_pod_without_gpu_gets_its_nodes_back_and_no_annotation(
     assert mini.api.get("pods", "plain") == created
 
 
-def test_the_fuller_node_is_filled_first_and_the_ninth_half_card_is_refused(
+def test_the_fuller_node_is_filled_first_and_a_ninth_half_is_refused(
     mini: MiniCluster,
 ) -> None:
     chosen = [mini.place(f"half{i}", 50, 32)["NodeNames"] for i in range(8)]
@@ -78,7 +78,7 @@ def test_the_fuller_node_is_filled_first_and_the_ninth_half_card_is_refused(
     assert KEYS.predicate_time not in mini.annotations("ninth")
 
 
-def test_a_refusal_stands_with_its_numbers_in_an_event(mini: MiniCluster) -> None:
+def test_the_event_of_a_refusal_has_its_numbers(mini: MiniCluster) -> None:
     mini.place("big", 50, CARD_UNITS + 1)
     eventually(lambda: bool(mini.api.events()))
     (event,) = mini.api.events()
@@ -124,7 +124,7 @@ def test_the_same_event_is_not_repeated(mini: MiniCluster) -> None:
     assert [event["reason"] for event in mini.api.events()] == ["BadRequest", "GPUReserved"]
 
 
-def test_asked_twice_the_answer_is_the_same(mini: MiniCluster) -> None:
+def test_a_repeated_request_gets_the_same_answer(mini: MiniCluster) -> None:
     created = mini.create(pod("one", 50, 32))
     assert mini.ask(created)["NodeNames"] == ["gpu1"]
     before = mini.annotations("one")
@@ -135,7 +135,7 @@ def test_asked_twice_the_answer_is_the_same(mini: MiniCluster) -> None:
     assert after == before
 
 
-def test_asked_again_without_the_first_node_the_answer_is_another(mini: MiniCluster) -> None:
+def test_a_request_without_the_first_node_gets_another_node(mini: MiniCluster) -> None:
     created = mini.create(pod("one", 50, 32))
     assert mini.ask(created)["NodeNames"] == ["gpu1"]
     assert mini.ask(created, ["gpu2", "cpu1"])["NodeNames"] == ["gpu2"]
@@ -143,7 +143,7 @@ def test_asked_again_without_the_first_node_the_answer_is_another(mini: MiniClus
     assert (mini.free_cores("gpu1"), mini.free_cores("gpu2")) == (200, 150)
 
 
-def test_asked_again_after_the_card_failed_the_answer_is_another_card(mini: MiniCluster) -> None:
+def test_a_request_after_a_card_failed_gets_another_card(mini: MiniCluster) -> None:
     created = mini.create(pod("one", 100))
     assert mini.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
     broken = node("gpu1")
@@ -166,7 +166,7 @@ def test_containers_and_sidecars_are_placed_each_by_its_position(mini: MiniClust
         ],
         "containers": [{"name": "web"}, {"name": "train", "resources": gpu}],
     }
-    # An old scheduler doesn't know sidecars: its pod is only a name.
+    # An old scheduler doesn't know sidecars: the extender takes only the name from its pod.
     seen = json.loads(json.dumps(mini.create(value)))
     del seen["spec"]["initContainers"][1]["restartPolicy"]
     assert mini.ask(seen)["NodeNames"] == ["gpu1"]
@@ -221,13 +221,13 @@ def test_a_pod_that_the_watch_has_not_shown_is_read_once(mini: MiniCluster) -> N
     assert len(mini.api.asked("GET", "/pods/early$")) == 1
 
 
-def test_a_node_that_is_not_known_is_named_so(mini: MiniCluster) -> None:
+def test_an_unknown_node_is_named_so(mini: MiniCluster) -> None:
     result = mini.ask(mini.create(pod("p", 50, 32)), ["gpu9", "gpu2"])
     assert result["NodeNames"] == ["gpu2"]
     assert result["FailedNodes"] == {"gpu9": "NodeUnknown: the node is not known to gpustack yet"}
 
 
-def test_no_nodes_given_are_none_answered(mini: MiniCluster) -> None:
+def test_a_request_without_nodes_is_answered_without_nodes(mini: MiniCluster) -> None:
     result = mini.ask(mini.create(pod("p", 50, 32)), [])
     assert result["NodeNames"] == []
     assert result["Error"] == ""

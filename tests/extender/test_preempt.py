@@ -1,4 +1,4 @@
-"""The verb preempt: which pods must end, in whichever form the scheduler proposes others."""
+"""The verb preempt: which pods must end, for each form of the scheduler's proposal."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def vip(mini: MiniCluster, *asks: object, **options: Any) -> dict[str, Any]:
 
 
 def budget(mini: MiniCluster, allowed: int, **labels: str) -> None:
-    """A PodDisruptionBudget, and our watch has seen it."""
+    """Create a PodDisruptionBudget, and wait until the watch has shown it."""
     before = len(mini.service.budgets.now)
     mini.api.create(
         "poddisruptionbudgets",
@@ -71,7 +71,7 @@ def test_proposed_pods_that_hold_no_card_stay(mini: MiniCluster) -> None:
     assert found == {"gpu1": ["cpu", "a"]}
 
 
-def test_where_the_cards_are_free_the_proposal_stands(mini: MiniCluster) -> None:
+def test_a_proposal_stands_on_a_node_with_free_cards(mini: MiniCluster) -> None:
     bound(mini, "cpu", "gpu1")
     bound(mini, "a", "gpu1", 50, 32)
     assert preempt(mini, vip(mini, 100), {"gpu1": ["a", "cpu"]}) == {"gpu1": ["a", "cpu"]}
@@ -124,7 +124,7 @@ def test_violations_of_pods_without_cards_stay_counted(mini: MiniCluster) -> Non
     assert len(found["gpu1"]["Pods"]) == 3
 
 
-def test_of_pods_that_share_a_budget_the_least_important_are_protected_by_it(
+def test_a_shared_budget_protects_its_least_important_pods(
     mini: MiniCluster,
 ) -> None:
     labelled(mini, "web-low", "gpu1", 100, priority=1, app="web")
@@ -135,7 +135,7 @@ def test_of_pods_that_share_a_budget_the_least_important_are_protected_by_it(
     assert found == {"gpu1": {"Pods": [{"UID": high}], "NumPDBViolations": 0}}
 
 
-def test_who_is_ending_already_goes_before_all_others_and_violates_nothing(
+def test_an_ending_pod_is_the_first_victim_and_violates_nothing(
     mini: MiniCluster,
 ) -> None:
     labelled(mini, "leaving", "gpu1", 100, priority=5, app="web")
@@ -147,7 +147,7 @@ def test_who_is_ending_already_goes_before_all_others_and_violates_nothing(
     assert found == {"gpu1": {"Pods": [{"UID": leaving}], "NumPDBViolations": 0}}
 
 
-def test_nobody_ends_where_room_comes_with_the_end_of_a_pod_as_important(mini: MiniCluster) -> None:
+def test_no_pod_ends_for_room_that_an_ending_equal_pod_gives(mini: MiniCluster) -> None:
     bound(mini, "low", "gpu1", 100)
     bound(mini, "equal", "gpu1", 100, None, priority=HIGH)
     urgent = vip(mini, 100)
@@ -156,7 +156,7 @@ def test_nobody_ends_where_room_comes_with_the_end_of_a_pod_as_important(mini: M
     assert preempt(mini, urgent, {"gpu1": ["low"]}) == {}
 
 
-def test_the_quota_of_victims_is_free_and_so_is_what_the_pod_holds_itself(
+def test_the_quota_of_victims_and_of_the_pod_itself_is_free(
     mini: MiniCluster,
 ) -> None:
     bound(mini, "a", "gpu2", 100)
@@ -167,19 +167,19 @@ def test_the_quota_of_victims_is_free_and_so_is_what_the_pod_holds_itself(
     assert len(preempt(mini, asked, {"gpu2": ["a", "b"]})["gpu2"]) == 1
 
 
-def test_whom_the_scheduler_proposes_may_end_whatever_we_know_of_it(mini: MiniCluster) -> None:
+def test_a_proposed_victim_may_have_an_equal_priority(mini: MiniCluster) -> None:
     bound(mini, "equal", "gpu1", 200, None, priority=HIGH)
     assert preempt(mini, vip(mini, 100), {"gpu1": ["equal"]}) == {"gpu1": ["equal"]}
 
 
-def test_what_there_was_no_time_for_is_left_out(mini: MiniCluster) -> None:
+def test_a_node_without_time_for_its_search_is_left_out(mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 200)
     asked = mini.sees(vip(mini, 100))
     mini.service._decision_seconds = 0.0
     assert preempt(mini, asked, {"gpu1": ["a"]}) == {}
 
 
-def test_a_budget_that_goes_protects_nobody(mini: MiniCluster) -> None:
+def test_a_deleted_budget_protects_no_pod(mini: MiniCluster) -> None:
     labelled(mini, "web-a", "gpu1", 200, app="web")
     budget(mini, 0, app="web")
     mini.api.delete("poddisruptionbudgets", "pdb-0")
@@ -203,13 +203,13 @@ def test_the_most_important_victim_comes_first(mini: MiniCluster) -> None:
     assert found == {"gpu1": ["mid", "low"]}
 
 
-def test_a_victim_that_no_watch_has_shown_bound_is_still_one(mini: MiniCluster) -> None:
+def test_a_pod_that_no_watch_has_shown_bound_is_a_victim(mini: MiniCluster) -> None:
     mini.api.hold_watches()
     assert bind(mini, mini.create(pod("a", 200)), "gpu1") == ""
     assert preempt(mini, vip(mini, 100), {"gpu1": ["a"]}) == {"gpu1": ["a"]}
 
 
-def test_what_is_reserved_for_a_waiting_pod_is_nobodys_victim(mini: MiniCluster) -> None:
+def test_a_reservation_of_a_waiting_pod_is_no_victim(mini: MiniCluster) -> None:
     assert mini.ask(mini.create(pod("waiting", 100)), ["gpu1"])["NodeNames"] == ["gpu1"]
     bound(mini, "a", "gpu1", 100)
     assert preempt(mini, vip(mini, 100), {"gpu1": ["a"]}) == {"gpu1": ["a"]}
@@ -226,12 +226,12 @@ def test_room_that_is_made_for_one_pod_is_not_promised_to_the_next(mini: MiniClu
 
 
 @pytest.mark.parametrize("core", [150, -100])
-def test_a_bad_request_ends_nobody(mini: MiniCluster, core: int) -> None:
+def test_a_bad_request_ends_no_pod(mini: MiniCluster, core: int) -> None:
     bound(mini, "a", "gpu1", 200)
     assert preempt(mini, vip(mini, core, 32), {"gpu1": ["a"]}) == {}
 
 
-def test_a_pod_that_is_gone_is_an_error_that_ends_nobody(mini: MiniCluster) -> None:
+def test_a_preemptor_that_is_gone_is_an_error_without_victims(mini: MiniCluster) -> None:
     gone = pod("vip", 100)
     gone["metadata"]["uid"] = "0"
     body = {"Pod": gone, "NodeNameToMetaVictims": {"gpu1": {"Pods": [{"UID": "1"}]}}}
@@ -243,7 +243,7 @@ def test_a_body_without_victims_is_400_and_names_the_field(mini: MiniCluster) ->
     assert answer["Error"].startswith("NodeNameToMetaVictims: is missing")
 
 
-def test_asking_ends_and_reserves_nothing(mini: MiniCluster) -> None:
+def test_preempt_ends_and_reserves_nothing(mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 200)
     asked = vip(mini, 100)
     first = preempt(mini, asked, {"gpu1": ["a"]})

@@ -1,7 +1,7 @@
-"""What ``extender.http.interface`` promises, tried with the server that ships and with another one.
+"""Promises of ``extender.http.interface``, tried with the server that ships and with another one.
 
-Werkzeug's own server implements the interface in forty lines; ``BROKEN`` lists what it does not
-promise, and why. A promise that is added needs a check here; a server that is tried, this file.
+Werkzeug's own server implements the interface in forty lines; ``BROKEN`` lists the promises that it
+breaks, and why. A new promise needs a check here; a new server is tried with this file.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ DEAF = 8
 LIMIT_BYTES = 8 << 20
 SHORT_SECONDS = 2.0
 LONG_SECONDS = 60.0
-"""Longer than any test waits: what is answered before has not been waited for."""
+"""Longer than any test waits: an earlier answer came without this wait."""
 
 IMPATIENT_SECONDS = 3.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

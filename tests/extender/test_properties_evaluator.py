@@ -1,4 +1,4 @@
-"""What is remembered of nodes is what they would say if they were asked now."""
+"""Remembered results of nodes equal the results of a fresh search."""
 
 import itertools
 import random
@@ -25,7 +25,7 @@ NAMES = ("n0", "n1", "n2")
 
 
 class Truth:
-    """What happened, counted anew for every question; and the view and answers beside it."""
+    """The events so far, counted anew for every request; and the cache and evaluator beside it."""
 
     def __init__(self, rolled: random.Random, policy: policies.Policy) -> None:
         self.rolled = rolled
@@ -77,7 +77,7 @@ class Truth:
         return made
 
     def run(self) -> None:
-        """A pod is bound, here or there, whether there is room or not."""
+        """A pod is bound to any node, with or without room."""
         if not self.bases:
             return
         made, base = self.asking(), self.rolled.choice(list(self.bases.values()))
@@ -139,7 +139,7 @@ class Truth:
 def test_answers_from_memory_are_those_of_the_nodes_as_they_are(
     small: bool, rolled: random.Random, steps: int, policy: str
 ) -> None:
-    """``small``: a memory that is full all the time."""
+    """``small``: a memory that is always full."""
     with pytest.MonkeyPatch.context() as patch:
         for bound in ("_MOST_BYTES", "_MOST_STATE_BYTES", "_SPARE") if small else ():
             patch.setattr(equivalence, bound, 3000 if bound.endswith("BYTES") else 0)
@@ -147,7 +147,7 @@ def test_answers_from_memory_are_those_of_the_nodes_as_they_are(
 
 
 def live(rolled: random.Random, steps: int, policy: str) -> None:
-    """Let things happen, and ask again and again about the pods that wait."""
+    """Let events happen, and ask again and again for the waiting pods."""
     truth = Truth(rolled, policies.named(policy))
     truth.set_node()
     asked: list[PodState] = []

@@ -45,7 +45,7 @@ def refused(mini: MiniCluster, name: str) -> bool:
     return bool(mini.place(name, 50, 32)["NodeNames"] is None)
 
 
-def test_a_quota_holds_from_the_moment_it_is_there_until_it_goes(mini: MiniCluster) -> None:
+def test_a_quota_holds_from_its_creation_to_its_deletion(mini: MiniCluster) -> None:
     assert mini.place("first", 50, 32)["NodeNames"]
     set_quota(mini, LIMITED)
     eventually(lambda: in_force(mini))
@@ -56,9 +56,7 @@ def test_a_quota_holds_from_the_moment_it_is_there_until_it_goes(mini: MiniClust
     assert mini.place("third", 50, 32)["NodeNames"]
 
 
-def test_a_quota_that_was_there_before_us_holds_from_the_first_decision(
-    api: FakeKubeApi, tmp_path: Path
-) -> None:
+def test_an_earlier_quota_holds_from_the_first_decision(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", node("gpu1"))
     api.create("configmaps", snapshots.quota(json.dumps(LIMITED)))
     held = api.faults.hold("GET", "/configmaps$")
@@ -83,7 +81,7 @@ def test_only_the_one_config_map_is_asked_for(mini: MiniCluster) -> None:
         ({"default": {"pools": ["x"]}}, "pools"),
     ],
 )
-def test_a_broken_quota_keeps_the_last_good_one_and_says_so(
+def test_a_broken_quota_keeps_the_last_good_one_with_an_event(
     mini: MiniCluster, broken: object, words: str
 ) -> None:
     set_quota(mini, LIMITED)
@@ -113,8 +111,8 @@ def test_a_broken_quota_refuses_pods_where_the_operator_wants_that(
     with serving(api, tmp_path, quota=source) as mini:
         assert "quota can't be used" in mini.place("p", 50, 32)["Error"]
         assert mini.ask(mini.create(pod("plain")), ["gpu1"])["NodeNames"] == ["gpu1"]
-        assert mini.service.requeue.waiting == 1
-        assert mini.service.requeue._look() == []  # there is room, but not from us
+        assert len(mini.service.requeue._waiting) == 1
+        assert mini.service.requeue._look() == []  # all pods are refused
         set_quota(mini, {})
         eventually(lambda: not mini.service.quotas.problem)
         assert mini.place("q", 50, 32)["NodeNames"] == ["gpu1"]
@@ -133,7 +131,7 @@ def test_metrics_show_limits_and_use_of_the_listed_namespaces_only(mini: MiniClu
     assert not [name for name in found if " other" in name]
 
 
-def test_metrics_show_what_nodes_have_free_and_what_can_not_be_used(mini: MiniCluster) -> None:
+def test_metrics_show_free_and_unusable_cards_of_nodes(mini: MiniCluster) -> None:
     mini.create(pod("waits", 200))
     mini.place("p", 50, 32)
     found = metrics(mini)
@@ -145,14 +143,14 @@ def test_metrics_show_what_nodes_have_free_and_what_can_not_be_used(mini: MiniCl
     memory = [found[f"gpustack_node_used_memory_bytes gpu{index}"] for index in (1, 2)]
     assert sorted(memory) == [0, 32 * units]
     assert "gpustack_node_free_cards cpu1" not in found
-    # The pod that waits needs two whole cards, which the node in use has no longer.
+    # The waiting pod needs two whole cards, and the node in use has only one.
     fragmented = [found[f"gpustack_node_fragmented_cards gpu{index}"] for index in (1, 2)]
     assert min(fragmented) == 0
     assert max(fragmented) > 0
     assert found["gpustack_fragmentation_ratio"] == pytest.approx(sum(fragmented) / 3.5)
 
 
-def test_metrics_count_the_pods_that_wait_by_reason(mini: MiniCluster) -> None:
+def test_metrics_count_waiting_pods_by_reason(mini: MiniCluster) -> None:
     def waiting() -> dict[str, float]:
         name = "gpustack_extender_waiting_pods "
         found = {k.removeprefix(name): v for k, v in metrics(mini).items() if k.startswith(name)}
@@ -175,7 +173,7 @@ def test_metrics_count_the_pods_that_wait_by_reason(mini: MiniCluster) -> None:
     eventually(lambda: waiting() == {**expected, "NoWholeCard": 1})
 
 
-def test_a_second_fault_of_the_quota_is_told_at_once(mini: MiniCluster) -> None:
+def test_a_second_fault_of_the_quota_gets_an_event_at_once(mini: MiniCluster) -> None:
     set_quota(mini, "{")
     set_quota(mini, {"default": {"pools": []}})
     eventually(lambda: len(mini.api.events()) == 2)
@@ -191,7 +189,7 @@ def read_metrics(mini: MiniCluster, accept: str) -> tuple[str, str]:
         return answer.headers["Content-Type"], answer.read().decode()
 
 
-def test_metrics_are_openmetrics_for_who_asks_for_that(mini: MiniCluster) -> None:
+def test_metrics_are_openmetrics_on_request(mini: MiniCluster) -> None:
     mini.place("p", 50, 32)
     kind, text = read_metrics(mini, "application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text; version=1.0.0")
@@ -203,14 +201,14 @@ def test_metrics_are_openmetrics_for_who_asks_for_that(mini: MiniCluster) -> Non
 
 
 @pytest.mark.parametrize("asked", ["application/openmetrics-text;version=x", "text/plain", ""])
-def test_metrics_are_plain_text_for_everybody_else(mini: MiniCluster, asked: str) -> None:
+def test_metrics_are_plain_text_for_other_clients(mini: MiniCluster, asked: str) -> None:
     kind, text = read_metrics(mini, asked)
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
     assert "# EOF" not in text
     assert "# TYPE gpustack_extender_decisions_total counter\n" in text
 
 
-def test_a_watch_that_has_died_makes_us_unready_and_comes_back(
+def test_a_dead_watch_makes_the_extender_unready_and_reopens(
     api: FakeKubeApi, tmp_path: Path
 ) -> None:
     api.create("nodes", node("gpu1"))

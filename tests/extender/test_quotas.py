@@ -1,4 +1,4 @@
-"""The quota of a namespace: one answer at a time, whatever asks, and a ConfigMap that breaks."""
+"""The quota of a namespace: one decision at a time, by any verb, and a ConfigMap that breaks."""
 
 import functools
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ THREADS = 100
 
 @pytest.fixture
 def roomy(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
-    """Eight cards, of which the namespace may have two and a half."""
+    """Eight cards; the namespace may have two and a half."""
     api.create("nodes", node("gpu1", 8))
     with serving(api, tmp_path, threads=THREADS) as mini:
         limit = NamespaceQuota(cards={"A100": 250})
@@ -51,13 +51,13 @@ def test_a_reserved_pod_counts_and_a_finished_one_does_not(roomy: MiniCluster) -
     assert roomy.place("three", 100)["NodeNames"] == ["gpu1"]
 
 
-def test_a_pod_asked_again_does_not_count_twice(roomy: MiniCluster) -> None:
+def test_a_repeated_request_counts_once_in_the_quota(roomy: MiniCluster) -> None:
     created = roomy.create(pod("one", 200))
     for _ in range(3):
         assert roomy.ask(created)["NodeNames"] == ["gpu1"]
 
 
-def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: MiniCluster) -> None:
+def test_a_pod_whose_quota_shrank_is_refused(roomy: MiniCluster) -> None:
     created = roomy.create(pod("one", 200))
     assert roomy.ask(created)["NodeNames"] == ["gpu1"]
     roomy.service.cache.set_quota(
@@ -68,7 +68,7 @@ def test_a_pod_whose_quota_is_gone_meanwhile_is_refused(roomy: MiniCluster) -> N
     assert answer["FailedNodes"]["gpu1"].startswith("QuotaExceeded")
 
 
-def test_the_event_of_a_refusal_says_who_uses_the_quota(roomy: MiniCluster) -> None:
+def test_the_event_of_a_refusal_names_the_pods_in_the_quota(roomy: MiniCluster) -> None:
     roomy.place("one", 200)
     roomy.place("two", 100)
 

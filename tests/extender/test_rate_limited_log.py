@@ -1,4 +1,4 @@
-"""The log is nobody's to fill: what anybody may cause is said now and then."""
+"""Messages that any client can cause are logged at a limited rate."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ class Clock:
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from("abc")), max_size=60))
-def test_the_same_words_are_said_once_in_ten_seconds(asked: list[tuple[float, str]]) -> None:
+def test_the_same_message_is_logged_once_in_ten_seconds(asked: list[tuple[float, str]]) -> None:
     clock = Clock()
     seldom = RateLimitedLog(clock=clock)
     said: dict[str, float] = {}
@@ -30,7 +30,7 @@ def test_the_same_words_are_said_once_in_ten_seconds(asked: list[tuple[float, st
             said[words] = clock.now
 
 
-def test_words_that_differ_each_time_are_said_so_often_and_no_more() -> None:
+def test_messages_that_differ_each_time_are_logged_up_to_a_limit() -> None:
     clock = Clock()
     seldom = RateLimitedLog(clock=clock)
     assert sum(seldom.may_say(str(number)) for number in range(10_000)) == MOST

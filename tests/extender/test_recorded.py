@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.extender.mini_cluster import PREDICATES, MiniCluster, limits, node, pod
 
-# What both versions send beside what we read: the API server's defaults and bookkeeping.
+# Fields of both versions that the extender ignores: the API server's defaults and bookkeeping.
 MANAGED = [
     {
         "manager": "kubectl-create",

@@ -1,4 +1,4 @@
-"""Whatever comes in as a body is read or refused by name; what goes out is what came in."""
+"""Any body is read or refused by name; nodes and names go back unchanged."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def test_any_object_is_read_or_refused(fields: dict[str, Any]) -> None:
 
 
 @hypothesis.given(st.lists(JSON, max_size=5))
-def test_full_nodes_come_back_as_they_came(extras: list[Any]) -> None:
+def test_full_nodes_come_back_unchanged(extras: list[Any]) -> None:
     items = [{"metadata": {"name": f"n{i}"}, "extra": extra} for i, extra in enumerate(extras)]
     fields = {"pod": {"metadata": {"name": "p", "uid": "1"}}, "nodes": {"items": items}}
     args = bodies.decode_filter_args(json.dumps(fields).encode())
@@ -69,7 +69,7 @@ ANY_NAMES = st.lists(
 )
 @hypothesis.example(['","'], (",", ":"), False)
 @hypothesis.example(["a, b", 'c"'], (", ", ": "), False)
-def test_names_come_back_as_they_came_however_they_are_written(
+def test_names_come_back_unchanged_in_any_spelling(
     names: list[str], separators: tuple[str, str], in_ascii: bool
 ) -> None:
     fields = {"Pod": {"metadata": {"name": "p", "uid": "1"}}, "NodeNames": names}
@@ -92,7 +92,7 @@ def test_names_come_back_as_they_came_however_they_are_written(
 @hypothesis.example([3] * 100, True, False)
 @hypothesis.example([3] * 101, True, False)
 @hypothesis.example([3] * 101, False, False)
-def test_no_node_gains_on_another_by_those_that_are_not_named(
+def test_left_out_scores_keep_the_order_of_nodes(
     scores: list[int], compact: bool, full: bool
 ) -> None:
     names = [f"node-{at}" for at in range(len(scores))]
@@ -168,7 +168,7 @@ def test_victims_are_found_in_any_case_at_any_depth(spell: Callable[[str], str])
     assert list(args.victims.values()) == [bodies.NodeVictims(uids=("2",), pdb_violations=1)]
 
 
-def test_null_is_as_good_as_missing_wherever_go_writes_it() -> None:
+def test_null_is_read_as_missing_in_every_field_of_go() -> None:
     pod = {"metadata": {"name": "p", "namespace": None, "uid": "1"}}
     args = read(json.dumps({"Pod": pod, "Nodes": {"items": None}, "NodeNames": None}).encode())
     assert args is not None
@@ -176,7 +176,9 @@ def test_null_is_as_good_as_missing_wherever_go_writes_it() -> None:
 
 
 @hypothesis.given(EXACT, st.booleans())
-def test_go_spelling_says_the_same_as_any_other(fields: dict[str, Any], compact: bool) -> None:
+def test_a_body_in_gos_spelling_is_read_as_in_any_other(
+    fields: dict[str, Any], compact: bool
+) -> None:
     separators = (",", ":") if compact else None
     exact = read(json.dumps(fields, separators=separators).encode())
     lower = read(json.dumps({name.lower(): each for name, each in fields.items()}).encode())

@@ -64,7 +64,7 @@ def test_a_body_over_the_limit_is_taken_and_not_kept(more: int, cuts: list[int])
 
 
 @pytest.mark.parametrize("length", ["", "-1", "1x", "0x10", "1, 2"])
-def test_what_is_no_length_leaves_the_head_to_the_parser(length: str) -> None:
+def test_a_bad_length_leaves_the_head_to_the_parser(length: str) -> None:
     arrival = feed(head(length), [])
     assert arrival.complete
     assert (arrival.head, arrival.body) == (head(length), b"")
@@ -73,10 +73,10 @@ def test_what_is_no_length_leaves_the_head_to_the_parser(length: str) -> None:
 @given(st.integers(1, 6000), st.integers(0, 6000), st.lists(st.integers(0, 13_000), max_size=9))
 @example(digits=1001, zeros=0, cuts=[])
 @example(digits=5000, zeros=0, cuts=[])
-def test_a_body_beyond_all_bounds_is_not_waited_for(
+def test_a_body_of_any_length_over_the_limit_is_refused_at_once(
     digits: int, zeros: int, cuts: list[int]
 ) -> None:
-    """However many digits its length has: Python makes no number of more than 4300."""
+    """The length may have any number of digits: Python refuses numbers of more than 4300."""
     arrival = feed(head("0" * zeros + "9" * (digits + 9)), cuts)
     assert arrival.complete
     assert arrival.refused
@@ -90,14 +90,14 @@ def test_zeros_before_a_length_change_nothing(length: int, zeros: int) -> None:
     assert (arrival.length_bytes, len(arrival.body), arrival.refused) == (length, length, False)
 
 
-def test_a_body_that_the_head_makes_no_room_for_is_not_kept() -> None:
+def test_a_body_without_a_limit_for_its_head_is_not_kept() -> None:
     arrival = RequestBuffer(lambda head: LIMIT if head.startswith(b"POST") else 0)
     arrival.take(head(3).replace(b"POST", b"GET") + b"abc" + b"next")
     assert arrival.complete
     assert (arrival.body, arrival.rest, arrival.length_bytes) == (b"", b"next", 3)
 
 
-def test_a_body_of_a_refused_head_is_not_waited_for() -> None:
+def test_a_refused_head_is_complete_without_its_body() -> None:
     arrival = RequestBuffer(lambda _head: None)
     arrival.take(head(9, "Expect: 100-continue") + b"abc")
     assert arrival.complete
@@ -112,7 +112,7 @@ def test_a_refused_head_without_a_body_ends_nothing() -> None:
     assert (arrival.complete, arrival.refused, arrival.rest) == (True, False, b"GET")
 
 
-def test_a_head_without_an_end_is_too_long_in_the_end() -> None:
+def test_a_head_without_an_end_is_too_long_at_the_limit() -> None:
     arrival = new()
     arrival.take(b"GET / HTTP/1.1\r\nX: ")
     assert not arrival.too_long
@@ -120,7 +120,7 @@ def test_a_head_without_an_end_is_too_long_in_the_end() -> None:
     assert arrival.too_long
 
 
-def test_who_waits_for_100_continue_gets_it_once() -> None:
+def test_a_client_that_waits_for_100_continue_gets_it_once() -> None:
     arrival = feed(head(3, "Expect: 100-continue"), [])
     assert arrival.continuable
     assert not arrival.complete
@@ -128,7 +128,7 @@ def test_who_waits_for_100_continue_gets_it_once() -> None:
     assert (arrival.head, arrival.body) == (head(3), b"abc")
 
 
-def test_who_would_send_too_much_is_not_told_to_go_on() -> None:
+def test_a_client_with_too_large_a_body_gets_no_100_continue() -> None:
     assert not feed(head(LIMIT + 1, "Expect: 100-continue"), []).continuable
 
 

@@ -1,4 +1,4 @@
-"""Refused pods are looked at again when there is room for them, and not all of them at once."""
+"""Room wakes refused pods, in rounds."""
 
 import itertools
 from dataclasses import replace
@@ -21,14 +21,14 @@ HALF = pod((50, 32))
 
 
 class Queue:
-    """A cluster of full nodes, the pods that were refused there, and a clock that a test moves."""
+    """A cluster of full nodes, the pods that it refused, and a clock that a test moves."""
 
     def __init__(self, nodes: int = 1, cards: int = 1) -> None:
         self.seconds = 1000.0
         self.refuses_all = False
         self.view: ClusterCache = view(clock=self.clock)
         self.retry = Requeue(
-            writer=None,  # type: ignore[arg-type]  # looking writes nothing
+            writer=None,  # type: ignore[arg-type]  # a look writes nothing
             cache=self.view,
             evaluator=NodeEvaluator(self.view),
             refuses_all=lambda: self.refuses_all,
@@ -65,7 +65,7 @@ class Queue:
         return [each.uid for each in self.retry._look()]
 
     def take(self, uid: str) -> None:
-        """The scheduler asks for the pod that was woken, and gets what it wants."""
+        """Ask for the woken pod as the scheduler does, and reserve its cards."""
         pod = self.view.pod(uid)
         assert pod is not None
         best = self.retry._evaluator.of(pod, tuple(self.view.node_names)).best()
@@ -75,7 +75,7 @@ class Queue:
             self.retry.settled(uid)
 
 
-def test_nobody_is_woken_while_there_is_no_room() -> None:
+def test_no_pod_is_woken_without_room() -> None:
     queue = Queue()
     queue.refuse("a")
     assert queue.woken() == []
@@ -96,7 +96,7 @@ def test_two_halves_fit_on_the_card_that_became_free() -> None:
     assert queue.woken() == ["a", "b"]
 
 
-def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None:
+def test_taken_room_wakes_no_pod() -> None:
     queue = Queue()
     queue.refuse_all("a", "b")
     queue.end("t0")
@@ -104,10 +104,10 @@ def test_who_has_taken_the_room_is_not_woken_again_nor_is_anybody_else() -> None
     queue.take("a")
     queue.seconds += 10
     assert queue.woken() == []
-    assert queue.retry.waiting == 1
+    assert len(queue.retry._waiting) == 1
 
 
-def test_who_was_refused_and_still_has_cards_is_not_woken_until_they_end() -> None:
+def test_a_refused_pod_that_holds_cards_is_woken_after_they_end() -> None:
     queue = Queue()
     queue.refuse("a")
     queue.end("t0")
@@ -121,8 +121,8 @@ def test_who_was_refused_and_still_has_cards_is_not_woken_until_they_end() -> No
     assert queue.woken() == ["a"]
 
 
-def test_any_number_of_those_that_still_have_cards_keeps_nobody_from_room() -> None:
-    """Forty at the head of a queue were all that was looked at."""
+def test_refused_pods_that_hold_cards_block_no_other_pod() -> None:
+    """The requeue looked at the first forty pods of a queue only."""
     queue = Queue(nodes=51)
     holding = [f"old{number}" for number in range(50)]
     queue.refuse_all(*holding, "new")
@@ -138,7 +138,7 @@ def test_any_number_of_those_that_still_have_cards_keeps_nobody_from_room() -> N
     assert queue.woken() == ["new"]
 
 
-def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() -> None:
+def test_room_that_the_first_leaves_wakes_the_next_within_5_seconds() -> None:
     queue = Queue()
     queue.refuse_all("a", "b")
     queue.end("t0")
@@ -149,7 +149,7 @@ def test_room_that_the_first_does_not_take_wakes_the_next_before_five_seconds() 
     assert queue.woken() == ["b"]
 
 
-def test_an_instance_that_refuses_everybody_wakes_nobody_until_it_no_longer_does() -> None:
+def test_an_instance_that_refuses_all_pods_wakes_none() -> None:
     queue = Queue()
     queue.refuse("a")
     queue.end("t0")
@@ -159,7 +159,7 @@ def test_an_instance_that_refuses_everybody_wakes_nobody_until_it_no_longer_does
     assert queue.woken() == ["a"]
 
 
-def test_the_highest_priority_goes_first_and_then_who_waits_longest() -> None:
+def test_pods_are_woken_by_priority_and_then_by_waiting_time() -> None:
     queue = Queue(cards=3)
     queue.refuse("old")
     queue.refuse("young", HALF)
@@ -168,7 +168,7 @@ def test_the_highest_priority_goes_first_and_then_who_waits_longest() -> None:
     assert queue.woken() == ["high", "old", "young"]
 
 
-def test_pods_that_do_not_fit_do_not_stand_in_the_way_of_those_that_do() -> None:
+def test_pods_that_do_not_fit_block_no_fitting_pod() -> None:
     queue = Queue(cards=2)
     queue.refuse("two", pod((200, 0)), priority=9)
     queue.refuse("half", HALF)
@@ -176,8 +176,8 @@ def test_pods_that_do_not_fit_do_not_stand_in_the_way_of_those_that_do() -> None
     assert queue.woken() == ["half"]
 
 
-def test_a_pod_that_asks_something_else_by_now_does_not_speak_for_those_it_was_like() -> None:
-    """It stood first among them, found no room, and none of them was ever looked at again."""
+def test_a_pod_with_a_new_request_leaves_its_old_group() -> None:
+    """The pod was its group's first, found no room, and blocked the others for ever."""
     queue = Queue(cards=2)
     first = queue.refuse("first")
     queue.refuse("second")
@@ -198,10 +198,10 @@ def test_a_pod_that_is_gone_bound_or_gated_is_not_woken() -> None:
     queue.view.pod_event("MODIFIED", replace(gated, gated=True, version=later))
     queue.end("t0")
     assert queue.woken() == []
-    assert queue.retry.waiting == 0
+    assert len(queue.retry._waiting) == 0
 
 
-def test_a_pod_woken_in_vain_is_woken_less_and_less_often() -> None:
+def test_a_pod_that_is_refused_again_is_woken_less_often() -> None:
     queue = Queue()
     asked = queue.refuse("tainted")
     queue.end("t0")
@@ -216,7 +216,7 @@ def test_a_pod_woken_in_vain_is_woken_less_and_less_often() -> None:
     assert set(pauses[7:]) == {300}
 
 
-def test_a_pod_that_lost_its_room_to_another_is_woken_as_soon_as_there_is_more() -> None:
+def test_a_pod_that_lost_its_room_is_woken_by_the_next_room() -> None:
     queue = Queue(cards=2)
     asked = queue.refuse("a")
     queue.end("t0")
@@ -228,7 +228,7 @@ def test_a_pod_that_lost_its_room_to_another_is_woken_as_soon_as_there_is_more()
     assert queue.woken() == ["a"]
 
 
-def test_a_quota_wakes_no_more_pods_than_it_lets_in() -> None:
+def test_a_quota_bounds_how_many_pods_are_woken() -> None:
     queue = Queue(cards=3)
     limit = NamespaceQuota(cards={"P40": 200})
     queue.view.set_quota(Quota(namespaces={"team": limit}))
@@ -238,7 +238,7 @@ def test_a_quota_wakes_no_more_pods_than_it_lets_in() -> None:
     assert queue.view.usage.used("team", "P40") == 0
 
 
-def test_a_quota_keeps_nobody_else_from_the_room_that_it_forbids() -> None:
+def test_room_that_a_quota_forbids_wakes_other_pods() -> None:
     queue = Queue()
     queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 0})}))
     queue.refuse("a", namespace="team")
@@ -247,7 +247,7 @@ def test_a_quota_keeps_nobody_else_from_the_room_that_it_forbids() -> None:
     assert queue.woken() == ["b"]
 
 
-def test_a_quota_that_is_raised_wakes_who_waited_for_it() -> None:
+def test_a_raised_quota_wakes_the_pods_that_waited_for_it() -> None:
     queue = Queue()
     queue.view.set_quota(Quota(namespaces={"team": NamespaceQuota(cards={"P40": 0})}))
     queue.refuse("a", namespace="team")

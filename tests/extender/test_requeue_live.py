@@ -15,12 +15,12 @@ def annotated(mini: MiniCluster, name: str) -> Callable[[], bool]:
     return lambda: KEYS.gpu_retry in mini.annotations(name)
 
 
-def test_a_deletion_that_the_scheduler_sees_before_we_do_wakes_the_pod(mini: MiniCluster) -> None:
+def test_a_deletion_that_the_scheduler_sees_first_wakes_the_pod(mini: MiniCluster) -> None:
     mini.place("one", 200)
     mini.place("two", 200)
     mini.api.hold_watches()
     mini.api.delete("pods", "one")
-    assert mini.place("waiting", 100)["NodeNames"] == []  # the scheduler asks; we don't know yet
+    assert mini.place("waiting", 100)["NodeNames"] == []  # the extender's watch doesn't know yet
     mini.api.release_watches()
     eventually(annotated(mini, "waiting"))
     assert mini.ask(mini.api.get("pods", "waiting"))["NodeNames"] == ["gpu1"]
@@ -39,7 +39,7 @@ def test_room_of_any_cause_wakes_the_pod(api: FakeKubeApi, tmp_path: Path, cause
         eventually(annotated(one, "waiting"))
 
 
-def test_who_waits_since_before_a_restart_is_woken_too(api: FakeKubeApi, tmp_path: Path) -> None:
+def test_a_pod_that_waited_before_a_restart_is_woken(api: FakeKubeApi, tmp_path: Path) -> None:
     api.create("nodes", mini_cluster.node("gpu1", 1))
     with serving(api, tmp_path) as before:
         before.place("first", 100)

@@ -1,4 +1,4 @@
-"""Looking at waiting pods holds the cache's lock for a moment, however many wait."""
+"""A look at waiting pods holds the cache's lock for a moment, however many wait."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.model.machines import pod as asking
 
 
 def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
-    """Waiting pods of so many kinds, all refused, none of which fits anywhere but the last."""
+    """Waiting pods of so many kinds, all refused; only the last one fits on a node."""
     retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
     pods = []
     for number in range(kinds):
@@ -42,8 +42,8 @@ def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> 
     assert looks[0] == []
 
 
-def test_kinds_that_come_and_go_without_end_keep_nobody_from_room() -> None:
-    """Who was looked at in vain is looked at again, though a round never runs out of new kinds."""
+def test_an_endless_change_of_request_kinds_blocks_no_pod() -> None:
+    """A pod that found no room is looked at again, though new kinds come in every round."""
     seen = view()
     retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
     hostile = [waiting(f"w{at:05d}", asking((99, 1000 + at))) for at in range(3000)]
@@ -90,4 +90,4 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
         return look_up(uid)
 
     monkeypatch.setattr(seen, "pod", counted)
-    assert (retry._look(), retry.waiting) == ([], 0)
+    assert (retry._look(), len(retry._waiting)) == ([], 0)

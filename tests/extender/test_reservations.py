@@ -1,4 +1,4 @@
-"""When cards count as taken, and when they are free again."""
+"""The times at which cards are taken, and free again."""
 
 import functools
 import time
@@ -70,7 +70,7 @@ def test_a_pod_bound_elsewhere_frees_what_was_reserved(mini: MiniCluster) -> Non
 
 
 @pytest.mark.parametrize(("seconds", "free"), [(20, 100), (40, 200)])
-def test_a_pod_that_the_scheduler_gave_up_on_before_we_came_holds_no_cards(
+def test_a_pod_refused_before_the_start_holds_no_cards(
     api: FakeKubeApi, tmp_path: Path, seconds: float, free: int
 ) -> None:
     api.create("nodes", node("gpu1"))
@@ -81,7 +81,7 @@ def test_a_pod_that_the_scheduler_gave_up_on_before_we_came_holds_no_cards(
         assert mini.free_cores("gpu1") == free
 
 
-def test_a_refusal_from_before_the_decision_does_not_end_it(mini: MiniCluster) -> None:
+def test_an_earlier_refusal_does_not_end_a_reservation(mini: MiniCluster) -> None:
     created = mini.create({**pod("one", 200), **unschedulable("0/3 nodes")})
     mini.ask(created)
     mini.api.edit("pods", "one", {"metadata": {"labels": {"seen": "yes"}}})
@@ -89,7 +89,7 @@ def test_a_refusal_from_before_the_decision_does_not_end_it(mini: MiniCluster) -
     assert (mini.free_cores("gpu1"), mini.free_cores("gpu2")) == (0, 0)
 
 
-def test_a_reservation_ends_by_age_and_a_bound_pod_does_not(
+def test_a_reservation_ends_by_age_and_a_bound_pod_keeps_its_cards(
     api: FakeKubeApi, tmp_path: Path
 ) -> None:
     api.create("nodes", node("gpu1"))
@@ -178,7 +178,7 @@ def test_a_node_of_the_original_manager_has_equal_cards(mini: MiniCluster) -> No
     assert "tencent.com/predicate-gpu-uuid-0" not in mini.annotations("p")
 
 
-def test_a_list_read_again_keeps_what_was_decided_since(mini: MiniCluster) -> None:
+def test_a_repeated_list_keeps_later_decisions(mini: MiniCluster) -> None:
     mini.place("gone", 100)
     mini.api.hold_watches()
     created = mini.create(pod("new", 100))

@@ -1,4 +1,4 @@
-"""What a pod is told that changes while cards are chosen for it."""
+"""The answer for a pod that changes while its cards are chosen."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from tests.extender.states import known, view, waiting
 from tests.model.machines import card
 
 
-def test_a_pod_whose_user_key_turns_bad_is_not_said_to_be_gone(
+def test_a_pod_whose_user_key_turns_bad_gets_an_error_with_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = view()

@@ -1,4 +1,4 @@
-"""The rights that we ask a cluster for are the ones that we use."""
+"""The shipped roles have the rights that the extender uses, and no others."""
 
 from tests.extender import rights
 from tests.extender.calls import bind
@@ -7,7 +7,7 @@ from tests.extender.mini_cluster import MiniCluster, pod
 from tests.extender.test_quota_watch import set_quota
 
 
-def test_every_right_that_we_ask_for_is_used(mini: MiniCluster) -> None:
+def test_every_right_of_the_roles_is_used(mini: MiniCluster) -> None:
     set_quota(mini, {})
     assert mini.place("decided", 50, 32)["NodeNames"]
     mini.api.hold_watches()

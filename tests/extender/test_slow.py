@@ -1,4 +1,4 @@
-"""Clients that are slow, large, many or gone cost a socket, never an answer to others."""
+"""Clients that are slow, large, many or gone cost a socket; other clients get their answers."""
 
 import contextlib
 import os
@@ -74,7 +74,7 @@ BEGINNINGS = (
 )
 
 
-def test_many_slow_clients_stop_nobody_and_do_not_stay(served: Process) -> None:
+def test_many_slow_clients_delay_no_others_and_are_closed(served: Process) -> None:
     """If each held a thread for a request's time, the answer would come after WAIT_SECONDS."""
     with contextlib.ExitStack() as stack:
         slow = [
@@ -92,8 +92,8 @@ def test_many_slow_clients_stop_nobody_and_do_not_stay(served: Process) -> None:
     assert alive(served)
 
 
-def test_a_request_that_does_not_arrive_is_told_so(served: Process) -> None:
-    """On a kept connection its time begins with its first byte, however loaded the machine is."""
+def test_a_request_that_does_not_arrive_gets_408(served: Process) -> None:
+    """On a kept connection a request's time begins with its first byte, under any load."""
     with contextlib.ExitStack() as stack:
         kept = [(beginning, stack.enter_context(served.connect())) for beginning in BEGINNINGS]
         for beginning, each in kept:
@@ -107,7 +107,7 @@ def test_a_request_that_does_not_arrive_is_told_so(served: Process) -> None:
     served.says("cause=slow: the request did not arrive within 1 s")
 
 
-def test_a_byte_now_and_then_is_not_enough(served: Process) -> None:
+def test_a_client_that_sends_single_bytes_is_closed(served: Process) -> None:
     with served.connect() as slow:
         slow.sendall(HEAD)
         slow.settimeout(0.2)
@@ -124,7 +124,7 @@ def test_a_byte_now_and_then_is_not_enough(served: Process) -> None:
                 ended = True
 
 
-def test_a_body_over_the_limit_is_refused_and_named_even_when_it_is_100_mb(
+def test_a_body_of_100_mb_is_refused_and_names_the_limit(
     served: Process,
 ) -> None:
     answer = served.call("POST", PREDICATES, b"x" * 100_000_000)
@@ -141,7 +141,7 @@ def test_many_half_sent_large_bodies_are_bounded_together(served: Process) -> No
         with contextlib.ExitStack() as stack:
             for _ in range(6):
                 half = stack.enter_context(served.connect())
-                with contextlib.suppress(ConnectionError):  # its time may be over meanwhile
+                with contextlib.suppress(ConnectionError):  # its time may be over
                     half.sendall(large[:-1])
             last = stack.enter_context(served.connect())
             last.sendall(large)
@@ -161,7 +161,7 @@ def test_many_half_sent_large_bodies_are_bounded_together(served: Process) -> No
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
     ],
 )
-def test_what_is_no_request_is_answered_at_once(
+def test_bytes_that_are_no_request_are_answered_at_once(
     served: Process, request_bytes: bytes, status: bytes
 ) -> None:
     with served.connect() as connection:
@@ -180,8 +180,8 @@ def test_a_body_of_any_length_is_never_the_next_request(served: Process, digits:
     assert b"Content-Length: the body is too large; request_limit_bytes allows" in answer
 
 
-def test_nothing_is_kept_of_a_body_that_nobody_reads(served: Process) -> None:
-    """Of a verb's, so many large ones at a time are refused for want of memory."""
+def test_a_body_that_no_route_reads_is_not_kept(served: Process) -> None:
+    """So many large bodies of a verb at a time are refused for want of memory."""
     before = served.said.count("cause=memory")
     large = post(b"x" * LIMIT).replace(b"POST /scheduler/predicates", b"POST /version")
     with contextlib.ExitStack() as stack:
@@ -203,7 +203,7 @@ def test_requests_that_come_together_are_answered_one_after_another(served: Proc
 
 
 def read_one(answers: IO[bytes]) -> int:
-    """Take one answer off a connection that is kept; returns its status."""
+    """Take one answer off a kept connection; returns its status."""
     status, length = int(answers.readline().split()[1]), 0
     while (line := answers.readline()) != b"\r\n":
         name, _, value = line.partition(b":")
@@ -212,10 +212,10 @@ def read_one(answers: IO[bytes]) -> int:
     return status
 
 
-def test_a_scheduler_asks_on_one_connection_as_fast_or_as_slowly_as_it_likes(
+def test_a_scheduler_asks_on_one_connection_at_any_pace(
     served: Process,
 ) -> None:
-    """Answered at once, from a thread that waits for it, or after a pause, from the loop."""
+    """A call at once goes to a thread that waits for it, a call after a pause to the loop."""
     call = post(b"{}")
     with served.connect() as connection, connection.makefile("rb") as answers:
         for pause in (0, 0, REQUEST_SECONDS / 4, 0):
@@ -245,7 +245,7 @@ def test_kept_connections_hold_no_threads(served: Process) -> None:
         (HEAD, b"408"),
     ],
 )
-def test_what_follows_a_call_is_treated_as_if_it_came_first(
+def test_a_request_after_a_call_is_treated_as_a_first_one(
     served: Process, head: bytes, status: bytes
 ) -> None:
     with served.connect() as connection, connection.makefile("rb") as answers:
@@ -255,7 +255,7 @@ def test_what_follows_a_call_is_treated_as_if_it_came_first(
         assert connection.recv(65536).startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_client_that_goes_after_an_answer_is_let_go(served: Process) -> None:
+def test_a_client_that_closes_after_an_answer_is_closed(served: Process) -> None:
     with served.connect() as connection, connection.makefile("rb") as answers:
         connection.sendall(post(b"{}"))
         assert read_one(answers) == 400
@@ -263,7 +263,7 @@ def test_a_client_that_goes_after_an_answer_is_let_go(served: Process) -> None:
         assert connection.recv(1) == b""
 
 
-def test_who_waits_for_100_continue_is_told_to_go_on(served: Process) -> None:
+def test_a_client_that_waits_for_100_continue_gets_it(served: Process) -> None:
     with served.connect() as connection:
         connection.sendall(HEAD + b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 100 Continue")
@@ -274,7 +274,7 @@ def test_who_waits_for_100_continue_is_told_to_go_on(served: Process) -> None:
 @pytest.mark.parametrize(
     "header", [b"SCRIPT_NAME: /other", b"PATH_INFO: /healthz", b"X-Forwarded-Proto: https"]
 )
-def test_a_callers_headers_do_not_change_what_it_asks_for(served: Process, header: bytes) -> None:
+def test_headers_of_a_caller_change_no_path(served: Process, header: bytes) -> None:
     request = (
         b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + b"\r\n\r\n"
     )

@@ -1,4 +1,4 @@
-"""Who is let in, and what the log says of everybody else; the real process on a real port."""
+"""Accepted clients, and log messages about refused ones; the real process on a real port."""
 
 import contextlib
 import datetime
@@ -38,7 +38,7 @@ class Site:
         self.serve()
 
     def serve(self) -> None:
-        """Get the extender another certificate, in place of the one before."""
+        """Give the extender another certificate, in place of the one before."""
         self.server = self.authority.server("server", ("127.0.0.1",))
         self.served = self.server.store(self.folder, "server")
 
@@ -80,7 +80,7 @@ def served(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pro
 
 
 def decide(served: Process, context: ssl.SSLContext | None) -> Answer:
-    """Ask for a decision with a body that is refused, politely, by whoever reads it."""
+    """Ask for a decision with a body that the verb refuses with an answer."""
     body = json.dumps({"NodeNames": []}).encode()
     return call(served.port, "POST", PREDICATES, body, context=context)
 
@@ -132,7 +132,7 @@ def bad_client(site: Site, kind: str) -> certificates.Pair | None:
         ("server's", "unsuitable certificate purpose"),
     ],
 )
-def test_a_bad_client_is_refused_by_name_and_harms_nobody(
+def test_a_bad_client_is_refused_by_name_and_harms_no_other(
     site: Site, served: Process, client: str, words: str
 ) -> None:
     shown = bad_client(site, client)
@@ -149,7 +149,7 @@ def test_a_client_that_refuses_our_certificate_is_named(served: Process) -> None
     served.says("the client refuses our certificate or TLS version: unknown ca")
 
 
-def test_what_is_no_handshake_is_refused(served: Process) -> None:
+def test_bytes_that_are_no_handshake_are_refused(served: Process) -> None:
     with served.connect() as connection:
         connection.sendall(b"\x16garbage that no TLS library would send")
         with contextlib.suppress(ConnectionResetError):
@@ -221,7 +221,7 @@ def test_certificates_that_do_not_match_keep_the_last_good_ones_in_force(
         ("client_ca", b"nonsense", "tls.client_ca: "),
     ],
 )
-def test_files_that_can_not_be_used_are_named(
+def test_unusable_files_are_named(
     tmp_path: Path, setting: str, content: bytes | None, words: str
 ) -> None:
     files = Site(tmp_path).files

@@ -1,4 +1,4 @@
-"""User keys choose cards for a pod that waits, and change nothing about one that has its cards."""
+"""User keys choose cards for a waiting pod, and don't change a pod that has its cards."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ USER_KEYS = names_of(KEYS)
 
 
 def annotate(mini: MiniCluster, name: str, key: str, text: str | None = ",") -> dict[str, Any]:
-    """Write a user key on a pod, and wait until the extender knows."""
+    """Write a user key on a pod, and wait until the extender's watch shows it."""
     changed = mini.api.edit("pods", name, {"metadata": {"annotations": {key: text}}})
     return mini.sees(changed)
 
@@ -68,7 +68,7 @@ def test_an_extender_that_starts_later_counts_pods_with_bad_user_keys(
         eventually(lambda: len(events(second)) == 1)
 
 
-def test_a_bound_pod_hears_once_that_a_bad_user_key_is_ignored(mini: MiniCluster) -> None:
+def test_a_bound_pod_gets_one_event_of_an_ignored_bad_user_key(mini: MiniCluster) -> None:
     bound(mini, "p", "gpu1", 100)
     annotate(mini, "p", KEYS.gpu_topology, "x" * 4000)
     eventually(lambda: len(events(mini)) == 1)

@@ -1,4 +1,4 @@
-"""systemd hears that we live only while a decision could be made."""
+"""systemd gets a watchdog ping only while a decision is possible."""
 
 import contextlib
 import socket
@@ -14,7 +14,7 @@ from extender.cache.cache import ClusterCache
 from extender.extender import Extender
 from extender.extender_base import ExtenderBase
 from extender.offline import OfflineExtender
-from extender.settings import load_with
+from extender.settings import load as load_settings
 from gpustack.adapters.systemd import Notifier
 from tests.cli import snapshots
 from tests.extender.client import WAIT_SECONDS, eventually
@@ -23,7 +23,7 @@ from tests.fakes.kube_api import FakeKubeApi
 
 
 class Systemd:
-    """What has been heard."""
+    """The messages that systemd has got."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "notify")
@@ -32,7 +32,7 @@ class Systemd:
         self.channel.setblocking(False)
 
     def heard(self) -> list[bytes]:
-        """Return what was said since the last time."""
+        """Return the messages since the last call."""
         messages = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -66,13 +66,13 @@ def load(api: FakeKubeApi, tmp_path: Path, systemd: Systemd) -> Iterator[Load]:
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> OfflineExtender:
-    """An extender whose lock nobody takes but the test: a file has no watches."""
+    """An extender whose lock only the test takes: a file has no watches."""
     path = snapshots.write(tmp_path, snapshots.node())
-    return OfflineExtender(load_with(None, None), path)
+    return OfflineExtender(load_settings(None), path)
 
 
 def others_get(view: ClusterCache) -> bool:
-    """Whether another thread could ask the view now."""
+    """Whether another thread can take the cache's lock now."""
 
     def take() -> bool:
         got = view.lock.acquire(blocking=False)
@@ -85,7 +85,7 @@ def others_get(view: ClusterCache) -> bool:
 
 
 @pytest.mark.parametrize(("seconds", "pings"), [(0.000_001, 3), (3600.0, 1), (0.0, 0)])
-def test_ticks_say_that_we_live_as_often_as_systemd_asks(
+def test_ticks_ping_the_watchdog_as_often_as_systemd_asks(
     load: Load, quiet: OfflineExtender, systemd: Systemd, seconds: float, pings: int
 ) -> None:
     application = load(quiet, seconds)
@@ -95,7 +95,7 @@ def test_ticks_say_that_we_live_as_often_as_systemd_asks(
     assert others_get(quiet.cache)
 
 
-def test_nothing_is_said_while_no_decision_can_be_made(
+def test_no_tick_pings_the_watchdog_while_decisions_hang(
     load: Load, quiet: OfflineExtender, systemd: Systemd
 ) -> None:
     application = load(quiet, 0.000_001)
@@ -117,7 +117,7 @@ def test_nothing_is_said_while_no_decision_can_be_made(
     assert systemd.heard() == [b"WATCHDOG=1"]
 
 
-def test_the_status_says_what_is_missing_and_then_that_we_are_ready(
+def test_the_status_names_the_missing_lists_and_then_says_ready(
     load: Load, api: FakeKubeApi, systemd: Systemd, tmp_path: Path
 ) -> None:
     held = api.faults.hold("GET", "/pods$")

@@ -1,7 +1,7 @@
-"""`gpustack-extender` whose `/v1/cluster` waits for a word: ``python -m tests.extender.waiting``.
+"""`gpustack-extender` whose `/v1/cluster` waits for a byte: ``python -m tests.extender.waiting``.
 
-Two pipes lie beside its configuration: who comes to the answer says so in `inside`, and goes on
-for each byte of `go`.
+Two pipes lie beside its configuration: a request that comes to the answer writes to `inside`, and
+goes on with a byte of `go`.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""The least that implements the HTTP server's interface: werkzeug's own, as development knows it.
+"""A minimal implementation of the HTTP server's interface: werkzeug's own development server.
 
-The tests of routes and verbs run on it; ``test_promises`` lists what it does not promise.
+The tests of routes and verbs run on it; ``test_promises`` lists the promises that it breaks.
 """
 
 import logging
@@ -28,7 +28,7 @@ class _Handler(werkzeug.serving.WSGIRequestHandler):
         return environ
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """Say nothing: a test's output is its failures."""
+        """Log nothing: a test's output is its failures."""
 
 
 def listening(
@@ -60,7 +60,7 @@ class WerkzeugServer:
             signal.signal(each, end)
         server.service_actions = self._application.tick  # type: ignore[method-assign]
         self._application.ready()
-        # the words by which tests know the process that answers
+        # by this message tests know the process that answers
         logging.getLogger(__name__).info("Booting worker with pid: %d", os.getpid())
         # the port closes with the process, and the threads that answer end with it
         server.server_close = lambda: None  # type: ignore[method-assign]

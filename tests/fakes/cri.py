@@ -1,4 +1,4 @@
-"""A container runtime that is a list: CRI v1's ListContainers on a real socket."""
+"""A container runtime with a list of containers: CRI v1's ListContainers on a real socket."""
 
 import pathlib
 import threading
@@ -12,7 +12,7 @@ from tests.fakes.sockets import serve
 
 
 class FakeCri:
-    """Containers are put in and ended by the test."""
+    """A test starts and ends the containers."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._socket = folder / "cri.sock"
@@ -71,7 +71,7 @@ class FakeCri:
         return container_id
 
     def create_foreign(self) -> None:
-        """Start a container that the kubelet knows nothing of."""
+        """Start a container that the kubelet doesn't know."""
         with self._lock:
             self._containers["f" * 64] = pb.Container(id="f" * 64, state=pb.CONTAINER_RUNNING)
 

@@ -5,11 +5,11 @@
         client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
         api.faults.fail("PATCH", r"/pods/", status=500, times=1)
 
-It knows list (pages, field and label selectors), watch (bookmarks, 410), get, create, patch, put,
-delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group. What it was
-asked stands in ``requests``. Faults and delays are in ``faults``; ``hold_watches`` stops changes
-from reaching watchers until ``release_watches``, so that lag can be tested without sleeping, and
-``lag_seconds`` delays each of them by so much.
+It serves list (pages, field and label selectors), watch (bookmarks, 410), get, create, patch, put,
+delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group. ``requests``
+has every request. Faults and delays are in ``faults``; ``hold_watches`` keeps changes from watchers
+until ``release_watches``, so that a test of lag doesn't sleep, and ``lag_seconds`` delays each
+change by so much.
 """
 
 import re
@@ -87,7 +87,7 @@ class FakeKubeApi:
         path.write_text(yaml.safe_dump(config))
         return path
 
-    # What a user, a controller or the kubelet would do; changes reach watchers as usual.
+    # Changes by a user, a controller or the kubelet; they reach watchers as usual.
 
     def create(self, resource: str, value: KubeObject) -> KubeObject:
         return self.store.create(self.key(resource, value), value)
@@ -117,7 +117,7 @@ class FakeKubeApi:
         """The requests so far with this method whose path matches ``pattern`` somewhere."""
         return [r for r in list(self.requests) if r.method == method and re.search(pattern, r.path)]
 
-    # What the network and etcd do.
+    # Events of the network and of etcd.
 
     def hold_watches(self) -> None:
         """Keep later changes from watchers until ``release_watches``."""

@@ -1,4 +1,4 @@
-"""What can go wrong on the way to the API server, on request."""
+"""Faults on the way to the API server, on request."""
 
 import dataclasses
 import re
@@ -11,8 +11,8 @@ class Fault:
 
     Attributes:
         status: answer with this error instead of carrying the request out; 0: don't.
-        drop: ``before`` breaks the connection without doing anything, ``after`` does what was
-            asked and breaks it without an answer.
+        drop: ``before`` breaks the connection and carries nothing out, ``after`` carries the
+            request out and breaks the connection without an answer.
         gate: wait for this event before anything else.
     """
 
@@ -26,7 +26,7 @@ class Fault:
     reached: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     def release(self) -> None:
-        """Let what was held go on."""
+        """Let the held requests go on."""
         assert self.gate is not None, "this fault holds nothing"
         self.gate.set()
 
@@ -70,7 +70,7 @@ class Faults:
         return None
 
     def release(self) -> None:
-        """Open every gate, so that a stopping server has no request left hanging."""
+        """Open every gate, so that a server that stops leaves no request open."""
         with self._lock:
             for rule in self._rules:
                 if rule.gate is not None:

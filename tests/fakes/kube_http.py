@@ -59,7 +59,7 @@ class Server(http.server.ThreadingHTTPServer):
         self._open_lock = threading.Lock()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        # In the connection's own thread: a slow handshake must not hold up the others.
+        # The connection's own thread shakes hands: a slow handshake delays no other connection.
         if self._tls is not None:
             request = self._tls.wrap_socket(request, server_side=True)
         with self._open_lock:
@@ -73,7 +73,7 @@ class Server(http.server.ThreadingHTTPServer):
                 request.close()  # the base class only knows the socket under it
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that break connections are what the tests do on purpose."""
+        """Log nothing: tests break connections on purpose."""
 
     def connections(self) -> list[socket.socket]:
         with self._open_lock:
@@ -104,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep the test's output clean; ``FakeKubeApi.requests`` remembers."""
+        """Log nothing, for clean output; ``FakeKubeApi.requests`` has the requests."""
 
     def _answer(self) -> None:
         request = self._read()
@@ -210,7 +210,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        # A watcher that went away shows as an error of the socket.
+        # A closed watch shows as an error of the socket.
         with contextlib.suppress(OSError):
             self._stream(key, query)
             self.wfile.write(b"0\r\n\r\n")
@@ -222,7 +222,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         store = api.store
         version = int(query.get("resourceVersion") or 0)
         deadline = time.monotonic() + float(query.get("timeoutSeconds") or 3600)
-        told_version = version  # the watcher's own; ``version`` counts also what it doesn't select
+        told_version = version  # the watcher's own; ``version`` counts changes of other objects too
         while time.monotonic() < deadline:
             with store.changed:
                 if api.stopping:
@@ -252,7 +252,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return None
 
     def _tell(self, change: Change, field_selector: str, label_selector: str) -> bool:
-        """Whether the watcher is told: an object that leaves is DELETED, one that enters ADDED."""
+        """Send a selected change: an object that leaves is DELETED, one that enters ADDED."""
         selectors = (field_selector, label_selector)
         was = change.before is not None and kube_rules.matches(change.before, *selectors)
         now = change.kind != "DELETED" and kube_rules.matches(change.after, *selectors)

@@ -91,7 +91,7 @@ def patched(value: KubeObject, patch: KubeObject, content_type: str) -> KubeObje
 def written(
     resource: str, part: str, old: KubeObject, patch: KubeObject, content_type: str
 ) -> KubeObject:
-    """Patch a part of an object (`status`, or empty for the rest); of a pod nothing else changes.
+    """Patch a part of an object (`status`, or empty for the rest); a pod's other parts stay.
 
     Raises:
         StoreError: as `patched`.
@@ -142,7 +142,7 @@ def bound(pod: KubeObject, binding: KubeObject) -> KubeObject:
     """Bind a pod: node, annotations and the condition in one step, or nothing.
 
     The order of the checks and their words are those of the pod registry's ``BindingREST``; it
-    doesn't look whether the node exists.
+    doesn't check whether the node exists.
     """
     metadata, wanted = pod["metadata"], binding.get("metadata") or {}
     target = binding.get("target") or {}

@@ -19,7 +19,7 @@ Key = tuple[str, str, str]  # resource ("pods"), namespace ("" when it has none)
 
 
 class StoreError(Exception):
-    """What the API server would answer with a ``Status`` object."""
+    """An error that the API server answers with a ``Status`` object."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -30,9 +30,9 @@ class StoreError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One step of the history; ``before`` decides what a selector's watcher is told.
+    """One step of the history; ``before`` decides which event a selector's watcher gets.
 
-    ``at`` is when it happened, in seconds of the monotonic clock.
+    ``at`` is the time of the change, in seconds of the monotonic clock.
     """
 
     version: int
@@ -49,7 +49,7 @@ class Store:
     def __init__(self) -> None:
         self.changed = threading.Condition()  # guards everything below
         self.version = 100
-        self.oldest = 100  # versions at or above can be watched from
+        self.oldest = 100  # a watch can start from this version and later ones
         self.history: list[Change] = []
         self._objects: dict[Key, KubeObject] = {}
 
@@ -60,7 +60,7 @@ class Store:
             return copy.deepcopy(self._objects[key])
 
     def list(self, resource: str, namespace: str = "") -> tuple[int, list[KubeObject]]:
-        """All objects of a resource (of one namespace) and the version they are true at."""
+        """All objects of a resource (of one namespace) and the version of that list."""
         with self.changed:
             return self.version, [
                 copy.deepcopy(value)

@@ -2,8 +2,8 @@
 
 It admits pods as the kubelet does: one at a time, init containers first, each container's resources
 in any order, reusing an init container's devices for the containers after it. Its answers of
-PodResources lack what the kubelet's lack: ordinary init containers and the UID. What it has given a
-container it writes down, and that is all that is left of it after `crash`.
+PodResources lack ordinary init containers and the UID, as the kubelet's do. Its checkpoint has the
+devices of each container, and only the checkpoint is left after `crash`.
 """
 
 import copy
@@ -40,7 +40,7 @@ class FakeKubelet(PodResourcesService):
         self.plugins: dict[str, Plugin] = {}
         self.registrations = 0
         self.allocations = 0  # calls of Allocate
-        self._written: dict[str, Known] = {}  # what stands in the checkpoint
+        self._written: dict[str, Known] = {}  # the checkpoint's contents
         self._removed: set[str] = set()
         self._servers: list[grpc.Server] = []
         for folder in ("device-plugins", "pod-resources"):
@@ -86,30 +86,30 @@ class FakeKubelet(PodResourcesService):
             server.stop(grace=None).wait()
 
     def restart(self) -> None:
-        """Stop and start; what was given to pods is remembered, as in the kubelet's checkpoint."""
+        """Stop and start; pods keep their devices, as in the kubelet's checkpoint."""
         self.stop()
         self.start()
 
     def crash(self) -> None:
-        """Die: no pod is known any more, and what isn't in the checkpoint is lost. See `start`."""
+        """Die: all pods are forgotten, and only the checkpoint is left. See `start`."""
         self.stop()
         self.known.clear()
 
     def forget(self, pod: Pod) -> None:
-        """Lose what a pod was given: the kubelet died before it could write it down."""
+        """Lose a pod's devices: the kubelet died before it wrote the checkpoint."""
         self.known.pop(pod["metadata"]["uid"], None)
         self._written.pop(pod["metadata"]["uid"], None)
 
     def remove(self, pod: Pod) -> None:
-        """Take note that the API server has deleted a pod; its devices are free from then on.
+        """Note that the API server has deleted a pod; its devices are free from then on.
 
-        What was written down of it goes with the next allocation.
+        Its entries of the checkpoint go with the next allocation.
         """
         self.known.pop(pod["metadata"]["uid"])
         self._removed.add(pod["metadata"]["uid"])
 
     def reject(self, pod: Pod) -> None:
-        """Fail a pod at its admission; the API server isn't told here."""
+        """Fail a pod at its admission, without a write to the API server."""
         self.known[pod["metadata"]["uid"]] = Known(pod=pod, rejected=True)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
@@ -117,19 +117,19 @@ class FakeKubelet(PodResourcesService):
             assert self.changed.wait_for(condition, _SECONDS), "the kubelet waited in vain"
 
     def wait_for_plugins(self, *resources: str) -> None:
-        """Wait until these resources have told their devices."""
+        """Wait until the plugins of these resources have sent their devices."""
         self.wait_for(
             lambda: all(name in self.plugins and self.plugins[name].lists for name in resources)
         )
 
     def know(self, pod: Pod) -> None:
-        """Take note of a pod, before anything is allocated for it."""
+        """Note a pod before its first allocation."""
         uid = pod["metadata"]["uid"]
         if uid not in self.known:
             self.known[uid] = copy.deepcopy(self._written.get(uid) or Known(pod=pod))
 
     def give(self, pod: Pod, container: str, resource: str, ids: list[str]) -> None:
-        """Let a container hold devices without asking any plugin."""
+        """Give a container devices without a call of a plugin."""
         self.know(pod)
         known = self.known[pod["metadata"]["uid"]]
         known.devices.setdefault(container, {})[resource] = ids
@@ -138,7 +138,7 @@ class FakeKubelet(PodResourcesService):
         """Allocate for every container, in the kubelet's order; return the responses by container.
 
         Raises:
-            AdmissionError: a plugin refused; the kubelet keeps what it gave until the pod is gone.
+            AdmissionError: a plugin refused; the pod keeps its earlier devices until it is gone.
         """
         self.know(pod)
         return {
@@ -161,13 +161,13 @@ class FakeKubelet(PodResourcesService):
         return known.answers.get(container["name"], plugin_pb.ContainerAllocateResponse())
 
     def write_checkpoint(self, pod: Pod) -> None:
-        """Write down what a pod holds, and all that was written before."""
+        """Write the checkpoint with a pod's devices, and all that was written before."""
         uid = pod["metadata"]["uid"]
         self._written[uid] = copy.deepcopy(self.known[uid])
         for gone in self._removed:
             self._written.pop(gone, None)
         file = self.root / "device-plugins" / "kubelet_internal_checkpoint"
-        beside = file.with_suffix(".new")  # as the kubelet: no reader ever sees half of it
+        beside = file.with_suffix(".new")  # as the kubelet: a reader never sees half of it
         beside.write_text(checkpoint(self._written))
         beside.replace(file)
 
@@ -193,7 +193,7 @@ class FakeKubelet(PodResourcesService):
         """Call PreStartContainer with the container's devices; return what it starts with.
 
         Raises:
-            AdmissionError: the plugin doesn't want it to start.
+            AdmissionError: the plugin refuses the start.
         """
         plugin = self.plugins[resource]
         assert plugin.options.pre_start_required
@@ -206,7 +206,7 @@ class FakeKubelet(PodResourcesService):
         return self.known[pod["metadata"]["uid"]].devices[container][resource]
 
     def swap(self, one: Pod, other: Pod) -> None:
-        """Exchange what two pods were given: an inference of the plugin was wrong."""
+        """Exchange the devices of two pods: an inference of the plugin was wrong."""
         first, second = (self.known[pod["metadata"]["uid"]] for pod in (one, other))
         first.devices, second.devices = second.devices, first.devices
         first.answers, second.answers = second.answers, first.answers

@@ -57,7 +57,7 @@ class Plugin:
                     self.lists.append(list(response.devices))
                     self._changed.notify_all()
         except grpc.RpcError:
-            pass  # the stream has ended, which is what the next lines say
+            pass  # the stream has ended, as the next lines note
         with self._changed:
             self.ended = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The kubelet's PodResources socket: what it says of its pods, and how often it may be asked.
+"""The kubelet's PodResources socket: its answers about pods, and its limit of calls.
 
 Source of truth: k8s.io/kubernetes 1.34 pkg/kubelet/apis/podresources/server_v1.go, and for the
 limit ../constants.go (100 calls a second, 10 at once, all methods and clients together) and
@@ -46,8 +46,8 @@ class PodResourcesService:
         self.has_get = True
         self.lists_active = True  # as since 1.34: List leaves out the pods that were rejected
         self.answers = True
-        self.limited = 0  # so many calls are still refused, whatever the rate
-        self.calls = 0  # that came, also those that were refused
+        self.limited = 0  # calls that are still refused, whatever the rate
+        self.calls = 0  # all calls, also refused ones
         self.refusals = 0  # by the rate limit
         self.lists = 0  # answers of List
         self.known: dict[str, Known] = {}  # by UID
@@ -90,7 +90,7 @@ class PodResourcesService:
         if not self.has_get:
             context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
         wanted = (request.pod_namespace, request.pod_name)
-        for known in reversed(list(self.known.values())):  # of a name, the last that came
+        for known in reversed(list(self.known.values())):  # the newest pod of a name
             metadata = known.pod["metadata"]
             if (metadata["namespace"], metadata["name"]) == wanted:
                 return pb.GetPodResourcesResponse(pod_resources=pod_resources(known))

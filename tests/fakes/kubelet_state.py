@@ -1,4 +1,4 @@
-"""What the kubelet knows of a pod, and how it says so: PodResources and its checkpoint file."""
+"""The kubelet's state of a pod, and its two forms: PodResources and the checkpoint file."""
 
 import base64
 import dataclasses
@@ -14,7 +14,7 @@ Pod = Mapping[str, Any]
 
 @dataclasses.dataclass(slots=True)
 class Known:
-    """A pod in the kubelet's hands: container, resource, IDs; and the plugins' answers."""
+    """A pod that the kubelet runs: container, resource, IDs; and the plugins' answers."""
 
     pod: Pod
     devices: dict[str, dict[str, list[str]]] = dataclasses.field(default_factory=dict)

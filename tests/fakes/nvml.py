@@ -1,4 +1,4 @@
-"""A driver whose cards are what the test says; for tests that are not about NVML itself."""
+"""A driver with the cards of a test; for tests that are not about NVML itself."""
 
 import threading
 
@@ -19,7 +19,7 @@ def card(minor: int, *, memory_gib: int = 80, numa: int | None = 0) -> Card:
 
 
 class FakeNvml(Nvml):
-    """Answers from memory; `set_faults` and `send_xid` are the test's hand."""
+    """Answers from memory; a test changes the answers with `set_faults` and `send_xid`."""
 
     def __init__(self, *cards: Card, driver: str = "535.261.03") -> None:
         self._cards = cards

@@ -1,4 +1,4 @@
-"""What the fakes listen with: a gRPC server made of plain functions, and peers that fall silent."""
+"""Sockets of the fakes: a gRPC server made of plain functions, and peers that fall silent."""
 
 import concurrent.futures
 import ctypes
@@ -26,7 +26,7 @@ _BPF_RET: Final = 0x06  # linux/include/uapi/linux/bpf_common.h: return a consta
 
 
 def fall_silent(connection: sockets.socket) -> None:
-    """Let the kernel drop what comes in before it is acknowledged: the host is as if cut off."""
+    """Let the kernel drop packets before it acknowledges them: the host is as if cut off."""
     program = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RET, 0, 0, 0))
     described = struct.pack("HP", 1, ctypes.addressof(program))
     connection.setsockopt(sockets.SOL_SOCKET, _SO_ATTACH_FILTER, described)

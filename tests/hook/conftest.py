@@ -54,7 +54,7 @@ def container(tmp_path: pathlib.Path, build: pathlib.Path, driver: pathlib.Path)
 def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A folder on overlayfs, which has the root of live systems and immutable distributions.
 
-    A mapping there doesn't hold the file that was opened, but the one of the layer below.
+    A mapping there holds the file of the layer below instead of the file that was opened.
     """
     if os.geteuid() != 0:
         pytest.skip("mounting an overlayfs needs root: run it as root")
@@ -76,7 +76,7 @@ def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @pytest.fixture(scope="session")
 def gated(build: pathlib.Path) -> frozenset[str]:
-    """The gated names: what the linker's script, made from symbols.def, exports."""
+    """The gated names: the exports of the linker's script, which is made from symbols.def."""
     text = (build / "exports.map").read_text()
     return frozenset(re.findall(r"^(\w+);$", text, re.MULTILINE))
 

@@ -17,11 +17,11 @@ CARD = "GPU-5d7c1b0a-8a39-4c1e-9d52-0e1f6b2a7c90"
 MIB = 1 << 20
 CARD_BYTES = 8192 * MIB
 SHARE_BYTES = 2048 * MIB
-CONTEXT_BYTES = 64 * MIB  # what the simulated driver takes
+CONTEXT_BYTES = 64 * MIB  # taken by the simulated driver
 
 
 def make(folder: pathlib.Path, *targets: str) -> None:
-    """Build with make, printing what it said only if it failed."""
+    """Build with make, and print its output only if it failed."""
     command = ["make", "-C", str(folder), f"PYTHON={sys.executable}", *targets]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -78,11 +78,11 @@ class Container:
         return output.strip()
 
     def use(self) -> ledger.CardUse:
-        """What the agent reads of the container's card."""
+        """Return the agent's reading of the container's card."""
         return mapped.read_ledger(self.folder / "ledger").cards[0]
 
 
-# Written as a client that knows nothing of us.
+# Written as a client without knowledge of the hook.
 CLIENT = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -20,7 +20,7 @@ KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package of a Debian release, at whatever version that release has today."""
+    """A package of a Debian release, at the version that the release has today."""
 
     suite: str
     name: str
@@ -30,8 +30,8 @@ class Package:
 def unpacked(package: Package) -> pathlib.Path:
     """Return the folder that holds a package's files; fetched once, then kept.
 
-    Skips the test where there is no Debian archive to fetch from, and fails it where the
-    environment's CI says that no developer would read the reason.
+    The test is skipped without a Debian archive to fetch from; under CI, where no developer would
+    read the reason, it fails.
     """
     if platform.machine() != "x86_64":
         pytest.skip(f"the packages are for x86-64, this is {platform.machine()}: run it on x86-64")

@@ -1,4 +1,4 @@
-"""A client that takes device memory by every family, and what the simulated card lost by it.
+"""A client that takes device memory by every family, and the memory that the simulated card lost.
 
 The simulated driver was written from the documentation, without the hook in view.
 """
@@ -8,7 +8,7 @@ import subprocess
 
 from tests.hook.container import Container
 
-# Written as a client that knows nothing of us; sizes of structs as in cuda.h.
+# Written as a client without knowledge of the hook; sizes of structs as in cuda.h.
 FAMILIES = """
 import os, struct
 u64, size, handle, byref = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p, ctypes.byref
@@ -60,7 +60,7 @@ enter()
 
 
 def lost(container: Container) -> int:
-    """Return what the simulated card says is taken of it, in bytes."""
+    """Return the memory that the simulated card reports as taken, in bytes."""
     environment = container.environment | {"LD_PRELOAD": ""}
     shown = subprocess.check_output([container.simgpu, "show"], env=environment, text=True)
     found = re.search(r": (\d+) of", shown)

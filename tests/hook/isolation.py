@@ -1,4 +1,4 @@
-"""Writes docs/isolation.md from what the tests say: python -m tests.hook.isolation."""
+"""Writes docs/isolation.md from the rows of the tests: python -m tests.hook.isolation."""
 
 import importlib
 import pathlib
@@ -15,34 +15,34 @@ HEAD: Final = """\
 # What a share holds against
 
 The hook lives in the tenant's own processes. It holds the limits of programs that don't know of
-it, whatever they are written in and however they find the driver. A program that is written to
-get round it can: some ways are closed, some show from the host, where no tenant reaches, and some
-are open. All of this was tried on a simulated card; no real card has run it yet.
+it, in any language and for any way of finding the driver. A program that is written to get round
+it can: some ways are closed, some show from the host, where no tenant reaches, and some are open.
+All of this was tried on a simulated card; no real card has run it yet.
 
 - **UnhookedProcess**: an Event on the pod. The agent looks at the memory maps of every process
-  that the driver sees on a shared card; one that doesn't map our `libvcuda.so` (the
-  file, not its name) is named.
-- **ForeignLimits**: an Event on the pod. The same look finds a process that maps the hook and not
-  the limits and the ledger of its container: it goes by files of its own, or round the hook.
-- **LedgerDamaged**: an Event on the pod whose container wrote over its own accounting.
-- **unaccounted**: memory that the driver sees of a container and its ledger doesn't explain. It
+  that the driver sees on a shared card; the Event names a process that
+  doesn't map our `libvcuda.so` (the file, not its name).
+- **ForeignLimits**: an Event on the pod. The same look finds a process that maps the hook without
+  the limits and the ledger of its container: it uses files of its own, or goes round the hook.
+- **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting.
+- **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
 
-*Closed*: the limit holds. *Reported*: it is passed, and the host sees it. *Open*: it is passed
-and no event says so; the row names what a tenant can take. *Out of scope*: not gated, or not by
-us; the reason is given. As long as rows are open, shares fit tenants who trust each other not to
-attack: give a tenant whom you don't trust whole cards.
+*Closed*: the limit holds. *Reported*: a tenant passes it, and the host sees that. *Open*: a tenant
+passes it without an event; the row names what a tenant can take. *Out of scope*: not gated, or not
+by us; the row gives the reason. As long as rows are open, shares fit tenants that trust each other
+not to attack: give whole cards to a tenant that you don't trust.
 
 | way out | outcome | how | shown by |
 |---|---|---|---|
 """
 
-# What no test here can try: it needs a card, a privilege that voids every limit, another runtime.
+# Ways that need a card, a privilege that voids every limit or another runtime: no test tries them.
 OPEN: Final = (
     (
         "A process, or a CUDA context, for every kernel of half a second or more",
-        "a launch whose time is not settled when its process or context ends is never charged: in a"
+        "a launch isn't charged where its process or context ends before its time is settled: in a"
         " trial on the simulated card a share of 20 % took 96 to 99 % of it, and its neighbour had"
         " 63 of its 80 %",
     ),
@@ -53,24 +53,24 @@ OPEN: Final = (
     ),
     (
         "A libcuda.so.1 of the tenant's own that runs the hook's callbacks on the caller's thread",
-        "launches made inside a callback of the driver are not held back, because CUDA forbids them"
-        " there: the GPU time of the whole card",
+        "launches inside a callback of the driver are not held back, because CUDA forbids them"
+        " there: the tenant gets the GPU time of the whole card",
     ),
     (
         "Modules with large global variables",
-        "they are counted as unaccounted once they are loaded, and never refused: the memory that"
-        " the card has left",
+        "they are counted as unaccounted once they are loaded, and never refused: the tenant gets"
+        " the memory that the card has left",
     ),
     (
         "A seccomp filter that answers the hook's lock requests with success",
-        "slots of the ledger then pass for owned or free as the tenant likes, and with them what is"
-        " charged: the card's memory",
+        "the tenant then decides which slots of the ledger pass for owned or free, and so what is"
+        " charged: it gets the card's memory",
     ),
     (
         "A lease (fcntl F_SETLEASE) by the container's root on the files that are mounted into it",
         "the agent doesn't wait for such a file, and reports a ledger that is held (LedgerDamaged);"
-        " but a page that is held stays as it is: what is unaccounted from then on counts for"
-        " nothing. Programs of the container that open the file wait for up to 45 s (the kernel's"
+        " but a page that is held stays as it is: memory that is unaccounted from then on doesn't"
+        " count. Programs of the container that open the file wait for up to 45 s (the kernel's"
         " fs.lease-break-time). On the files of hook and driver, which other tenants have mounted,"
         " too, no tenant gets one while the agent runs: it has them open. `sysctl"
         " fs.leases-enable=0` on the host prevents the rest",
@@ -89,7 +89,7 @@ OPEN: Final = (
         " and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
     ),
 )
-"""Tried by strangers on the simulated card; no test here shows them yet."""
+"""Reviewers tried these on the simulated card; no test here shows them yet."""
 
 DECLARED: Final = (
     (
@@ -99,7 +99,7 @@ DECLARED: Final = (
     ),
     (
         "Launches by the device: dynamic parallelism, device graphs, a kernel that never ends",
-        "the host's side sees no call; the time of the kernel that launches them counts as its own,"
+        "the host's side sees no call; their time counts as that of the kernel that launches them,"
         " and a card runs nothing else while a kernel that fills it does",
     ),
     (
@@ -132,7 +132,7 @@ DECLARED: Final = (
     ),
     (
         "Privileged containers, hostPath volumes, SYS_ADMIN or SYS_PTRACE",
-        "they own the host, and unmount or replace what they like: Pod Security forbids them",
+        "they own the host, and unmount or replace any file: Pod Security forbids them",
     ),
 )
 
@@ -146,7 +146,7 @@ MODULES: Final = (
 
 
 def escapes() -> list[Escape]:
-    """Return what the tests say, in the order in which they stand."""
+    """Return the rows of the tests, in the order in which the tests stand."""
     for name in MODULES:
         importlib.import_module(f"tests.hook.{name}")
     tried = sorted(FOUND, key=lambda each: MODULES.index(each.test.partition(".")[0]))

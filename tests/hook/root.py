@@ -38,7 +38,7 @@ class Root:
         for name in ("bin", "dev", "etc/vcuda", "run/vcuda", "tmp", "var/lib/simgpu", LIBRARIES):
             (folder / name).mkdir(parents=True)
         for path in ("", "run", "var", "var/lib", "var/lib/simgpu", "tmp"):
-            (folder / path).chmod(0o777)  # whatever the umask is
+            (folder / path).chmod(0o777)  # with any umask
         self._install(build, driver)
         self._start_driver()
 
@@ -82,10 +82,10 @@ class Root:
         return pathlib.Path(shutil.copy(program, self.folder / into))
 
     def add_needed(self, program: pathlib.Path) -> None:
-        """Copy what a dynamically linked program needs of this machine: libc and its loader."""
+        """Copy this machine's files for a dynamically linked program: libc and its loader."""
         listed = subprocess.check_output(["ldd", program], text=True)
         for path in re.findall(r"(/\S+) \(0x", listed):
-            # The loader is searched for as a library too, by those that it didn't start.
+            # Programs that another loader started search for this one as a library.
             real = pathlib.Path(path).resolve()
             for target in (self.folder / path.lstrip("/"), self._search_path(real)):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,18 +111,18 @@ class Root:
         )  # fmt: skip
 
     def run(self, *command: str, user: int = 0, environment: Mapping[str, str] = _NOTHING) -> str:
-        """Run a program inside to its end and return what it printed."""
+        """Run a program inside to its end and return its output."""
         with self.start(*command, user=user, environment=environment) as process:
             output, complaint = process.communicate(timeout=60)
         assert process.returncode == 0, f"{process.returncode}: {output}{complaint}"
         return output.strip()
 
     def use(self) -> ledger.CardUse:
-        """What the agent reads of the container's card."""
+        """Return the agent's reading of the container's card."""
         return mapped.read_ledger(self.folder / "run/vcuda/ledger").cards[0]
 
     def seen_bytes(self, pid: int) -> int:
-        """What the driver says that a process holds, asked from outside."""
+        """Return the memory of a process as the driver tells it outside."""
         query = ["--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
         listed = subprocess.check_output(
             [self._driver / "bin" / "nvidia-smi", *query], env=self.on_host(), text=True

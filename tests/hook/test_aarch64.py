@@ -1,12 +1,12 @@
-"""The aarch64 hook under qemu: what its assembly and its calls do on that architecture.
+"""The aarch64 hook under qemu: its assembly and its calls on that architecture.
 
 The product's own library and selftest run in a root with Debian's C library for aarch64, behind
 /etc/ld.so.preload, on the tests' fake driver. qemu and the C library are files of Debian packages
 in the cache; nothing is installed.
 
 The order in which cores see each other's writes is not tested: qemu runs this code on a machine
-whose order is stronger than aarch64's. That shared words are sequentially consistent is all that
-stands for it.
+with a stronger order than aarch64's. The code relies on shared words that are sequentially
+consistent, and on no test, for that order.
 """
 
 import os
@@ -21,7 +21,7 @@ from tests.hook.debian import Package, unpacked
 
 pytestmark = pytest.mark.long
 
-# Not here: what needs ptrace, /proc or MADV_DONTFORK, which qemu doesn't imitate, and the clock.
+# Left out: programs that need ptrace, /proc or MADV_DONTFORK, which qemu lacks, or the clock.
 PROGRAMS = [
     "captured_launches_are_left_alone",
     "each_card_has_its_own_limit",
@@ -50,7 +50,7 @@ FILES = {
 
 
 class Machine:
-    """A root of another architecture, whose mapped files are those of its working directory."""
+    """A root of another architecture, with the mapped files of its working directory."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder

@@ -69,7 +69,7 @@ def compiler(*arguments: str | pathlib.Path, source: str) -> str:
 def printed(
     folder: pathlib.Path, include: str, flags: list[str], values: dict[str, str]
 ) -> dict[str, int]:
-    """Return what C expressions are worth where a header is included."""
+    """Return the values of C expressions where a header is included."""
     lines = "".join(
         f'printf("{name} %ld\\n", (long)({value}));\n' for name, value in values.items()
     )
@@ -118,7 +118,7 @@ OWN = (
 
 
 def theirs(header: pathlib.Path) -> tuple[str, list[str]]:
-    """Return what makes all versions of all types visible."""
+    """Return the macros that make all versions of all types visible."""
     return "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>", [f"-I{header.parent}"]
 
 

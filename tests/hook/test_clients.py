@@ -1,6 +1,6 @@
-"""Programs that others wrote, with the hook and without: the same results, errno and context.
+"""Programs of other projects, with the hook and without: the same results, errno and context.
 
-Their share is the whole card, so that what they see must be the same too.
+Their share is the whole card, so that they must see the same sizes too.
 """
 
 import json
@@ -30,7 +30,7 @@ def alone(container: Container) -> Container:
 def trace(
     container: Container, wheels: str, probe: str, *arguments: str, **environment: str
 ) -> list[list[object]]:
-    """Run a client and return what it traced."""
+    """Run a client and return its trace."""
     result = subprocess.run(
         [sys.executable, str(PROBES / probe), *arguments],
         check=False, cwd=container.folder, capture_output=True, text=True, timeout=120,
@@ -60,7 +60,7 @@ def test_a_driver_client_does_the_same_with_the_hook(
     bare = trace(alone, wheels, probe, LD_PRELOAD="")
     hooked = trace(alone, wheels, probe)
     assert_same(bare, hooked)
-    # 8 GiB less a context and what the client holds, in steps of 256 MiB
+    # 8 GiB less a context and the client's memory, in steps of 256 MiB
     assert [31, OUT_OF_MEMORY] in [line[:2] for line in hooked]
 
 
@@ -90,10 +90,10 @@ def runtime(wheels: str) -> str:
     return str(library)
 
 
-# Where each runtime stops. On the driver's files without a card the older ones resolve all their
-# names through the gates and stop at cuInit; on the simulated driver they get past it, and stop
-# where they are refused the driver's private tables (cuGetExportTable). The newest asks neither for
-# more than its version.
+# The call at which each runtime stops. On the driver's files without a card the older ones resolve
+# all their names through the gates and stop at cuInit; on the simulated driver they get past it,
+# and stop where the driver's private tables are refused to them (cuGetExportTable). The newest asks
+# either driver for its version only.
 STOPS = [
     ("535", "cudart-11.8", "cudaErrorNoDevice"),
     ("535", "cudart-12.9", "cudaErrorNoDevice"),

@@ -92,7 +92,7 @@ def test_the_agent_reads_a_ledger_on_overlayfs_bound_into_a_container(
         reading = mapped.read_ledger(overlay / "ledger")
         assert [slot.pid for slot in reading.slots] == [1]  # as the container's namespace has it
         assert reading.cards[0].used_bytes == CONTEXT_BYTES + 100 * MIB
-        assert container.use() == ledger.CardUse(uuid=CARD)  # what the mount covers
+        assert container.use() == ledger.CardUse(uuid=CARD)  # below the mount
         tenant.communicate("\n", timeout=30)
     assert tenant.returncode == 0
     assert mapped.read_ledger(overlay / "ledger").cards == (ledger.CardUse(uuid=CARD),)

@@ -1,6 +1,6 @@
-"""What a driver exports and symbols.def doesn't know: new allocations and launches get named.
+"""A driver's exports that symbols.def lacks: new allocations and launches get named.
 
-Drivers that no Debian has are known by the cuda.h of their toolkits.
+Drivers outside of Debian are known by the cuda.h of their toolkits.
 """
 
 import re
@@ -17,8 +17,8 @@ from tests.hook.wheels import installed
 
 pytestmark = pytest.mark.long
 
-# Takes memory of a card or says how much there is, runs something on it, or begins and ends what
-# isn't to be measured: by the words that such a name has somewhere, so that a new one has them too.
+# Words in the names of functions that take memory of a card or tell its amount, run something on
+# it, or begin and end a span that isn't measured. A new function has one of them, too.
 TAKES = re.compile(
     r"cu(?=[A-Z])\w*(Alloc|Create|Import|Instantiate|Launch|Load|MapArray|Open|Reserve|Retain|Upload)"
     r"|cu(Mem|Device)(GetInfo|TotalMem)|cuStream((Begin|End)\w*apture|AddCallback)"
@@ -83,7 +83,7 @@ LEFT = {
     "cuLibraryLoadFromFile": _MODULE,
 }
 
-# Names processes, or says how much one uses; or changes a card that others share.
+# Names processes, or tells the use of one; or changes a card that neighbours share.
 SHOWS_OR_CHANGES = re.compile(
     r"nvml(Device(Get\w*(MemoryInfo|UtilizationRates|Process\w*|Accounting(Pids|Stats)\w*|Sessions)"
     r"|Set|Clear|Reset|Create|Remove|Modify|Discover|Freeze"

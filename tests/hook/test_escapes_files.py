@@ -51,10 +51,10 @@ def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: 
 
 
 @escape(
-    "Files of one's own for the limits or the ledger: the folder that ours are mounted in is moved"
-    " aside, by root in the container, or an image's symbolic link leads a volume there",
+    "Files of the tenant's own for the limits or the ledger: root in the container moves the folder"
+    " aside that ours are mounted in, or an image's symbolic link leads a volume there",
     Outcome.REPORTED,
-    "the agent's event ForeignLimits: it asks which files the hook maps, by their inodes",
+    "the agent's event ForeignLimits: the agent looks which files the hook maps, by their inodes",
 )
 @pytest.mark.parametrize(("place", "seen"), [("etc/vcuda", "8192 0"), ("run/vcuda", "2048 0")])
 def test_files_in_the_place_of_ours_are_reported(
@@ -82,10 +82,10 @@ def test_files_in_the_place_of_ours_are_reported(
 
 
 @escape(
-    "A ledger set back, as a whole, to when nothing was charged",
+    "A ledger set back, as a whole, to a state without a charge",
     Outcome.CLOSED,
-    "the agent compares it with the driver; the difference (unaccounted) is taken off what may"
-    " still be asked for",
+    "the agent compares it with the driver; the difference (unaccounted) is taken off the"
+    " share's free memory",
 )
 def test_memory_that_a_false_ledger_hides_is_taken_off_the_share(root: Root) -> None:
     ledger = root.folder / "run/vcuda/ledger"

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.long
 HELD = "2048 2"  # sees the share; 3 GiB are refused
 FREE = "8192 0"  # sees the card; 3 GiB are granted
 REPORTED = (
-    "the agent's event UnhookedProcess names the process; what it takes counts against the share"
+    "the agent's event UnhookedProcess names the process; its memory counts against the share"
 )
 
 
 def assert_reported(root: Root, client: "subprocess.Popen[str]") -> None:
-    """A client that holds 3 GiB, unhooked, is seen from the host in both ways."""
+    """Check that the host sees a client with 3 GiB and without the hook, in both ways."""
     with client:
         assert client.stdout is not None
         assert client.stdout.readline().strip() == FREE
@@ -43,9 +43,10 @@ def test_preload_variable_changes_nothing(root: Root, value: str | None) -> None
 
 
 @escape(
-    "A libcuda.so.1 of one's own by LD_LIBRARY_PATH, RPATH or conda, or the real file by its path",
+    "A libcuda.so.1 of the tenant's own by LD_LIBRARY_PATH, RPATH or conda, or the real file by its"
+    " path",
     Outcome.CLOSED,
-    "gates stand before every loaded object with the driver's SONAME, wherever it lies",
+    "gates stand before every loaded object with the driver's SONAME, in any folder",
 )
 def test_drivers_elsewhere_are_gated_too(root: Root) -> None:
     root.add(root.folder / LIBRARIES / "libcuda.so.1", into="opt/conda/lib")
@@ -69,14 +70,15 @@ def test_setuid_programs_are_hooked(root: Root) -> None:
 @escape(
     "A program without our loader that maps a file of its own by the hook's name",
     Outcome.REPORTED,
-    "the agent's event UnhookedProcess asks for the file itself, by its inode",
+    "the agent's event UnhookedProcess: the agent looks for the file itself, by its inode",
 )
 def test_a_file_of_the_hooks_name_is_not_the_hook(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(_idle(root, tmp_path, "glibc-static"))
     with root.start("/bin/idle") as idle:
         assert idle.stdout is not None
         assert idle.stdout.readline() == "up\n"
-        # The agent's hooks lie elsewhere: what this process may map by that name isn't one of them.
+        # The agent's hooks lie elsewhere: a file that this process maps by that name isn't one of
+        # them.
         assert reports_of(root, idle.pid) == [UNHOOKED]
         idle.communicate("\n", timeout=30)
 
@@ -132,7 +134,7 @@ def test_a_patched_loader_is_reported(root: Root) -> None:
 
 
 @escape(
-    "A glibc of one's own (Nix, conda, a newer Debian's)",
+    "A glibc of the tenant's own (Nix, conda, a newer Debian's)",
     Outcome.CLOSED,
     "its loader reads /etc/ld.so.preload too, and the hook needs glibc 2.17 only; Nix patches the"
     " path in its loader: that is the patched loader above",

@@ -1,6 +1,6 @@
-"""Ways out that nothing stops and nothing reports yet: each test shows what a tenant gets by it.
+"""Ways out that are open, without a report: each test shows what a tenant gets by one.
 
-A change that closes one turns its test round, and the row of `docs/isolation.md` with it.
+A change that closes one inverts its test, and the row of `docs/isolation.md` with it.
 """
 
 import dataclasses
@@ -64,8 +64,8 @@ def test_a_cleared_sum_grants_the_share_again(root: Root) -> None:
 @escape(
     "Writing zero into the ledger's `paid_until_ns`",
     Outcome.OPEN,
-    "the debt of GPU time is forgotten: a container whose program does so all the time is not held"
-    " back, and takes what the card gives it; no event comes",
+    "the debt of GPU time is forgotten: a container with a program that does so all the time is not"
+    " held back, and takes what the card gives it; no event comes",
 )
 def test_a_zeroed_debt_is_not_paid(container: Container) -> None:
     def waited_ns(debt_ns: int) -> int:
@@ -94,10 +94,10 @@ LAUNCH = FAMILIES + textwrap.dedent("""
 
 
 @escape(
-    "Memory whose maker has exported it and ended, held by processes that imported it",
+    "Memory that its maker exported before it ended, held by processes that imported it",
     Outcome.OPEN,
-    "the maker's charge ends with it, and the driver shows the memory with none of the processes"
-    " that hold it: a container takes the whole card's memory, and no event comes",
+    "the maker's charge ends with it, and the driver shows the memory for no process that"
+    " holds it: a container takes the whole card's memory, and no event comes",
 )
 def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container) -> None:
     held = []
@@ -141,7 +141,7 @@ stop("imported")
 
 
 @escape(
-    "A library by LD_PRELOAD whose mmap gives the hook limits of the tenant's own",
+    "A library by LD_PRELOAD with an mmap that gives the hook limits of the tenant's own",
     Outcome.OPEN,
     "libraries of LD_PRELOAD stand before the hook, which maps its files through libc; where the"
     " real ones are mapped beside them no event comes. The container has the whole card, memory"
@@ -193,7 +193,7 @@ def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Pa
 
 
 @escape(
-    "A program without the hook whose main thread has ended",
+    "A program without the hook that has ended its main thread",
     Outcome.OPEN,
     "the kernel then shows no maps for the process's PID, which the agent takes for one that has"
     " just ended: no event comes. Its memory is counted as unaccounted; its GPU time is not"

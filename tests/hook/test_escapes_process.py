@@ -14,11 +14,11 @@ from tests.hook.ways_out import Outcome, escape, reports_of, unaccounted_bytes
 pytestmark = pytest.mark.long
 HELD = "2048 2"
 FREE = "8192 0"
-COUNTED = "what the driver sees and no ledger explains (unaccounted) counts against the share"
+COUNTED = "memory that the driver sees outside the ledgers (unaccounted) counts against the share"
 
 
 def assert_counted(root: Root, client: "subprocess.Popen[str]") -> None:
-    """A client that holds 3 GiB past the gates: the agent finds every byte of it."""
+    """Check that the agent finds every byte of a client with 3 GiB past the gates."""
     with client:
         assert client.stdout is not None
         assert client.stdout.readline().strip() == FREE
@@ -27,7 +27,7 @@ def assert_counted(root: Root, client: "subprocess.Popen[str]") -> None:
         client.communicate("\n", timeout=30)
 
 
-@escape("A plug-in opened with RTLD_DEEPBIND, whose dlsym is libc's", Outcome.REPORTED, COUNTED)
+@escape("A plug-in opened with RTLD_DEEPBIND, which gets libc's dlsym", Outcome.REPORTED, COUNTED)
 def test_deepbound_plugins_are_counted(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "plugin.c", "plugin.so", "-shared", "-fPIC"))
     assert_counted(root, root.start("/bin/client", "plugin:/bin/plugin.so", "3000", "hold"))
@@ -58,7 +58,7 @@ def test_a_copied_driver_is_gated(root: Root) -> None:
     assert root.run("/bin/client", "path:/tmp/libmine.so", "3000") == HELD
 
 
-@escape("A copy of libcuda.so.1 whose SONAME is patched", Outcome.REPORTED, COUNTED)
+@escape("A copy of libcuda.so.1 with a patched SONAME", Outcome.REPORTED, COUNTED)
 def test_a_renamed_driver_is_counted(root: Root) -> None:
     real = (root.folder / LIBRARIES / "libcuda.so.1").read_bytes()
     (root.folder / "tmp/libmine.so").write_bytes(real.replace(b"libcuda.so.1\0", b"libmine.so.1\0"))
@@ -99,8 +99,8 @@ def test_graphs_are_gated(container: Container) -> None:
 @escape(
     "Virtual memory that is exported and imported while its maker lives",
     Outcome.CLOSED,
-    "its maker is charged, its importer is not charged a second time; what the descriptor of"
-    " its last export keeps stays charged while that is open",
+    "its maker is charged, and its importer is not charged a second time; memory that the"
+    " descriptor of its last export keeps stays charged while that is open",
 )
 def test_memory_is_charged_to_its_maker_and_not_to_its_importer(container: Container) -> None:
     free = container.client(

@@ -1,4 +1,4 @@
-"""Every family that takes device memory: the ledger says what the simulated card lost."""
+"""Every family that takes device memory: the ledger has the memory that the simulated card lost."""
 
 import pytest
 

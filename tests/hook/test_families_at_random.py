@@ -1,4 +1,4 @@
-"""Families mixed at random: the ledger always says what the simulated card lost."""
+"""Families mixed at random: the ledger always has the memory that the simulated card lost."""
 
 import pytest
 

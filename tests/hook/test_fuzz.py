@@ -1,7 +1,7 @@
-"""libFuzzer on what the hook reads of files that others write: limits, activity, ledger.
+"""libFuzzer on the files that the hook reads and others write: limits, activity, ledger.
 
 Inputs are the same each time: a fixed seed and a fixed number. `make -C hook fuzz` looks for new
-ones. What it has found once stands here, as a list of the fuzzer's operations.
+ones. Inputs that it found once stand here, as lists of the fuzzer's operations.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ def number(value: int) -> bytes:
 
 
 def add_units(units: int) -> bytes:
-    """Process 0 asks for units of card 0, with the highest limit that there is."""
+    """Process 0 asks for units of card 0, with the highest limit."""
     return bytes([1 << 2]) + number(units) + number(UNITS_MAX)
 
 
@@ -39,7 +39,7 @@ A_SECOND_LATER = bytes([2]) + number(1_000_000_000)
 LEDGER_COUNTS = bytes([5, 1, 0, 0, 1]) + number(1_000)  # GPU time in the slot of another process
 HALF_OF_THE_CARD = bytes([0]) + number(1 << 30) + number(50) + number(50)
 
-# What each found, and what it was.
+# The finding of each, and its cause.
 FOUND = {
     "a sum as far as its word goes was given more": (
         "ledger",
@@ -67,7 +67,7 @@ def fuzzer(name: str) -> pathlib.Path:
 
 
 def run(folder: pathlib.Path, name: str, *arguments: str | pathlib.Path) -> None:
-    """Run a fuzzer in a folder that takes what it writes on a finding."""
+    """Run a fuzzer in a folder for the file of a finding."""
     result = subprocess.run(
         [fuzzer(name), *arguments], check=False, cwd=folder, capture_output=True, text=True
     )

@@ -10,7 +10,7 @@ import pytest
 from tests.hook.container import HOOK, PROGRAMS, ROOT, make
 
 TESTS = HOOK / "tests"
-# They launch for some of the clock's time and look what they got of it.
+# They launch for some of the clock's time and measure their part of it.
 TIMED = [each for each in PROGRAMS if '"launching.h"' in (TESTS / f"test_{each}.c").read_text()]
 OTHERS = sorted({*PROGRAMS} - {*TIMED})
 # Thousands of instructions, one by one.

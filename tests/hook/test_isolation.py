@@ -1,4 +1,4 @@
-"""docs/isolation.md says what the tests say."""
+"""docs/isolation.md agrees with the tests."""
 
 import re
 

@@ -1,7 +1,7 @@
 """The protocols between processes, searched through: charge, refund, liveness, reclaim, publish.
 
-``hook/README.md`` says what is searched and what is not. That the model is the code is the matter
-of ``test_ledger_steps.py``.
+``hook/README.md`` says what is searched and what is not. ``test_ledger_steps.py`` compares the
+model with the code.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ LONG_SCENES = {
         scripts=["open, charge 1, return 1", "open, charge 2, return 2", "open, charge 1"],
         plan=Plan(first=(1, 1, 1)),
     ),
-    "three, of whom two are killed while they charge": Scene(
+    "three, two of which are killed while they charge": Scene(
         limit=2,
         scripts=["open, charge 2", "open, charge 1, look", "open, charge 1"],
         plan=Plan(first=(1, 1, 1), mortal=mortal(0, 1)),

@@ -1,8 +1,8 @@
 """The model's steps are the code's: schedules are played on both, operation by operation.
 
 The code runs with each of its atomic operations and locks announced before it is done
-(``hook/tests/traced.h``), so that the schedule decides whose turn it is. Functions, operations,
-words, slots and what was read must be the model's.
+(``hook/tests/traced.h``), so that the schedule gives the turns. Functions,
+operations, words, slots and the values that were read must be the model's.
 """
 
 import pathlib
@@ -24,7 +24,7 @@ SCRIPTS = [
     ["open, charge 2, charge 1", "open, charge 3", "open, charge 3"],
 ]
 SCHEDULES = 60  # of each set of scripts
-# No schedule of so few processes finds every slot taken.
+# Schedules of so few processes leave a slot free.
 UNREACHED = {"open fails"}
 
 
@@ -37,7 +37,7 @@ def program(build: pathlib.Path) -> pathlib.Path:
 def play(scripts: list[str], seed: int) -> tuple[str, list[Event]]:
     """Walk through the model by chance; return the way as a line for the program, and its events.
 
-    A process goes on for a while: many turns of one step each would seldom let a process get far.
+    A process goes on for a while: with turns of one step each a process would seldom get far.
     """
     chance = random.Random(seed)  # noqa: S311
     machine = Machine(BOUNDS._replace(processes=len(scripts)), scripts)

@@ -1,4 +1,4 @@
-"""What programs that ask NVML see of a share: their own, and no neighbour."""
+"""Programs that ask NVML see their own processes and memory in a share, and no neighbour's."""
 
 import json
 import pathlib
@@ -65,7 +65,7 @@ thread.join()
 
 
 def said_to(container: Container) -> Any:
-    """What NVML says to a program of the container."""
+    """Return NVML's answers to a program of the container."""
     result = container.run(sys.executable, "-c", ASK)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
@@ -132,7 +132,7 @@ def test_a_tenants_use_of_a_card_is_its_utilisation(
         assert tenant.stdout is not None
         assert tenant.stdout.readline() == "launching\n"
         while int(smi(container, driver, "utilization.gpu")[0]) < 40:
-            pass  # what was saved up goes first, and its lengths are learnt
+            pass  # the saved time goes first, and the limiter learns the kernels' lengths
         said = said_to(container)
         tenant.communicate("\n", timeout=30)
     (sample,) = said["samples"]

@@ -54,5 +54,5 @@ def test_constants_are_pynvmls(tmp_path: pathlib.Path) -> None:
 def test_every_struct_with_a_layout_is_compared() -> None:
     text = (HOOK / "src" / "shared" / "nvml_abi.h").read_text()
     declared = {line.split()[1].rstrip(";") for line in text.splitlines() if line.startswith("} ")}
-    # That of v1 has no name in pynvml: it is v2's begin.
+    # The struct of v1 has no name in pynvml: it is the begin of v2's.
     assert declared - {"nvmlProcessInfo_v1_t"} == set(STRUCTS)

@@ -1,4 +1,4 @@
-"""Fetching other people's files: what happens where that can't be done."""
+"""Fetching Debian's files: the outcome where no archive answers."""
 
 import pathlib
 

@@ -70,7 +70,7 @@ def test_a_preload_that_cannot_be_loaded_leaves_the_process_working(root: Root) 
     (root.folder / PRELOAD).write_text("/nowhere/libvcuda.so\n")
     with root.start("/bin/client", "soname", "3000") as process:
         output, complaint = process.communicate(timeout=30)
-    assert output.strip() == "8192 0"  # why the agent looks at the maps of processes
+    assert output.strip() == "8192 0"  # the reason that the agent looks at the maps of processes
     assert "cannot be preloaded" in complaint
 
 

@@ -1,8 +1,8 @@
 """Routing against the real driver's files: with the hook and without, answer by answer.
 
-No card is needed: dlsym and cuGetProcAddress answer before cuInit. What is expected is what the
-driver says without us, with our gate in the place of each function that symbols.def gates; so no
-list of versions and variants is kept here either.
+No card is needed: dlsym and cuGetProcAddress answer before cuInit. The tests
+expect the driver's answers without us, with our gate in the place of each function that symbols.def
+gates; so they need no list of versions and variants.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.hook import driver_files
 from tests.hook.root import compiled
 
 PROBES = pathlib.Path(__file__).parent / "probes"
-# Every number that cuda.h has had, one between two of them, and what no toolkit ever was.
+# Every number that cuda.h has had, one between two of them, and one of no toolkit.
 VERSIONS = (
     *(2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000, 6050, 7000),
     *(7050, 8000, 9000, 9010, 9020, 10000, 10010, 10020),
@@ -30,7 +30,7 @@ VERSIONS = (
 )
 # Legacy and per-thread default stream, in two ways each; bits without a meaning.
 FLAGS = (0, 1, 2, 3, 4, 1 << 63)
-# Not exported, foreign, with a suffix, or what cudart asks first: an empty name at version 0.
+# Not exported, foreign, with a suffix, or cudart's first question: an empty name at version 0.
 ODD_NAMES = ("", "cu", "cuNothing", "cudbgApiInit", "curl_easy_init", "nvmlInit", "dlsym", "malloc")
 
 
@@ -57,7 +57,7 @@ def base_names(names: Iterable[str]) -> list[str]:
 
 
 def expected(answer: list[object], gated: frozenset[str]) -> list[object]:
-    """What the program gets with us, from what it gets without."""
+    """Return the program's expected answers with us, from its answers without."""
 
     def route(word: object) -> object:
         library, _, symbol = str(word).partition(":")
@@ -152,7 +152,7 @@ def test_senseless_calls_end_as_they_do_without_the_hook(
     differences = [
         f"{plain} became {got}"
         for plain, got in zip(bare, hooked, strict=True)
-        # Where the driver itself dies, what we do doesn't matter.
+        # Where the driver itself dies, our answer doesn't matter.
         if got != plain and not isinstance(plain[-1], str)
     ]
     assert not differences, "\n".join(differences)

@@ -1,6 +1,6 @@
 """The hook and its programs with gcc's sanitizers in them: memory, undefined behaviour, races.
 
-The lists of programs stand in hook/Makefile. gcc brings the runtimes, so that nothing is skipped.
+The lists of programs stand in hook/Makefile. gcc brings the runtimes, so that no test is skipped.
 """
 
 import pathlib

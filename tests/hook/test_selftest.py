@@ -1,4 +1,4 @@
-"""gpustack-hook-selftest, read as its user reads it, and as programs do."""
+"""gpustack-hook-selftest, as a user reads it, and as programs do."""
 
 import fcntl
 import json
@@ -119,7 +119,9 @@ def test_the_selftest_fails_without_the_hook(container: Container) -> None:
 def test_limits_that_do_not_hold_are_found(container: Container) -> None:
     opened = limits.Limits(devices=share(SHARE_BYTES).devices, on_error=limits.OnError.OPEN)
     mapped.publish_limits(container.folder / "limits", opened)
-    (container.folder / "ledger").unlink()  # nothing is counted, and that is to be overlooked
+    (
+        container.folder / "ledger"
+    ).unlink()  # the hook charges no memory, and lets every request through
     status, report = report_of(container, "--quick")
     assert (status, report["holds"]) == (1, False)
     assert "ledger is missing" in report["problems"][0]

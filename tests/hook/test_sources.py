@@ -11,7 +11,7 @@ SRC = HOOK / "src"
 MOST_SOURCES = 15
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-# What stands at the left margin: a type, a name, parameters, and a body or a semicolon.
+# A function at the left margin: a type, a name, parameters, and a body or a semicolon.
 FUNCTION = re.compile(
     r"^(?!static|typedef)[a-z][\w \t*]*?[ *](\w+)\(([^;{}]*)\)\s*([;{])", re.MULTILINE
 )
@@ -33,7 +33,7 @@ def functions(path: pathlib.Path, ending: str) -> Iterator[str]:
 
 
 def declared() -> dict[str, list[pathlib.Path]]:
-    """Return for each function that a header declares which headers do."""
+    """Return the headers that declare each function."""
     headers = collections.defaultdict(list)
     for path in sorted(SRC.rglob("*.h")):
         for name in functions(path, ";"):

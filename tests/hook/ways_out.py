@@ -1,7 +1,7 @@
-"""Ways out of a share: what a test says of the one that it tries, and what shows them to the host.
+"""Ways out of a share: a test's words about the way that it tries, and the host's view of it.
 
 `docs/isolation.md` is made of these words by `python -m tests.hook.isolation`.
-Ways that no test here can try are named in that module, with the reason.
+That module names the ways without a test, with the reason.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from tests.hook.root import HOOK_PATH, Root
 
 
 class Outcome(enum.Enum):
-    """What becomes of a way out, in the order of the page."""
+    """The outcome of a way out, in the order of the page."""
 
     CLOSED = "closed"
     REPORTED = "reported"
@@ -32,9 +32,9 @@ class Escape:
     """One row of the table.
 
     Attributes:
-        way: what a tenant does.
-        outcome: what becomes of it.
-        why: how that is, in words for an operator.
+        way: the tenant's action.
+        outcome: its outcome.
+        why: the reason, in words for an operator.
         test: the function that shows it.
     """
 
@@ -75,7 +75,7 @@ SHARE = Share(
 def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
     """Return the reasons of the events that the agent sends for processes on a card.
 
-    The agent looks once a second; what it finds may take it two looks.
+    The agent looks once a second, and may take two looks.
     """
     events: list[ObjectEvent] = []
     escapes = IsolationViolations(events.append, hooks=(root.folder / HOOK_PATH).parents[1])
@@ -85,7 +85,7 @@ def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
 
 
 def unaccounted_bytes(root: Root, pid: int) -> int:
-    """Return what the agent finds of a process that its container's ledger doesn't explain."""
+    """Return the memory of a process that the agent finds outside of its container's ledger."""
     samples = UnaccountedMemory()
     seen, charged = root.seen_bytes(pid), root.use().used_bytes
     for _ in range(3):

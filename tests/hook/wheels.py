@@ -1,6 +1,6 @@
 """CUDA clients from the Python package index, installed into the cache, one folder a lock file.
 
-The lock files stand beside each other because two versions of one package can't stand in one.
+There are several lock files because one can't hold two versions of a package.
 """
 
 import os

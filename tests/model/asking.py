@@ -1,10 +1,10 @@
-"""Questions about pods that wait, put shortly."""
+"""Short forms of questions about pods that wait."""
 
 from collections.abc import Iterable
 
-from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Change, Kind, Pending
+from gpustack.model.explain.query import Change, Kind
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
@@ -14,7 +14,7 @@ from gpustack.model.request import PodRequest
 
 
 def changes(cluster: Cluster, request: PodRequest, namespace: str = "team-a") -> dict[Kind, Change]:
-    found = explain(cluster, Pending(namespace=namespace, name="p", request=request))
+    found = explain(cluster, Pod(namespace=namespace, name="p", request=request))
     return {change.kind: change for change in found.changes}
 
 
@@ -36,7 +36,7 @@ def fits(cluster: Cluster, request: PodRequest, namespace: str) -> bool:
 def rank(
     nodes: Iterable[Node], request: PodRequest, policy: Policy = EXACT
 ) -> list[tuple[Node, Placement]]:
-    """The nodes that fit, the first choice first, each with its placement: every node is asked."""
+    """Ask every node; return those that fit, the best first, each with its placement."""
     request = policy.read(request)
     answers = [(node, place(node, request, policy)) for node in nodes]
     fitting = [(node, answer) for node, answer in answers if isinstance(answer, Placement)]

@@ -31,7 +31,7 @@ MODEL_NAMES = ("P40", "a100", "Tesla", "nvidia-a100-sxm4-80gb", "T4", "A10")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A question."""
+    """A node, and a pod to place on it."""
 
     node: Node
     request: PodRequest
@@ -102,10 +102,10 @@ class _Part:
 
 
 def _snug(rolled: random.Random, node: Node, count: int) -> Case:
-    """Give containers cards, and then let others take most of what is left of these."""
+    """Give containers cards, and then let other pods take most of what is left of these cards."""
     kinds = [rolled.choice(KINDS) for _ in range(count)]
     parts: list[_Part] = []
-    # Init containers use what the others have; with fewer of these beside them they fit as well.
+    # Init containers use the others' cards; they fit with fewer of the others beside them, too.
     for kind in sorted(kinds, key=lambda kind: kind is ContainerKind.INIT):
         parts += _part(rolled, node, parts, kind)
     rolled.shuffle(parts)
@@ -121,7 +121,7 @@ def _snug(rolled: random.Random, node: Node, count: int) -> Case:
 def _part(
     rolled: random.Random, node: Node, parts: list[_Part], kind: ContainerKind
 ) -> list[_Part]:
-    """Draw one more container of a solution; none where nothing is left for it."""
+    """Draw one more container of a solution; the list is empty where no card is left for it."""
     init = kind is ContainerKind.INIT
     beside = [each for each in parts if each.kind is ContainerKind.SIDECAR] if init else parts
     own = sorted({card for each in parts for card in each.cards})
@@ -160,7 +160,7 @@ def _others(rolled: random.Random, each: Card, given: reference.Given, at: int) 
 def _a_unit_more(
     rolled: random.Random, containers: tuple[ContainerRequest, ...]
 ) -> tuple[ContainerRequest, ...]:
-    """One of the shares asks one core or one unit of memory more."""
+    """Let one of the shares ask for one core or one unit of memory more."""
     shares = [each for each in containers if each.cores < 99]
     if not shares:
         return containers

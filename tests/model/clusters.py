@@ -43,7 +43,7 @@ def quota(rolled: random.Random) -> Quota:
 
 @st.composite
 def clusters(draw: st.DrawFn, most_nodes: int = 3, most_tenants: int = 4) -> Cluster:
-    """One to three nodes, some of whose cards are taken by tenants and some by nobody we know."""
+    """One to three nodes; tenants take some cards, and pods that are unknown take others."""
     rolled = draw(dice)
     cluster = settle(several(rolled, draw(st.integers(1, most_nodes))), ())
     for number in range(draw(st.integers(0, most_tenants))):

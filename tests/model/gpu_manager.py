@@ -1,9 +1,9 @@
-"""The original once more: gpu-manager's tree and its three evaluators, from their description.
+"""A second gpu-manager: the original's tree and its three evaluators, from their description.
 
-Nothing of the model's own is used. It keeps what the original keeps (a mask for each group, from
-which an occupied card is cleared in all groups above it) and does what the original does, step by
-step; only ties, which it left to the order of a hash map, go to the group that was made first, as
-they did up to v1.1.5.
+This module uses no code of the model. The tree keeps what the original keeps (a mask for each
+group; an occupied card is cleared in the masks of all groups above it), and the evaluators do what
+the original does, step by step. The original left ties to the order of a hash map; here a tie goes
+to the group that was made first, as it did up to v1.1.5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class Group:
     """A node of the original's tree; a card is a group of level 0."""
 
     level: int
-    number: int  # in the order in which they are made; of a card its own
+    number: int  # of a group its place in the order of making; of a card its own
     mask: int  # what is available below
     parent: "Group | None" = None
     children: list["Group"] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Tree:
     blocks: list[int]
 
     def occupy(self, card: int, cores: int, blocks: int) -> None:
-        """Take something of a card: from then on no group above it counts it."""
+        """Take a part of a card; the groups above do not count the card from then on."""
         above = self.leaves[card].parent
         while above is not None:
             above.mask &= ~(1 << card)
@@ -54,7 +54,7 @@ class Tree:
 
 
 def build(links: Sequence[Sequence[str]], blocks: int = 64) -> Tree:
-    """Join pairs into groups level by level, then look for everybody's parents."""
+    """Join pairs into groups level by level, then find the parent of each group."""
     size = len(links)
     groups: dict[int, list[Group]] = {level: [] for level in (10, 20, 30, 40, 50)}
     for made, (a, b) in enumerate(combinations(range(size), 2)):
@@ -93,7 +93,7 @@ def evaluate(tree: Tree, cores: int, blocks: int) -> tuple[int, ...]:
 
 
 def link(tree: Tree, count: int) -> tuple[int, ...]:
-    """Climb from each card to the first group with enough, and take the nearest of those."""
+    """Climb from each card to the first group with enough cards; take the nearest of these."""
     met: dict[int, Group] = {}
     for leaf in tree.leaves:
         at: Group | None = leaf
@@ -117,7 +117,7 @@ def fragment(tree: Tree) -> tuple[int, ...]:
 
 
 def share(tree: Tree, cores: int, blocks: int) -> tuple[int, ...]:
-    """Take the card with the least room that has enough."""
+    """Take the card with the least free cores, then blocks, that are enough."""
     order = sorted(range(len(tree.leaves)), key=lambda i: (tree.cores[i], tree.blocks[i], i))
     fits = [i for i in order if tree.cores[i] >= cores and tree.blocks[i] >= blocks]
     return tuple(fits[:1])

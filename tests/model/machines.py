@@ -14,6 +14,7 @@ from gpustack.model.request import (
     Strategy,
     Topology,
 )
+from gpustack.model.topology.card_tree import Branch, TreeLevel
 from gpustack.model.topology.link_level import Links
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.model.use import Use
@@ -92,7 +93,7 @@ def hierarchies(draw: st.DrawFn, most: int = 10) -> Hierarchy:
 
 @st.composite
 def link_matrices(draw: st.DrawFn, size: int, tokens: Sequence[str] = TOKENS) -> Links:
-    """Any symmetric matrix: real ones are hierarchical, broken hosts are not."""
+    """Any symmetric matrix: a real host's is hierarchical, a broken host's is not."""
     rows = [["X"] * size for _ in range(size)]
     for a in range(size):
         for b in range(a):
@@ -103,9 +104,9 @@ def link_matrices(draw: st.DrawFn, size: int, tokens: Sequence[str] = TOKENS) ->
 dice = st.randoms(use_true_random=True)
 """One seed that hypothesis draws.
 
-Drawn one by one, most values would be the smallest or the largest there are, most pods would be
-refused, and drawing would take longer than what is tried. So hypothesis draws sizes, which it can
-make smaller, and the rest is rolled.
+If hypothesis drew every value, most values would be the smallest or the largest, most pods would be
+refused, and drawing would take longer than the test. So hypothesis draws sizes, which it can make
+smaller, and the seed gives the rest.
 """
 
 MODELS = ("Tesla P40", "NVIDIA A100-SXM4-80GB", "Tesla T4")
@@ -156,7 +157,7 @@ def machine(rolled: random.Random, size: int, name: str = "node") -> Node:
 
 
 def _links(rolled: random.Random, size: int) -> Links:
-    """Cards at addresses, joined by where these part; or any token for any pair; or nothing."""
+    """Links by where the addresses of two cards part; or any token for any pair; or none."""
     tokens = rolled.choice(HIERARCHIES)
     near = tokens[-1]
     at = [[rolled.randrange(2) for _ in tokens[1:]] for _ in range(size)]
@@ -173,7 +174,7 @@ def _links(rolled: random.Random, size: int) -> Links:
 
 
 def in_use(rolled: random.Random, node: Node, most: float = 1) -> Node:
-    """Let others take something of some cards, more than there is now and then.
+    """Let other pods take parts of some cards, now and then more than a card has.
 
     `most` is the share of cards that are in use at most.
     """
@@ -216,3 +217,10 @@ def numbered(
             ContainerRequest(name=name, kind=kind, index=index, cores=cores, memory_units=memory)
         )
     return tuple(found)
+
+
+def partition(root: Branch, level: TreeLevel) -> tuple[tuple[int, ...], ...]:
+    """The groups that the cards form at a level, lone cards among them, by lowest card."""
+    if root.level <= level:
+        return (root.cards,)
+    return tuple(group for child in root.children for group in partition(child, level))

@@ -1,7 +1,7 @@
-"""The rules once more, in the plainest form: what the model is compared with.
+"""The rules in their plainest form; tests compare the model with it.
 
-Written without the model's own arithmetic, slowly: `complaint` judges one answer, `fits_somehow`
-tries everything, `objective` says how good a set of whole cards is.
+This module is slow and uses no arithmetic of the model: `complaint` judges one answer,
+`fits_somehow` tries everything, `objective` says how good a set of whole cards is.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, 
 UNIT = 268_435_456  # bytes
 CARD = 100  # cores
 
-# Nearest first, with the costs of a pair; what isn't published is the farthest.
+# Nearest first, with the costs of a pair; a pair that isn't published is the farthest.
 PATHS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 COSTS = {"PIX": 20, "PXB": 30, "PHB": 40, "NODE": 50, "SYS": 60}
 
@@ -102,7 +102,7 @@ def cards_of(node: Node, answer: Placement) -> set[int]:
 
 
 def count(container: ContainerRequest) -> int:
-    """How many cards a container is due."""
+    """Return how many cards a container is due."""
     return max(1, container.cores // CARD)
 
 
@@ -172,7 +172,7 @@ def _with_init(
 
 
 def moments(given: Given) -> Iterator[Given]:
-    """What runs at one time: the pod's containers, and each init container with its company."""
+    """Yield what runs at one time: the pod's containers; each init container with its sidecars."""
     yield {each: at for each, at in given.items() if each.kind is not ContainerKind.INIT}
     for each, at in given.items():
         if each.kind is ContainerKind.INIT:
@@ -193,7 +193,7 @@ def _all_cards(given: Given) -> set[int]:
 
 
 def _cards_due(given: Given) -> int:
-    """The maximum of what runs together and of each init container, in cards."""
+    """Return how many cards the running containers have, or the largest init container, if more."""
     running = {each: at for each, at in given.items() if each.kind is not ContainerKind.INIT}
     init = (count(each) for each in given if each.kind is ContainerKind.INIT)
     return max(len(_all_cards(running)), *init, 0)
@@ -261,7 +261,7 @@ def within_capacity(node: Node, given: Given) -> bool:
 
 
 def objective(node: Node, cards: Iterable[int], *, spread: bool) -> tuple[object, ...]:
-    """How good a set of whole cards is, smaller better: the four steps in their order."""
+    """Return the value of a set of whole cards by the four steps in order; smaller is better."""
     chosen = tuple(sorted(cards))
     free = [
         at

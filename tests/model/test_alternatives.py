@@ -54,7 +54,7 @@ def test_one_whole_card_says_which_group_another_one_would_break() -> None:
     assert (other.chosen, other.other) == ("1", "0")
 
 
-def test_other_nodes_are_compared_by_what_is_free_of_them_and_refusals_are_kept() -> None:
+def test_other_nodes_compare_by_free_cores_and_refusals_are_kept() -> None:
     emptier = replace(node(4), name="a-emptier")
     full = replace(node(1, taken={0: Use(cores=90)}), name="full")
     found = standing(pod((30, 8)), node(1), emptier, full)
@@ -64,7 +64,7 @@ def test_other_nodes_are_compared_by_what_is_free_of_them_and_refusals_are_kept(
     assert found.refusals["full"].reason is Reason.INSUFFICIENT_CORE
 
 
-def test_to_spread_the_emptier_node_is_better() -> None:
+def test_the_emptier_node_is_better_under_spread() -> None:
     emptier = replace(node(4), name="a-emptier")
     found = standing(pod((30, 8), node_strategy=Strategy.SPREAD), node(1), emptier)
     assert found.alternatives[0].verdict is Verdict.BETTER
@@ -115,7 +115,7 @@ def test_under_fgd_the_growth_of_fragmentation_comes_first() -> None:
     fgd = Fgd(workload_of([(pod((100, 0)), 1)]))
     (other,) = why(settle([where], [tenant]), tenant, pod((50, 8)), policy=fgd).alternatives
     assert (other.verdict, other.criterion) == (Verdict.WORSE, "growth of fragmentation")
-    # The rest of a broken card is of no use to pods that ask for whole ones; a full one has none.
+    # Pods that ask for whole cards cannot use the rest of a broken card; a full card has no rest.
     assert (other.chosen, other.other) == ("-50", "50")
 
 
@@ -132,7 +132,7 @@ def test_a_decision_that_does_not_hold_today_is_told_with_its_reason() -> None:
 
 
 @given(nodes(), pods(most=1))
-def test_what_the_model_chose_for_one_container_is_never_worse_than_an_alternative(
+def test_no_alternative_is_better_than_the_choice_for_one_container(
     where: Node, request: PodRequest
 ) -> None:
     if isinstance(place(where, request), Placement):

@@ -1,4 +1,4 @@
-"""Pods of many containers: found, refused with proof, or stopped at a bound that is told."""
+"""Pods of many containers: placed, refused with proof, or stopped at a bound that is told."""
 
 import random
 
@@ -35,7 +35,7 @@ def test_two_pairs_are_chosen_so_that_both_are_joined_by_nvlink() -> None:
     assert minors(place(node(4, links), demand)) == [(0, 2), (1, 3)]
 
 
-def test_what_cannot_fit_is_refused_without_trying_all_ways() -> None:
+def test_a_pod_that_cannot_fit_is_refused_without_trying_all_ways() -> None:
     # Two of these fit on a card, so 17 don't fit on 8; trying all pairings would take years.
     asks = [(34 + number % 16, 1 + number) for number in range(17)]
     refused = place(node(8), pod(*asks))
@@ -80,13 +80,13 @@ def test_a_pod_of_a_thousand_containers_is_answered(count: int, fits: bool) -> N
     assert isinstance(answer, Placement) is fits
 
 
-def test_whole_cards_leave_the_large_cards_to_the_shares_whatever_the_sizes() -> None:
+def test_whole_cards_of_any_size_leave_the_large_cards_to_the_shares() -> None:
     cards = tuple(card(minor, 80 - 4 * minor) for minor in range(16))
     answer = place(Node(name="n", cards=cards), pod((1400, 0), (10, 80), (10, 76)))
     assert minors(answer) == [tuple(range(2, 16)), (0,), (1,)]
 
 
-def test_where_not_all_sets_can_be_looked_at_the_answer_carries_the_gap(
+def test_the_answer_of_an_incomplete_search_carries_the_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The share needs card 0, which is one of the nearest nine; too many others are left to see.

@@ -1,4 +1,4 @@
-"""What is called hopeless is; and what each of the bounds sees that the others don't."""
+"""A demand that is called hopeless is; each bound sees a demand that the others miss."""
 
 import itertools
 
@@ -25,7 +25,7 @@ rooms = st.lists(
     max_size=4,
 )
 
-# Small ones as well, or hardly any two would fit beside each other.
+# Small amounts come twice, so that shares often fit beside each other.
 amounts = st.one_of(st.integers(1, 40), st.integers(1, 99))
 asks = st.one_of(
     st.tuples(amounts, st.one_of(st.integers(1, 8), st.integers(1, 26))),
@@ -53,7 +53,7 @@ def fits(several: list[FreeCapacity], wholes: int, shares: list[tuple[int, int]]
 
 
 @given(rooms, st.lists(asks, min_size=1, max_size=5))
-def test_where_anything_fits_nothing_is_called_hopeless(
+def test_a_demand_that_fits_is_never_called_hopeless(
     several: list[FreeCapacity], wanted: list[tuple[int, int]]
 ) -> None:
     wholes = sum(cores // 100 for cores, _ in wanted)

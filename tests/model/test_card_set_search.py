@@ -1,4 +1,4 @@
-"""The best n cards, against trying all of them."""
+"""The best set of n cards, compared with trying every set."""
 
 import itertools
 import pathlib
@@ -53,7 +53,7 @@ REAL = tuple(parser.parse(path.read_bytes()).links for path in sorted(DATA.glob(
 
 
 def within(links: Links, limit: Level) -> tuple[int, ...]:
-    """For each card the cards that are that near or nearer."""
+    """Return for each card the cards that are that near or nearer."""
     return tuple(
         sum(1 << at for at, token in enumerate(row) if parse_link(token).level <= limit)
         for row in links
@@ -62,7 +62,7 @@ def within(links: Links, limit: Level) -> tuple[int, ...]:
 
 @st.composite
 def matrices(draw: st.DrawFn, most: int = 10) -> Links:
-    """Any matrix of few tokens (twins and ties are where a search goes wrong), tree or machine."""
+    """Any matrix of few tokens (a search goes wrong at twins and ties), a tree or a machine."""
     kind = draw(st.sampled_from(("any", "any", "tree", "real")))
     if kind == "tree":
         return draw(hierarchies(most))[1]
@@ -97,7 +97,7 @@ def questions(draw: st.DrawFn, most: int = 10) -> card_set_search.CardSetQuery:
 def kind_of(
     question: card_set_search.CardSetQuery, marks: tuple[int, ...], cards: tuple[int, ...]
 ) -> object:
-    """What the rest of a pod sees of a set: how many cards of which mark and which partners."""
+    """Return a set as the rest of a pod sees it: the marks and the partners of its cards."""
     return sorted((marks[card], question.joins[card] | 1 << card) for card in cards)
 
 
@@ -111,7 +111,7 @@ def test_the_best_set_is_the_one_that_trying_all_finds(
 
 
 @given(st.randoms(use_true_random=True), st.sampled_from(TOKENS), st.booleans())
-def test_so_it_is_for_every_number_of_cards_of_a_machine_without_any_order(
+def test_the_best_set_of_each_size_is_found_on_a_machine_without_order(
     draw: random.Random, tokens: tuple[str, ...], spread: bool
 ) -> None:
     pairs = itertools.combinations(range(8), 2)
@@ -160,7 +160,7 @@ def test_the_other_sets_are_the_best_of_every_kind_in_order(
 
 
 @given(questions(most=8), st.integers(0, 40))
-def test_a_listing_that_is_stopped_says_so_and_offers_the_smallest_cards_soon(
+def test_a_stopped_listing_says_so_and_offers_the_smallest_cards_soon(
     question: card_set_search.CardSetQuery, looks: int
 ) -> None:
     marks = tuple(-card for card in range(len(question.links)))
@@ -198,7 +198,7 @@ def test_one_card_breaks_the_smallest_group() -> None:
 
 
 def test_a_card_that_hangs_alone_under_a_high_node_goes_first() -> None:
-    # Five cards under one socket, of which card 4 shares no switch; four on the other socket.
+    # Five cards under one socket, card 4 under no switch of the others; four on the other socket.
     def token(a: int, b: int) -> str:
         if a == b:
             return "X"
@@ -229,12 +229,12 @@ def test_a_machine_on_which_all_pairs_are_alike_gives_its_lowest_cards(count: in
     assert ask(grouped(16, within="NV18"), count) == tuple(range(count))
 
 
-def test_there_is_no_set_of_more_cards_than_there_are() -> None:
+def test_no_set_has_more_cards_than_the_machine() -> None:
     assert ask(grouped(3, 4), 8) is None
 
 
 def test_a_machine_too_hard_to_search_is_answered_soon_and_with_a_gap() -> None:
-    # Any of 40 cards is joined to half of the others, at random: no set of 12 tells its worth.
+    # Each of 40 cards is joined to half of the others, at random: no set of 12 tells its worth.
     draw = random.Random(4)  # noqa: S311  # no secret
     tokens = {pair: draw.choice(("NV1", "SYS")) for pair in itertools.combinations(range(40), 2)}
     links = machines.symmetric(40, tokens)

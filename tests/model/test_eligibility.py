@@ -1,4 +1,4 @@
-"""Where a pod may stand at all: the cases of the Kubernetes documentation, and their identities."""
+"""The nodes that take a pod: the cases of the Kubernetes documentation, and their identities."""
 
 import pytest
 from hypothesis import given
@@ -51,7 +51,7 @@ def tolerating(**toleration: str | None) -> Demands:
         ({"key": "other"}, False),
     ],
 )
-def test_a_taint_bars_whom_it_is_not_tolerated_by(
+def test_a_taint_bars_a_pod_that_does_not_tolerate_it(
     toleration: dict[str, str | None], tolerated: bool
 ) -> None:
     host = Host(taints=(GPU,))
@@ -62,19 +62,19 @@ def test_a_taint_bars_whom_it_is_not_tolerated_by(
 @pytest.mark.parametrize(
     ("effect", "bars"), [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False)]
 )
-def test_what_a_node_only_prefers_bars_nobody(effect: str, bars: bool) -> None:
+def test_a_taint_that_is_a_preference_bars_no_pod(effect: str, bars: bool) -> None:
     host = Host(taints=(Taint(key="a", effect=effect),))
     assert (reason(NO_DEMANDS, host) is Reason.TAINT_NOT_TOLERATED) == bars
 
 
-def test_every_taint_must_be_tolerated_and_the_first_one_that_is_not_is_named() -> None:
+def test_a_refusal_names_the_first_taint_that_the_pod_does_not_tolerate() -> None:
     host = Host(taints=(GPU, Taint(key="spot", effect="NoExecute")))
     found = refusal(tolerating(key="nvidia.com/gpu"), "gpu1", host)
     assert found is not None
     assert found.detail == "node gpu1 has the taint spot:NoExecute, which the pod does not tolerate"
 
 
-def test_a_cordoned_node_takes_only_who_tolerates_that() -> None:
+def test_a_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
     host = Host(cordoned=True)
     assert reason(NO_DEMANDS, host) is Reason.NODE_UNSCHEDULABLE
     assert reason(tolerating(key=UNSCHEDULABLE), host) is None
@@ -124,7 +124,7 @@ def test_requirements_compare_labels_as_the_documentation_says(
     assert reason(demands, Host(labels=LABELS)) is (None if met else Reason.NODE_AFFINITY_UNMET)
 
 
-def test_one_term_is_enough_and_an_empty_one_is_none() -> None:
+def test_one_matching_term_is_enough_and_an_empty_term_matches_no_node() -> None:
     zone = Requirement(key="zone", operator=Operator.IN, values=("a",))
     other = Requirement(key="other", operator=Operator.EXISTS)
     host = Host(labels=LABELS)
@@ -141,14 +141,14 @@ def test_a_node_is_found_by_its_name() -> None:
     assert reason(demands, OPEN, "gpu2") is Reason.NODE_AFFINITY_UNMET
 
 
-def test_a_pod_with_scheduling_gates_goes_nowhere() -> None:
+def test_a_pod_with_scheduling_gates_fits_no_node() -> None:
     found = refusal(Demands(gates=("example.com/queue",)), "gpu1", OPEN)
     assert found is not None
     assert found.reason is Reason.SCHEDULING_GATED
     assert "example.com/queue" in found.detail
 
 
-def test_a_node_out_of_service_is_one_that_kubernetes_itself_keeps_pods_from() -> None:
+def test_only_kubernetes_itself_takes_a_node_out_of_service() -> None:
     assert not out_of_service(Host(taints=(GPU,)))
     assert out_of_service(Host(cordoned=True))
     assert out_of_service(Host(taints=(NOT_READY,)))
@@ -187,7 +187,9 @@ demands_ = st.builds(
 
 
 @given(demands_, hosts, tolerations)
-def test_one_toleration_more_never_bars(demands: Demands, host: Host, more: Toleration) -> None:
+def test_one_more_toleration_never_bars_a_pod(
+    demands: Demands, host: Host, more: Toleration
+) -> None:
     wider = Demands(
         tolerations=(*demands.tolerations, more),
         selector=demands.selector,
@@ -199,7 +201,7 @@ def test_one_toleration_more_never_bars(demands: Demands, host: Host, more: Tole
 
 
 @given(demands_, hosts)
-def test_a_node_back_in_service_bars_nobody_whom_it_took_before(
+def test_a_node_back_in_service_takes_every_pod_that_it_took_before(
     demands: Demands, host: Host
 ) -> None:
     assert not out_of_service(in_service(host))
@@ -208,7 +210,7 @@ def test_a_node_back_in_service_bars_nobody_whom_it_took_before(
 
 
 @given(demands_, st.dictionaries(st.sampled_from(["x", "y", "z"]), hosts))
-def test_refusals_are_each_nodes_own(demands: Demands, several: dict[str, Host]) -> None:
+def test_each_node_has_its_own_refusal(demands: Demands, several: dict[str, Host]) -> None:
     alone = {name: refusal(demands, name, host) for name, host in several.items()}
     expected = {name: each for name, each in alone.items() if each is not None}
     assert refusals(demands, several, several) == expected
@@ -230,7 +232,7 @@ def test_refusals_are_each_nodes_own(demands: Demands, several: dict[str, Host])
         ),
     ],
 )
-def test_what_keeps_pods_from_a_node_is_told_in_words(
+def test_the_states_that_bar_pods_from_a_node_are_told_in_words(
     host: Host, expected: tuple[str, ...]
 ) -> None:
     assert states(host) == expected

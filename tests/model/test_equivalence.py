@@ -1,4 +1,4 @@
-"""The equivalence cache: what is told apart, what is shared, and how much of it is remembered."""
+"""The equivalence cache: which states differ, which share an answer, how much is remembered."""
 
 import threading
 from dataclasses import replace
@@ -43,7 +43,7 @@ def test_names_and_uuids_do_not_tell_nodes_apart() -> None:
 
 
 def test_a_number_never_means_two_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though so many states come that those of before are forgotten."""
+    """Later states push earlier ones out of the memory; their numbers stay apart."""
     monkeypatch.setattr(equivalence, "_MOST_STATE_BYTES", 10_000)
     states, given = NodeStates(), []
     for cores in range(1, 100):
@@ -67,7 +67,7 @@ def test_equal_answers_of_different_states_are_one() -> None:
 
 
 class Arrivals:
-    """A lock that says how many have come to it."""
+    """A lock that counts the threads that have come to it."""
 
     def __init__(self) -> None:
         self.arrived = threading.Semaphore(0)
@@ -81,7 +81,7 @@ class Arrivals:
         self._lock.release()
 
 
-def test_the_second_to_ask_waits_for_the_answer_of_the_first() -> None:
+def test_the_second_thread_waits_for_the_answer_of_the_first() -> None:
     lock, both_came, searches = Arrivals(), threading.Event(), []
 
     def search(node: Node, request: PodRequest) -> Placement | Refusal:
@@ -126,7 +126,7 @@ def test_tables_of_many_requests_stay_within_the_bytes(monkeypatch: pytest.Monke
 
 
 def test_the_names_that_a_user_asks_for_count_as_memory() -> None:
-    """On a cluster of few nodes they are most of what a question leaves behind."""
+    """On a cluster of few nodes the names are most of the memory that a question takes."""
     cache = EquivalenceCache(EXACT, place)
     names = tuple(f"model-{number:02}-{'x' * 50}" for number in range(64))
     cache.table(HALF)

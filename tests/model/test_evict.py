@@ -1,4 +1,4 @@
-"""Which pods must end: the smallest set, and what is said where the search is cut off."""
+"""The pods that must end: the smallest set, and the words where the search is cut off."""
 
 import itertools
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.explain import evict
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Kind, Pending
+from gpustack.model.explain.query import Kind
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.quota.quota import NamespaceQuota, Quota
@@ -30,7 +30,7 @@ def test_the_smallest_pods_to_wait_for_are_named() -> None:
 
 
 def bigger(machine: Node, *parts: tuple[int, int]) -> Cluster:
-    """The machine with tenants of such parts."""
+    """Return a cluster of the machine with one tenant for each part."""
     cluster = alone(machine)
     for number, part in enumerate(parts):
         held = tenant(cluster.nodes[machine.name], f"t{number}", pod(part))
@@ -38,18 +38,18 @@ def bigger(machine: Node, *parts: tuple[int, int]) -> Cluster:
     return cluster
 
 
-def test_beyond_the_bound_the_set_is_irreducible_and_says_so(
+def test_a_set_beyond_the_bound_is_irreducible_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evict, "MOST_TRIES", 1)
-    # Cores alone want one pod, memory alone wants one, but no pod has both.
+    # One pod has enough cores and another enough memory, but no pod has both.
     cluster = bigger(node(1), (40, 1), (2, 30), (40, 2), (2, 25))
     found = changes(cluster, pod((50, 34)))[Kind.PODS_END]
     assert len(found.names) == 2
     assert not found.smallest
 
 
-def test_a_set_as_small_as_any_can_be_is_known_to_be_the_smallest_beyond_the_bound(
+def test_a_set_of_the_least_possible_size_is_smallest_beyond_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evict, "MOST_TRIES", 1)
@@ -71,7 +71,7 @@ def test_a_full_node_and_a_full_quota_name_a_pod_of_each() -> None:
     assert found.smallest
 
 
-def test_who_would_have_to_wait_for_half_the_namespace_is_not_told_to() -> None:
+def test_no_pod_is_told_to_wait_for_half_the_namespace() -> None:
     machine = node(18)
     cluster = bigger(machine, *[(40, 2)] * 35)
     quota = Quota(namespaces={"team-a": NamespaceQuota(cards={"P40": 40})})
@@ -102,7 +102,7 @@ def test_no_smaller_set_of_pods_on_any_nodes_makes_room_within_the_quota(
 
 @dataclass(frozen=True, slots=True)
 class Counted(Policy):
-    """The default policy, which notes every question."""
+    """The default policy, which records every request."""
 
     asked: list[PodRequest] = field(default_factory=list, compare=False)
 
@@ -124,7 +124,7 @@ def test_the_work_is_bounded_by_the_nodes_and_the_sets_tried(asked: PodRequest) 
     policy = Counted()
     found = explain(
         replace(full, nodes=nodes, tenants=tenants),
-        Pending(namespace="team-a", name="p", request=asked),
+        Pod(namespace="team-a", name="p", request=asked),
         policy,
     )
     assert Kind.PODS_END in {change.kind for change in found.changes}

@@ -1,4 +1,4 @@
-"""What would make a pod fit: each change fits, and one unit nearer to the pod's wish does not."""
+"""Changes that make a pod fit: each fits, and one unit nearer to the pod's request does not."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.cluster.eligibility import Demands, Host
 from gpustack.model.explain import add_capacity
 from gpustack.model.explain.explanation import Explanation, explain
-from gpustack.model.explain.query import Change, Kind, Pending, with_container
+from gpustack.model.explain.query import Change, Kind, with_container
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT, Policy, Spread
@@ -25,7 +25,7 @@ from tests.model.machines import WHOLE, card, grouped, node, pod, pods
 
 
 def test_a_pod_that_fits_needs_no_change() -> None:
-    found = explain(alone(node(1)), Pending(namespace="x", name="p", request=pod((50, 8))))
+    found = explain(alone(node(1)), Pod(namespace="x", name="p", request=pod((50, 8))))
     assert found.fits
     assert not found.changes
 
@@ -41,7 +41,7 @@ def test_less_memory_names_the_exact_figure() -> None:
     assert found[Kind.LESS_MEMORY].request.containers[0].memory_units == 14
 
 
-def test_where_neither_alone_helps_both_are_lowered_as_little_as_possible() -> None:
+def test_both_figures_are_lowered_least_where_one_alone_is_not_enough() -> None:
     found = changes(alone(node(1, taken={0: Use(cores=60, memory_units=50)})), pod((50, 20)))
     share = found[Kind.SMALLER_SHARE].request.containers[0]
     assert (share.cores, share.memory_units) == (40, 14)
@@ -99,7 +99,7 @@ def test_a_full_quota_names_the_pod_to_wait_for_and_the_least_increase() -> None
 
 def test_every_node_says_why_not_and_every_card_its_first_reason() -> None:
     cluster = alone(node(2, taken={0: Use(cores=80), 1: Use(memory_units=60)}))
-    found = explain(cluster, Pending(namespace="x", name="p", request=pod((30, 8))))
+    found = explain(cluster, Pod(namespace="x", name="p", request=pod((30, 8))))
     answer = found.answers["node"]
     assert isinstance(answer, Refusal)
     assert [each.reason for each in answer.cards] == [
@@ -122,7 +122,7 @@ def test_many_broken_cards_on_many_nodes_are_not_all_tried(
     assert whole.smallest
 
 
-def test_on_a_node_with_two_models_the_cheaper_increase_of_the_quota_is_named() -> None:
+def test_the_cheaper_quota_increase_is_named_on_a_node_with_two_models() -> None:
     there = Node(name="node", cards=(card(0), card(1, model="Tesla T4")))
     quota = Quota(namespaces={"team-a": NamespaceQuota(cards={"P40": 0, "T4": 40})})
     found = changes(alone(there, quota=quota), pod((50, 8)))
@@ -131,7 +131,7 @@ def test_on_a_node_with_two_models_the_cheaper_increase_of_the_quota_is_named() 
     )
 
 
-def test_a_share_of_what_was_a_whole_card_says_how_much_memory_it_would_have() -> None:
+def test_a_share_in_place_of_a_whole_card_says_how_much_memory_it_has() -> None:
     found = changes(alone(node(1, taken={0: Use(cores=30)})), pod((100, 8)))
     assert found[Kind.FEWER_CORES].text == (
         "container 'c0' asks 70 instead of 100 cores, a share of a card with 8 memory units (2 GiB)"
@@ -139,7 +139,7 @@ def test_a_share_of_what_was_a_whole_card_says_how_much_memory_it_would_have() -
 
 
 def waits(cluster: Cluster, demands: Demands, request: PodRequest) -> Explanation:
-    pending = Pending(namespace="team-a", name="p", request=request, demands=demands)
+    pending = Pod(namespace="team-a", name="p", request=request, demands=demands)
     return explain(cluster, pending)
 
 
@@ -152,7 +152,7 @@ def test_a_node_that_has_the_cards_but_keeps_the_pod_away_is_named() -> None:
     assert "node node is cordoned" in change.text
 
 
-def test_a_gated_pod_is_told_that_its_gates_must_go_and_where_it_goes_then() -> None:
+def test_a_gated_pod_is_told_its_gates_and_its_cards_without_them() -> None:
     gated = Demands(gates=("queue", "budget"))
     (change,) = waits(alone(node(1)), gated, pod((50, 8))).changes
     assert (change.kind, change.names) == (Kind.GATES_REMOVED, ("queue", "budget"))
@@ -161,10 +161,10 @@ def test_a_gated_pod_is_told_that_its_gates_must_go_and_where_it_goes_then() -> 
 
 
 @pytest.mark.parametrize(("policy", "first"), [(EXACT, "full"), (Spread(), "empty")])
-def test_the_first_choice_is_the_policys(policy: Policy, first: str) -> None:
+def test_the_policy_decides_the_first_choice(policy: Policy, first: str) -> None:
     full = replace(node(2, taken={0: Use(cores=10)}), name="full")
     empty = replace(node(2), name="empty")
-    pending = Pending(namespace="team-a", name="p", request=pod((50, 8)))
+    pending = Pod(namespace="team-a", name="p", request=pod((50, 8)))
     found = explain(settle([full, empty], ()), pending, policy)
     assert found.choice == first
     minors = {name: answer.containers[0].minors for name, answer in found.answers.items()
@@ -196,7 +196,7 @@ def carried_out(cluster: Cluster, change: Change) -> Cluster | None:
 def one_nearer(
     cluster: Cluster, request: PodRequest, change: Change
 ) -> Iterator[tuple[Cluster, PodRequest]]:
-    """What is one unit less of a change than `change`."""
+    """Yield the changes that are one unit smaller than `change`."""
     if change.kind is Kind.PODS_END:
         for staying in change.names:
             leaving = [t for t in cluster.tenants if t.title in change.names]

@@ -53,15 +53,15 @@ def test_an_idle_node_that_serves_every_shape_has_no_fragments() -> None:
     assert fragmented(node(4), of((HALF, 1), (PAIR, 1))) == 0
 
 
-def test_what_no_shape_fits_on_is_fragmented_and_the_rest_is_not() -> None:
+def test_free_cores_that_no_shape_fits_on_are_fragmented_and_others_not() -> None:
     used = node(3, taken={0: Use(cores=60, memory_units=1)})
-    # For the half card 0 has 40 too few; for the pair those 40 are lost as well.
+    # Card 0 has 40 cores, too few for the half and for the pair: 40 are lost to each.
     assert fragmented(used, of((HALF, 1))) == 40
     assert fragmented(used, of((PAIR, 1))) == 40
     assert fragmented(used, of((HALF, 3), (PAIR, 1))) == 3 * 40 + 40
 
 
-def test_where_a_node_cannot_serve_a_shape_all_of_it_is_fragmented() -> None:
+def test_a_node_that_cannot_serve_a_shape_is_wholly_fragmented() -> None:
     used = node(2, taken={0: Use(cores=10, memory_units=1)})
     assert fragmented(used, of((PAIR, 1))) == 190
 
@@ -71,7 +71,7 @@ def test_memory_alone_can_keep_a_card_from_serving() -> None:
     assert fragmented(used, of((HALF, 1))) == 90
 
 
-def test_unhealthy_cards_have_nothing_to_lose() -> None:
+def test_an_unhealthy_card_has_no_fragments() -> None:
     sick = Node(name="n", cards=(card(0, healthy=False), card(1)))
     assert fragmented(sick, of((PAIR, 1))) == 100
 
@@ -91,7 +91,7 @@ whole_shapes = st.builds(
 
 
 @given(nodes(), st.lists(st.tuples(st.one_of(shapes, whole_shapes), st.integers(1, 5))))
-def test_the_measure_is_a_sum_over_shapes_and_never_more_than_what_is_free(
+def test_the_measure_is_a_sum_over_shapes_and_at_most_the_free_cores(
     on: Node, several: list[tuple[Shape, int]]
 ) -> None:
     measured = fragmented(on, of(*several))
@@ -101,7 +101,7 @@ def test_the_measure_is_a_sum_over_shapes_and_never_more_than_what_is_free(
 
 
 @given(nodes(), shapes, st.integers(0, 20), st.integers(0, 20))
-def test_who_asks_more_finds_no_less_of_it_fragmented(
+def test_a_larger_shape_finds_at_least_as_much_fragmented(
     on: Node, shape: Shape, cores: int, units: int
 ) -> None:
     larger = Shape(
@@ -114,9 +114,7 @@ def test_who_asks_more_finds_no_less_of_it_fragmented(
 
 
 @given(st.integers(0, 8), st.integers(1, 8))
-def test_idle_cards_are_fragments_to_those_only_who_ask_more_of_them(
-    cards: int, asked: int
-) -> None:
+def test_idle_cards_are_fragments_only_to_shapes_that_ask_for_more(cards: int, asked: int) -> None:
     shape = Shape(cores=100 * asked, memory_units=0)
     assert fragmented(node(cards), of((shape, 1))) == (100 * cards if asked > cards else 0)
     full = node(cards, taken=dict.fromkeys(range(cards), WHOLE))
@@ -124,7 +122,7 @@ def test_idle_cards_are_fragments_to_those_only_who_ask_more_of_them(
 
 
 @given(nodes(), st.lists(st.tuples(shapes, st.integers(1, 5)), min_size=1), st.randoms())
-def test_the_measure_does_not_see_which_card_is_which(
+def test_the_measure_does_not_depend_on_the_order_of_cards(
     on: Node, several: list[tuple[Shape, int]], order: random.Random
 ) -> None:
     at = order.sample(range(len(on.cards)), len(on.cards))
@@ -150,7 +148,7 @@ def test_growth_on_a_card_is_the_measure_after_less_the_measure_before(
             assert grown(index) == after - fragmented(on, of(*several))
 
 
-def test_a_workload_counts_containers_by_shape_and_leaves_init_containers_out() -> None:
+def test_a_workload_counts_containers_by_shape_without_init_containers() -> None:
     init = ContainerRequest(name="i", kind=ContainerKind.INIT, index=0, cores=100, memory_units=0)
     several = pod((50, 8), (200, 32))
     workload = workload_of([(several, 2), (pod((50, 8)), 1), (PodRequest(containers=(init,)), 9)])
@@ -158,12 +156,12 @@ def test_a_workload_counts_containers_by_shape_and_leaves_init_containers_out() 
     assert workload.total == 5
 
 
-def test_a_ratio_is_in_cards_and_nothing_asked_is_nothing_lost() -> None:
+def test_a_ratio_is_in_cards_and_is_0_for_an_empty_workload() -> None:
     assert ratio(250, of((HALF, 2), (PAIR, 3))) == pytest.approx(0.5)
     assert fragmented(node(1), NOTHING_KNOWN) == 0
     assert ratio(0, NOTHING_KNOWN) == 0
 
 
-def test_a_weight_of_nothing_is_refused() -> None:
+def test_a_weight_of_0_is_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
         of((HALF, 0))

@@ -1,4 +1,4 @@
-"""Answers and clusters are values: equal ones hash alike, they pickle, and nobody changes them."""
+"""Answers and clusters are values: equal ones hash alike, they pickle, and they never change."""
 
 import pickle
 from dataclasses import FrozenInstanceError, fields
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.cluster import what_if
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.cluster.eligibility import Host
-from gpustack.model.explain import explanation, query
+from gpustack.model.explain import explanation
 from gpustack.model.frozen import FrozenMap
 from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
@@ -20,8 +20,7 @@ from tests.model.machines import card, grouped, pod
 NODE = Node(name="n", cards=(card(0), card(1)), links=grouped(2, within="PIX"))
 QUOTA = Quota(namespaces={"team": NamespaceQuota(cards={"T4": 100})})
 CLUSTER = Cluster(nodes={"n": NODE}, quota=QUOTA, hosts={"n": Host(labels={"a": "b"})})
-BIG = what_if.Pod(namespace="other", name="big", request=pod((300, 0)))
-PENDING = query.Pending(namespace="other", name="big", request=pod((300, 0)))
+BIG = Pod(namespace="other", name="big", request=pod((300, 0)))
 VALUES = [
     NODE,
     QUOTA,
@@ -30,12 +29,12 @@ VALUES = [
     what_if.with_more(CLUSTER, "n", 2),
     what_if.without_nodes(CLUSTER, ["n"]),
     what_if.plan(CLUSTER, [BIG]),
-    explanation.explain(CLUSTER, PENDING),
+    explanation.explain(CLUSTER, BIG),
 ]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_comes_back_from_another_process_equal_and_with_the_same_hash(
+def test_a_value_from_another_process_is_equal_and_has_the_same_hash(
     value: object,
 ) -> None:
     copy = pickle.loads(pickle.dumps(value))  # noqa: S301  # our own bytes

@@ -1,4 +1,4 @@
-"""A node may claim 256 cards; what it costs to look at them is bounded, and the answer right."""
+"""A node may claim 256 cards; a look at them has a bounded cost and a right answer."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_a_cache_is_as_large_as_its_entries() -> None:
     assert (cache.size_bytes, len(cache)) == (0, 0)
 
 
-def test_what_fails_to_be_made_is_not_kept() -> None:
+def test_a_value_that_fails_to_be_made_is_not_kept() -> None:
     cache: LRUCache[int, int] = LRUCache(1000)
     with pytest.raises(ZeroDivisionError):
         cache.get_or_make(1, lambda: 1 // 0, lambda _: 1)
@@ -89,7 +89,7 @@ def test_a_function_remembers_as_much_as_fits() -> None:
 
 
 def test_many_cards_of_a_container_are_found_as_one_by_one() -> None:
-    """By UUID, where somebody has it still; else by minor; a card that is gone holds nothing."""
+    """By UUID while a card has it, else by minor; a card that is gone holds nothing."""
     node = Node(
         name="n1", cards=tuple(card(at, uuid="" if at % 5 == 0 else f"u{at}") for at in range(40))
     )
@@ -119,7 +119,7 @@ def test_only_the_commonest_of_thousands_of_shapes_measure_a_card() -> None:
 def test_a_quota_has_a_node_of_many_models_searched_a_few_times(
     cores: tuple[int, ...], models: int, lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What it answers to a pod of a limited namespace is found anew at each question.
+    # The answer to a pod of a limited namespace is found anew at each question.
     names = [f"{lie} {at % models}" for at in range(248)] + ["NVIDIA V100"] * 8
     cards = tuple(card(at, model=name) for at, name in enumerate(names))
     searches = 0
@@ -136,7 +136,7 @@ def test_a_quota_has_a_node_of_many_models_searched_a_few_times(
     assert searches <= 6
 
 
-def test_of_many_models_the_one_that_a_quota_names_is_taken() -> None:
+def test_the_one_model_of_many_that_a_quota_names_is_taken() -> None:
     cards = tuple(card(at, model=f"Bench {at}" if at != 11 else "A100") for at in range(16))
     quota = Quota(namespaces={"team": NamespaceQuota(cards={"A100": 100})})
     answer = within(quota, Usage(), "team", EXACT)(Node(name="n1", cards=cards), pod((50, 8)))

@@ -22,7 +22,7 @@ def test_units_that_straddle_two_cards_are_not_capacity() -> None:
 
 
 @given(st.integers(0, 1 << 48))
-def test_memory_units_never_promise_more_than_there_is(size: int) -> None:
+def test_memory_units_never_promise_more_bytes_than_a_card_has(size: int) -> None:
     units = memory_units(size)
     assert units * MEMORY_UNIT_BYTES <= size < (units + 1) * MEMORY_UNIT_BYTES
 

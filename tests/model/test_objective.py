@@ -18,7 +18,7 @@ def score(question: card_set_search.CardSetQuery, cards: tuple[int, ...]) -> int
 
 
 @given(questions(), st.data())
-def test_of_two_sets_the_better_one_has_the_lower_score(
+def test_the_better_of_two_sets_has_the_lower_score(
     question: card_set_search.CardSetQuery, data: st.DataObject
 ) -> None:
     sets = list(itertools.combinations(card_set_search.bits(question.free), question.count))

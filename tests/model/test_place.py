@@ -1,4 +1,4 @@
-"""Where pods go: the worked examples, and the cases that greedy rules get wrong."""
+"""Placements of pods: the worked examples, and the cases that greedy rules get wrong."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def cost(cards: tuple[int, ...]) -> int:
         (700, (0, 1, 2, 3, 4, 5, 6)),
     ],
 )
-def test_whole_cards_of_the_first_seeds_host_are_the_originals_where_those_are_best(
+def test_the_originals_best_choices_come_out_on_the_first_seeds_host(
     cores: int, original: tuple[int, ...]
 ) -> None:
     assert minors(place(node(7, HOST), pod((cores, 0)))) == [original]
@@ -74,14 +74,14 @@ def test_whole_cards_beside_taken_ones_are_the_originals(
 
 
 @pytest.mark.parametrize(("ask", "expected"), [((50, 4), (0,)), ((80, 4), (1,)), ((100, 0), (1,))])
-def test_beside_a_shared_card_the_originals_examples_come_out(
+def test_the_originals_examples_come_out_beside_a_shared_card(
     ask: tuple[int, int], expected: tuple[int, ...]
 ) -> None:
     shared = node(7, HOST, {0: Use(cores=30, memory_units=4)})
     assert minors(place(shared, pod(ask))) == [expected]
 
 
-def test_a_share_takes_the_card_with_the_least_room_and_to_spread_the_most() -> None:
+def test_a_share_takes_the_fullest_card_that_fits_and_spread_the_emptiest() -> None:
     uses = {0: Use(cores=10, memory_units=1), 1: Use(cores=40, memory_units=1)}
     assert minors(place(node(3, taken=uses), pod((50, 8)))) == [(1,)]
     spread = pod((50, 8), card_strategy=Strategy.SPREAD)
@@ -102,7 +102,7 @@ def test_a_whole_card_must_be_wholly_free_even_of_memory() -> None:
     assert reason(place(odd, pod((100, 0)))) is Reason.NO_WHOLE_CARD
 
 
-def test_an_over_committed_card_has_nothing_free_and_is_not_taken_for_empty() -> None:
+def test_an_over_committed_card_has_nothing_free_and_is_not_idle() -> None:
     over = node(2, taken={0: Use(cores=160, memory_units=99)})
     assert (over.free_cores(0), over.free_memory_units(0)) == (0, 0)
     assert minors(place(over, pod((10, 1)))) == [(1,)]
@@ -164,7 +164,7 @@ def test_a_node_without_cards_says_so() -> None:
     assert reason(place(Node(name="cpu"), pod((50, 8)))) is Reason.NO_CARDS
 
 
-def test_the_reason_is_that_of_the_card_that_came_nearest() -> None:
+def test_a_refusal_gives_the_reason_of_the_card_that_came_nearest() -> None:
     cards = (card(0, healthy=False), card(1), card(2))
     uses = (Use(), Use(cores=90, memory_units=1), Use(cores=10, memory_units=60))
     refused = place(Node(name="n", cards=cards, uses=uses), pod((50, 8)))
@@ -196,7 +196,7 @@ def with_init(app: tuple[int, int], *before: ContainerRequest) -> PodRequest:
     return PodRequest(containers=(*pod(app).containers, *before))
 
 
-def test_an_init_container_uses_its_pods_card_and_the_pod_needs_the_larger_of_both() -> None:
+def test_a_pod_and_its_init_container_take_the_larger_use_of_one_card() -> None:
     request = with_init((30, 8), init(0, 60, 4, ContainerKind.INIT))
     answer = place(node(2), request)
     assert minors(answer) == [(0,), (0,)]
@@ -217,7 +217,7 @@ def test_an_init_container_runs_beside_the_sidecars_before_it_only() -> None:
     assert minors(place(node(1), with_init((10, 8), *after))) == [(0,), (0,), (0,)]
 
 
-def test_an_init_container_of_two_whole_cards_takes_its_pods_card_and_one_more() -> None:
+def test_an_init_container_of_two_cards_takes_its_pods_card_and_another() -> None:
     request = with_init((100, 0), init(0, 200, 0, ContainerKind.INIT))
     answer = place(node(3, grouped(1, 2)), request)
     app, first = minors(answer)
@@ -226,14 +226,14 @@ def test_an_init_container_of_two_whole_cards_takes_its_pods_card_and_one_more()
     assert sum(use.cores for use in holds(node(3), answer).values()) == 200
 
 
-def test_the_containers_card_is_moved_to_where_the_init_container_fits_too() -> None:
+def test_a_container_moves_to_a_card_that_its_init_container_fits_too() -> None:
     # Best fit would put the container on card 0, where the init container has no room.
     tight = node(2, taken={0: Use(cores=60, memory_units=8)})
     request = with_init((30, 8), init(0, 80, 8, ContainerKind.INIT))
     assert minors(place(tight, request)) == [(1,), (1,)]
 
 
-def test_a_container_moves_to_a_like_card_that_its_init_container_can_pair() -> None:
+def test_a_container_moves_to_a_like_card_its_init_container_can_pair() -> None:
     # Cards 0 and 1 have the same room, but only 1 has a partner by NVLink.
     links = grouped(1, 2, within="NV4", across="SYS")
     before = init(0, 200, 0, ContainerKind.INIT)
@@ -253,7 +253,7 @@ def test_binpack_takes_the_fullest_node_that_fits_and_spread_the_emptiest() -> N
     assert [each.name for each, _ in spread] == ["a", "b", "c"]
 
 
-def test_a_node_with_something_taken_shares_the_rest_and_leaves_the_old_one_as_it_was() -> None:
+def test_apply_shares_the_unchanged_parts_and_leaves_the_old_node_as_is() -> None:
     before = node(7, HOST)
     answer = place(before, pod((200, 0), (50, 8)))
     assert isinstance(answer, Placement)
@@ -272,7 +272,7 @@ def test_like_nodes_in_like_states_are_searched_once() -> None:
     assert len(card_set_search.ANSWERS) == 1
 
 
-def test_giving_back_what_was_never_taken_is_an_error() -> None:
+def test_a_release_of_a_placement_that_is_not_there_is_an_error() -> None:
     answer = place(node(1), pod((50, 8)))
     assert isinstance(answer, Placement)
     with pytest.raises(ValueError, match="holds less than is given back"):

@@ -1,4 +1,4 @@
-"""What each policy chooses: the original's worked examples, and what holds under every policy."""
+"""Choices of each policy: the original's worked examples, and properties of every policy."""
 
 import pytest
 from hypothesis import assume, given
@@ -46,7 +46,7 @@ WORKLOAD = Workload(
 ALL = (EXACT, ORIGINAL, Spread(), Fgd(WORKLOAD))
 every_policy = st.sampled_from(ALL)
 
-# What the original's own evaluators choose: run 120 times, 120 times the same.
+# Choices of the original's own evaluators; 120 runs gave the same choices 120 times.
 EXAMPLES = [
     (IDLE, (100, 0), (0,)),
     (IDLE, (200, 0), (0, 1)),
@@ -92,7 +92,7 @@ def test_exact_is_equal_to_the_original_or_better_on_its_worked_examples(
         assert objective(asked, found) <= objective(asked, expected)
 
 
-def test_five_cards_of_the_first_seeds_host_cost_320_under_original_and_280_under_exact() -> None:
+def test_five_cards_cost_320_under_original_and_280_under_exact() -> None:
     [original] = minors(place(IDLE, pod((500, 0)), ORIGINAL))
     [exact] = minors(place(IDLE, pod((500, 0)), EXACT))
     assert (cost(original), cost(exact)) == (320, 280)
@@ -111,7 +111,7 @@ def test_ties_of_the_original_go_to_the_group_with_the_lowest_card() -> None:
     assert minors(place(two, pod((100, 0)), ORIGINAL)) == [(0,)]
 
 
-def test_the_original_goes_on_to_the_next_group_where_the_first_breaks_a_demand() -> None:
+def test_original_goes_on_to_the_next_group_where_one_breaks_a_demand() -> None:
     # NVLink stands between cards of different switches only; the original doesn't see it.
     links = (
         ("X", "PIX", "NV4", "SYS"),
@@ -124,7 +124,7 @@ def test_the_original_goes_on_to_the_next_group_where_the_first_breaks_a_demand(
     assert minors(place(node(4, links), nvlink, ORIGINAL)) == [(0, 2)]
 
 
-def test_the_original_does_not_hear_a_wish_to_spread_and_spread_hears_it_always() -> None:
+def test_original_ignores_a_spread_strategy_and_spread_always_spreads() -> None:
     uses = {0: Use(cores=10, memory_units=1), 1: Use(cores=40, memory_units=1)}
     wish = pod((20, 4), card_strategy=Strategy.SPREAD, node_strategy=Strategy.SPREAD)
     assert minors(place(node(3, taken=uses), wish, ORIGINAL)) == [(1,)]
@@ -132,7 +132,7 @@ def test_the_original_does_not_hear_a_wish_to_spread_and_spread_hears_it_always(
 
 
 def test_fgd_leaves_the_card_whole_that_the_workload_needs_whole() -> None:
-    # Best fit by cores would take card 0 and leave 20 of it, which nobody asks for.
+    # Best fit by cores would take card 0 and leave 20 of it, which no shape asks for.
     half = Workload(
         shapes=((Shape(cores=50, memory_units=4), 1), (Shape(cores=30, memory_units=4), 1))
     )
@@ -151,14 +151,14 @@ def test_fgd_chooses_among_nodes_by_the_increase_and_not_by_fullness() -> None:
     assert [each.name for each, _ in rank([full, odd], ask, Fgd(half))] == ["odd", "full"]
 
 
-def test_fgd_of_cards_of_two_sizes_spares_the_size_that_the_workload_needs() -> None:
+def test_fgd_spares_the_size_of_card_that_the_workload_needs() -> None:
     large = Workload(shapes=((Shape(cores=50, memory_units=32), 1),))
     mixed = Node(name="n", cards=(card(0, 64), card(1, 16)))
     assert minors(place(mixed, pod((100, 0)), Fgd(large))) == [(1,)]
 
 
 @given(hierarchies(), st.data())
-def test_original_answers_as_gpu_manager_does_on_every_hierarchical_machine(
+def test_original_answers_as_gpu_manager_on_every_hierarchical_machine(
     machine: Hierarchy, data: st.DataObject
 ) -> None:
     links = machine[1]
@@ -177,7 +177,7 @@ def test_original_answers_as_gpu_manager_does_on_every_hierarchical_machine(
 
 
 @pytest.mark.parametrize(("on", "ask", "expected"), EXAMPLES)
-def test_gpu_manager_as_the_tests_know_it_gives_its_own_worked_examples(
+def test_the_gpu_manager_of_the_tests_gives_its_own_worked_examples(
     on: Node, ask: tuple[int, int], expected: tuple[int, ...]
 ) -> None:
     taken = {at: (use.cores, use.memory_units) for at, use in enumerate(on.uses) if not use.idle}

@@ -73,7 +73,7 @@ def candidates(draw: st.DrawFn, size: int) -> list[Candidate]:
 
 
 def dearness(pods: Iterable[Candidate]) -> tuple[int, ...]:
-    """The order of sets as this module's first words in the product have it."""
+    """Return the rank of a set in the order that the docstring of the product's module states."""
     chosen = list(pods)
     living = [each for each in chosen if not each.ending]
     priorities = [each.priority for each in living]
@@ -102,7 +102,7 @@ def questions(draw: st.DrawFn) -> tuple[Node, PodRequest, list[Candidate]]:
 
 
 @hypothesis.given(questions())
-def test_no_set_is_better_than_the_one_found_and_its_most_important_pod_comes_first(
+def test_no_set_of_victims_is_better_and_the_most_important_is_first(
     question: tuple[Node, PodRequest, list[Candidate]],
 ) -> None:
     node, request, pods = question
@@ -136,7 +136,7 @@ def test_the_order_of_the_candidates_does_not_matter(
 
 
 @hypothesis.given(questions(), st.integers(0, 3))
-def test_after_the_bound_the_set_still_makes_room_and_nobody_in_it_could_stay(
+def test_a_set_after_the_bound_makes_room_and_needs_each_of_its_pods(
     question: tuple[Node, PodRequest, list[Candidate]], most_tries: int
 ) -> None:
     node, request, pods = question
@@ -193,12 +193,12 @@ def test_a_pod_that_is_ending_costs_nothing() -> None:
     assert names(pods, machines.pod((100, 0))) == ["one", "two"]
 
 
-def test_what_the_scheduler_proposed_is_preferred() -> None:
+def test_a_pod_that_the_scheduler_proposed_is_preferred() -> None:
     pods = [candidate("mine", [0], 60, 8), candidate("its", [1], 60, 8, proposed=True)]
     assert names(pods, machines.pod((100, 0))) == ["its"]
 
 
-def test_nobody_ends_where_there_is_room_or_where_it_does_not_help() -> None:
+def test_no_pod_ends_where_there_is_room_or_where_it_does_not_help() -> None:
     assert names([candidate("a", [0], 60, 8)], machines.pod((40, 8)), size=1) == []
     assert victims([], after(full(1, []), machines.pod((200, 0)))) is None
 

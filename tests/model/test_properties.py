@@ -1,7 +1,7 @@
-"""What holds for every node and every pod: `cases` draws them, `reference` has the rules.
+"""Properties of every node and every pod: `cases` draws them, `reference` has the rules.
 
-Where order has a meaning it is part of the question and is left alone: the minors of cards (ties go
-to the lowest), the order of init containers (who runs beside whom), names of nodes (the last tie).
+An order with a meaning is part of the question and is left alone: the minors of cards (ties go
+to the lowest), the order of init containers (which run together), names of nodes (the last tie).
 """
 
 import random
@@ -24,7 +24,7 @@ from tests.model.cases import Case, cases, machines, pod_of
 from tests.model.machines import dice, grouped, in_use, node, numbered
 from tests.model.test_policies import ALL, ORIGINAL
 
-# All cards are alike but for their neighbours: the share may not go to card 0, which has none.
+# All cards are alike but for their neighbours; card 0 has none, so the share must not go there.
 LONELY = Case(
     node=node(3, grouped(1, 2, across="SYS")),
     request=PodRequest(
@@ -37,7 +37,7 @@ LONELY = Case(
 @profiles.at_least(1_000)
 @given(cases())
 @example(LONELY)
-def test_every_policy_gives_cards_by_the_rules_and_refuses_only_where_nothing_fits(
+def test_every_policy_obeys_the_rules_and_refuses_only_where_nothing_fits(
     case: Case,
 ) -> None:
     node, request = case.node, case.request
@@ -53,7 +53,7 @@ def test_every_policy_gives_cards_by_the_rules_and_refuses_only_where_nothing_fi
 
 @profiles.at_least(600)
 @given(cases())
-def test_a_pod_takes_what_it_needs_at_its_busiest_moment_and_no_card_is_over_committed(
+def test_a_pod_takes_its_busiest_moment_and_over_commits_no_card(
     case: Case,
 ) -> None:
     node = case.node
@@ -78,7 +78,7 @@ def test_a_pod_takes_what_it_needs_at_its_busiest_moment_and_no_card_is_over_com
 
 @profiles.at_least(600)
 @given(machines(least=3), dice)
-def test_exact_takes_the_best_of_all_sets_and_the_original_never_a_better_one(
+def test_exact_takes_the_best_of_all_sets_and_original_never_beats_it(
     node: Node, rolled: random.Random
 ) -> None:
     node = in_use(rolled, node, most=0.5)
@@ -107,7 +107,7 @@ def test_exact_takes_the_best_of_all_sets_and_the_original_never_a_better_one(
 
 
 @given(cases(), dice)
-def test_the_answer_does_not_depend_on_the_order_of_cards_containers_or_names(
+def test_an_answer_is_the_same_in_any_order_of_cards_containers_and_names(
     case: Case, order: random.Random
 ) -> None:
     node, request = case.node, case.request
@@ -124,7 +124,7 @@ def test_the_answer_does_not_depend_on_the_order_of_cards_containers_or_names(
         models=_shuffled(request.models, order),
         uuids=_shuffled(request.uuids, order),
     )
-    card_set_search.ANSWERS.clear()  # nor on what was asked before
+    card_set_search.ANSWERS.clear()  # earlier questions change no answer either
     for policy in ALL:
         one, two = place(node, request, policy), place(other, again, policy)
         if isinstance(one, Refusal) or isinstance(two, Refusal):
@@ -141,7 +141,7 @@ def _shuffled(selector: Selector, order: random.Random) -> Selector:
 
 
 @given(cases(least_containers=3), dice)
-def test_containers_that_stand_in_another_order_in_the_pod_take_the_same_of_the_same_cards(
+def test_containers_in_another_order_take_the_same_of_the_same_cards(
     case: Case, order: random.Random
 ) -> None:
     apps = [each for each in case.request.containers if each.kind is ContainerKind.APP]
@@ -186,7 +186,7 @@ def test_verification_passes_exactly_what_the_rules_allow(
 
 
 @given(cases())
-def test_a_refusal_speaks_of_cards_that_exist_each_at_most_once_and_rightly(case: Case) -> None:
+def test_a_refusal_names_existing_cards_at_most_once_each_and_rightly(case: Case) -> None:
     node, request = case.node, case.request
     answer = place(node, request)
     event(answer.reason if isinstance(answer, Refusal) else "placed")

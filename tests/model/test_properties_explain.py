@@ -1,4 +1,4 @@
-"""The smallest change that an explanation names, against trying every smaller one.
+"""The smallest change that an explanation names, compared with every smaller one.
 
 One node and no quota, so that `reference` can answer instead of the model.
 """
@@ -12,9 +12,9 @@ from fractions import Fraction
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Change, Kind, Pending
+from gpustack.model.explain.query import Change, Kind
 from gpustack.model.node import Card, Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
@@ -30,7 +30,7 @@ SMALL = cases(most=4, containers=2)
 
 
 def changed(change: Callable[[Case, random.Random], Case]) -> st.SearchStrategy[Case]:
-    """Small cases of which something is spoilt, so that most pods are refused for that."""
+    """Small cases with one part spoilt, so that most pods are refused for that part."""
     return st.builds(change, SMALL, dice)
 
 
@@ -39,7 +39,7 @@ def crowded(case: Case, rolled: random.Random) -> Case:
 
 
 def short(case: Case, rolled: random.Random) -> Case:
-    """Every card has little of both."""
+    """Leave every card few cores and little memory."""
     uses = tuple(
         Use(cores=rolled.randint(50, 99), memory_units=rolled.randint(4, card.memory_units))
         for card in case.node.cards
@@ -61,7 +61,7 @@ DEMANDS = (Topology.NVLINK, Topology.SINGLE_SWITCH, Topology.SINGLE_NUMA, Topolo
 
 def told(cluster: Cluster, request: PodRequest) -> dict[Kind, Change]:
     """The changes that an explanation names; each one's placement obeys the rules."""
-    found = explain(cluster, Pending(namespace="team", name="p", request=request))
+    found = explain(cluster, Pod(namespace="team", name="p", request=request))
     assert found.fits == any(
         reference.fits_somehow(node, request) for node in cluster.nodes.values()
     )
@@ -100,7 +100,7 @@ def figure(each: ContainerRequest, kind: Kind) -> int:
 
 @profiles.at_least(600)
 @given(changed(crowded))
-def test_fewer_cores_and_less_memory_leave_the_largest_part_that_any_container_can_keep(
+def test_fewer_cores_and_less_memory_leave_the_largest_part_that_fits(
     case: Case,
 ) -> None:
     node, request = case.node, case.request
@@ -130,7 +130,7 @@ def test_fewer_cores_and_less_memory_leave_the_largest_part_that_any_container_c
 
 @profiles.at_least(600)
 @given(changed(short))
-def test_a_smaller_share_can_be_raised_by_no_unit_and_is_named_only_where_one_figure_is_not_enough(
+def test_a_smaller_share_is_named_last_and_fits_with_no_unit_more(
     case: Case,
 ) -> None:
     node, request = case.node, case.request
@@ -154,7 +154,7 @@ def test_a_smaller_share_can_be_raised_by_no_unit_and_is_named_only_where_one_fi
 
 @profiles.at_least(600)
 @given(changed(picky))
-def test_a_condition_is_dropped_where_that_alone_helps_and_no_further_than_needed(
+def test_a_condition_is_dropped_if_that_alone_helps_and_only_as_needed(
     case: Case,
 ) -> None:
     node, request = case.node, case.request
@@ -221,7 +221,7 @@ def test_no_smaller_set_of_pods_has_to_end(case: Case, rolled: random.Random) ->
         return
 
     def after(leaving: tuple[str, ...]) -> Node:
-        """The node with those who stay, counted up anew."""
+        """Return the node with the uses of the pods that stay, counted anew."""
         uses = [(use.cores, use.memory_units) for use in node.uses]
         for title in tenants.keys() - set(leaving):
             tenant, ask = tenants[title]

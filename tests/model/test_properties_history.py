@@ -1,4 +1,4 @@
-"""Pods that come and go for a while: cards, quota and the way back, by other arithmetic."""
+"""Pods that come and go: cards, quotas and releases, compared with another arithmetic."""
 
 import random
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ STEPS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A pod that was let in."""
+    """A pod that was placed."""
 
     uid: str
     namespace: str
@@ -38,7 +38,7 @@ class Running:
 
 @dataclass(slots=True, kw_only=True)
 class World:
-    """The model's state beside the list of who is running, of which all else must follow."""
+    """The model's state, and the list of running pods from which all of it must follow."""
 
     start: dict[str, Node]
     quota: Quota
@@ -74,11 +74,11 @@ class World:
     def check_refusal(
         self, namespace: str, node: Node, request: PodRequest, answer: Refusal
     ) -> None:
-        """A quota's no must be one: the pod would fit, and then there were too much."""
+        """Check that a pod that the quota refuses fits without it, and would exceed it."""
         event(answer.reason)
         plain = place(node, request, self.policy)
         if isinstance(plain, Refusal) or len({card.model for card in node.cards}) > 1:
-            return  # on a node of several models the pod may find its way around
+            return  # on a node of several models the pod may take another model
         more = Running(uid="", namespace=namespace, request=request, placement=plain)
         assert not self.obeys_quota([*self.running, more])
         assert answer.reason in QUOTA_REASONS
@@ -96,7 +96,7 @@ class World:
         assert self.obeys_quota(self.running)
 
     def of_card(self, name: str, at: int) -> Sequence[tuple[int, int]]:
-        """What each running pod needs of one card."""
+        """Return what each running pod needs of one card."""
         held = (
             reference.held(self.start[name], pod.request, pod.placement)
             for pod in self.running
@@ -144,7 +144,7 @@ def lived_through(rolled: random.Random, count: int, steps: int, *, check: bool)
 
 
 @given(dice, st.integers(1, 3), st.integers(1, STEPS))
-def test_no_card_and_no_quota_is_exceeded_at_any_time_and_no_quota_refuses_without_cause(
+def test_no_card_or_quota_is_ever_exceeded_and_quotas_refuse_with_cause(
     rolled: random.Random, count: int, steps: int
 ) -> None:
     world = lived_through(rolled, count, steps, check=True)
@@ -171,7 +171,7 @@ def test_releasing_in_any_order_restores_the_exact_state(
 
 
 @given(dice, st.integers(2, 5))
-def test_decisions_that_collide_are_counted_in_full_and_given_back_in_full(
+def test_decisions_that_collide_are_counted_and_given_back_in_full(
     rolled: random.Random, count: int
 ) -> None:
     [node] = several(rolled, 1)
@@ -193,7 +193,7 @@ def test_decisions_that_collide_are_counted_in_full_and_given_back_in_full(
 
 
 @given(dice)
-def test_a_pod_that_was_never_placed_can_not_be_given_back(rolled: random.Random) -> None:
+def test_a_pod_that_was_never_placed_cannot_be_given_back(rolled: random.Random) -> None:
     [node] = several(rolled, 1)
     idle = node.with_uses((Use(),) * len(node.cards))
     answer = place(idle, small_pod(rolled, node))

@@ -1,4 +1,4 @@
-"""Quota: who may hold how much of which model and pool, and what a refusal says."""
+"""Quota: how much of each model and pool a namespace may hold, and what a refusal says."""
 
 import itertools
 from collections import Counter
@@ -112,14 +112,14 @@ def test_a_pod_that_is_counted_again_replaces_itself() -> None:
     assert usage.used("team", "P40") == 0
 
 
-def test_on_a_node_with_two_models_the_one_with_quota_left_is_used() -> None:
+def test_the_model_with_quota_left_is_used_on_a_node_with_two_models() -> None:
     quota = limit({"P40": 0, "A100": 100})
     answer = within(quota, Usage(), "team", EXACT)(MIXED, HALF)
     assert isinstance(answer, Placement)
     assert answer.containers[0].minors == (1,)
 
 
-def test_on_a_node_with_two_models_the_users_own_choice_stands() -> None:
+def test_the_users_own_choice_stands_on_a_node_with_two_models() -> None:
     quota = limit({"P40": 0, "A100": 100})
     request = replace(HALF, models=Selector(include=("P40",)))
     answer = within(quota, Usage(), "team", EXACT)(MIXED, request)
@@ -127,7 +127,7 @@ def test_on_a_node_with_two_models_the_users_own_choice_stands() -> None:
     assert answer.reason is Reason.QUOTA_EXCEEDED
 
 
-def test_cards_of_no_known_model_are_left_for_others_where_a_named_model_is_free() -> None:
+def test_a_card_of_a_named_model_comes_before_one_of_no_known_model() -> None:
     there = Node(name="mixed", cards=(card(0, model=""), card(1)))
     answer = within(limit({"P40": 100}), Usage(), "team", EXACT)(there, HALF)
     assert isinstance(answer, Placement)
@@ -135,7 +135,7 @@ def test_cards_of_no_known_model_are_left_for_others_where_a_named_model_is_free
 
 
 @pytest.mark.parametrize("asked", [pod((200, 0)), pod((100, 0), (100, 0)), pod((60, 8), (60, 8))])
-def test_a_pod_of_two_cards_takes_one_of_each_model_where_the_quota_has_one_of_each(
+def test_a_pod_takes_a_card_of_each_model_if_the_quota_has_one_of_each(
     asked: PodRequest,
 ) -> None:
     models = ("Tesla P40", "Tesla P40", "Tesla T4", "Tesla T4")
@@ -157,7 +157,7 @@ def test_a_pod_of_two_cards_takes_one_of_each_model_where_the_quota_has_one_of_e
     st.integers(1, 8),
     st.sets(st.integers(0, 7), max_size=3),
 )
-def test_whole_cards_are_refused_only_where_no_mixture_of_models_keeps_to_the_quota(
+def test_whole_cards_are_refused_only_if_every_mixture_breaks_the_quota(
     models: list[str], cards: dict[str, int], count: int, taken: set[int]
 ) -> None:
     there = Node(
@@ -186,10 +186,10 @@ def test_whole_cards_are_refused_only_where_no_mixture_of_models_keeps_to_the_qu
 )
 @example(there=[("P40", 0), ("T4", 0)], limits={"P40": 60, "T4": 60}, asked=[60, 30])
 @example(there=[("P40", 0), ("L40S", 0)], limits={"P40": 20, "L40S": 100}, asked=[20, 100])
-def test_several_containers_are_refused_only_where_no_choice_of_cards_keeps_to_the_quota(
+def test_containers_are_refused_only_if_every_choice_breaks_the_quota(
     there: list[tuple[str, int]], limits: dict[str, int], asked: list[int]
 ) -> None:
-    """Each may have to go to another model, and none to all of that of the first."""
+    """A container may have to take another model than the first, to leave that to another."""
     machine = Node(
         name="mixed",
         cards=tuple(card(minor, model=f"Tesla-{name}") for minor, (name, _) in enumerate(there)),
@@ -216,7 +216,7 @@ def test_several_containers_are_refused_only_where_no_choice_of_cards_keeps_to_t
 
 
 @given(clusters(), st.sampled_from(NAMESPACES), st.tuples(st.integers(1, 99), st.integers(1, 40)))
-def test_a_refused_share_would_exceed_the_quota_on_every_card_that_has_room(
+def test_a_refused_share_would_exceed_the_quota_on_each_card_with_room(
     cluster: Cluster, namespace: str, asked: tuple[int, int]
 ) -> None:
     usage = cluster.usage()

@@ -1,13 +1,12 @@
-"""Every code of a refusal, reached by the plainest case that an operator would expect it of."""
+"""Every code of a refusal, each by the plainest case that an operator would expect."""
 
 from dataclasses import replace
 
 import pytest
 
-from gpustack.model.cluster.cluster import Cluster, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, settle
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host, Taint, Term
 from gpustack.model.explain.explanation import explain
-from gpustack.model.explain.query import Pending
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import ContainerPlacement, Placement
@@ -48,7 +47,7 @@ OF_CARDS = [
     (sick(0, 1), SHARE, Reason.UNHEALTHY_CARDS),
     (sick(1), PAIR, Reason.UNHEALTHY_CARDS),
     (Node(name="node"), SHARE, Reason.NO_CARDS),
-    # The obstacle of the cards that came nearest: a taken card of the right kind, not the others.
+    # The nearest card gives the obstacle: a taken card of the right model, not one of another.
     (Node(name="node", cards=(card(0), card(1, model="Tesla T4")), uses=(HALF_TAKEN, Use())),
      replace(SHARE, models=only("P40")), Reason.INSUFFICIENT_CORE),
 ]  # fmt: skip
@@ -98,11 +97,11 @@ OF_A_DECISION = [
 ]  # fmt: skip
 
 ELSEWHERE = {Reason.BAD_REQUEST, Reason.NODE_UNKNOWN}
-"""The extender's own: it has no request, or no node, to ask the model with."""
+"""Codes of the extender alone: it has no request, or no node, for a question to the model."""
 
 
 def answer(cluster: Cluster, request: PodRequest, demands: Demands = NO_DEMANDS) -> Refusal:
-    pending = Pending(namespace="team", name="p", request=request, demands=demands)
+    pending = Pod(namespace="team", name="p", request=request, demands=demands)
     (found,) = explain(cluster, pending).answers.values()
     assert isinstance(found, Refusal)
     assert found.message == REASON_WORDS[found.reason]
@@ -110,14 +109,14 @@ def answer(cluster: Cluster, request: PodRequest, demands: Demands = NO_DEMANDS)
 
 
 @pytest.mark.parametrize(("there", "request_", "expected"), OF_CARDS)
-def test_what_stands_in_the_way_on_the_cards_has_its_own_code(
+def test_each_obstacle_on_the_cards_has_its_own_code(
     there: Node, request_: PodRequest, expected: Reason
 ) -> None:
     assert answer(settle([there], ()), request_).reason is expected
 
 
 @pytest.mark.parametrize(("limit", "expected"), OF_QUOTA)
-def test_what_stands_in_the_way_in_the_quota_has_its_own_code(
+def test_each_obstacle_in_the_quota_has_its_own_code(
     limit: NamespaceQuota, expected: Reason
 ) -> None:
     there = replace(node(1), pool="blue")
@@ -127,7 +126,7 @@ def test_what_stands_in_the_way_in_the_quota_has_its_own_code(
 
 
 @pytest.mark.parametrize(("demands", "host", "expected"), OF_THE_NODE)
-def test_what_keeps_the_pod_from_the_node_has_its_own_code(
+def test_each_obstacle_between_pod_and_node_has_its_own_code(
     demands: Demands, host: Host, expected: Reason
 ) -> None:
     cluster = replace(settle([node(1)], ()), hosts={"node": host})
@@ -135,7 +134,7 @@ def test_what_keeps_the_pod_from_the_node_has_its_own_code(
 
 
 @pytest.mark.parametrize(("there", "given", "expected"), OF_A_DECISION)
-def test_what_is_wrong_with_a_decision_has_its_own_code(
+def test_each_fault_of_a_decision_has_its_own_code(
     there: Node, given: ContainerPlacement, expected: Reason
 ) -> None:
     found = verify(there, Placement(node="node", containers=(given,)), SHARE)

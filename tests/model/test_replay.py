@@ -1,4 +1,4 @@
-"""Traces under a policy: who is placed when, what is measured, and that nothing over-commits."""
+"""Traces under a policy: when each pod is placed, what is measured, no over-committed card."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def test_a_pod_that_fits_runs_at_once_and_leaves_after_its_duration() -> None:
     assert (found.placed, found.unplaced, found.waited_seconds) == (1, 0, 0)
 
 
-def test_a_pod_that_does_not_fit_waits_and_its_time_begins_when_it_is_placed() -> None:
+def test_a_pod_that_waits_has_its_whole_duration_from_its_placement() -> None:
     found = play(ONE, arrival(0, 10, CARD), arrival(2, 10, CARD))
     assert [(each.at, each.load.cores, each.waiting) for each in found.moments] == [
         (0, 100, 0),
@@ -58,7 +58,7 @@ def test_a_pod_that_does_not_fit_waits_and_its_time_begins_when_it_is_placed() -
     assert found.waited_seconds == 8
 
 
-def test_who_waits_is_tried_in_the_order_of_arrival_and_a_small_one_may_pass_a_large_one() -> None:
+def test_pods_wait_in_order_of_arrival_and_a_small_one_may_pass_a_large() -> None:
     two = [node(2)]
     found = play(
         two, arrival(0, 10, CARD), arrival(0, 30, CARD), arrival(1, 10, pod((200, 0))),
@@ -74,7 +74,7 @@ def test_at_one_moment_departures_come_before_arrivals() -> None:
     assert found.waited_seconds == 0
 
 
-def test_a_pod_without_a_duration_stays_and_what_never_fits_is_unplaced() -> None:
+def test_a_pod_without_duration_stays_and_one_that_never_fits_is_unplaced() -> None:
     found = play(ONE, arrival(0, None, HALF), arrival(1, 5, CARD, 3))
     assert (found.placed, found.unplaced) == (1, 3)
     assert found.moments[-1].at == 1
@@ -84,7 +84,7 @@ def test_like_pods_arrive_together() -> None:
     assert play(ONE, arrival(0, 1, HALF, 2)).moments[0].load.cores == 100
 
 
-def test_what_stands_there_at_the_beginning_counts_and_stays() -> None:
+def test_the_use_at_the_beginning_counts_and_stays() -> None:
     used = [replace(ONE[0], uses=(ONE[0].uses[0] + HALF.containers[0].share,))]
     found = play(used, arrival(0, 1, HALF))
     assert [each.load.cores for each in found.moments] == [100, 50]
@@ -155,7 +155,9 @@ def test_the_same_trace_gives_the_same_run_whatever_the_order_of_nodes(
 
 
 @given(clusters(), traces())
-def test_who_still_waits_fits_nowhere(several: list[Node], trace: list[Arrival]) -> None:
+def test_a_pod_that_waits_at_the_end_fits_no_node(
+    several: list[Node], trace: list[Arrival]
+) -> None:
     staying = [replace(each, duration=None) for each in trace]
     simulation = Simulation(several, staying, EXACT, WORKLOAD)
     moments = list(simulation.moments())

@@ -22,7 +22,7 @@ MEMORY = "spec.containers[0].resources.limits[tencent.com/vcuda-memory]"
         (50, -8, MEMORY, "negative"),
     ],
 )
-def test_a_request_that_does_not_exist_is_refused_with_the_field_and_what_to_do(
+def test_an_impossible_request_is_refused_with_the_field_and_the_cure(
     cores: int, memory: int, field: str, advice: str
 ) -> None:
     with pytest.raises(BadRequest) as caught:
@@ -59,7 +59,7 @@ def test_memory_that_is_no_size_of_a_card_is_told_in_units(
 
 
 @given(st.integers(1, LARGEST_CARD_UNITS))
-def test_what_is_advised_for_bytes_is_a_request_of_that_size(units: int) -> None:
+def test_the_advice_for_bytes_is_a_request_of_that_size(units: int) -> None:
     with pytest.raises(BadRequest) as caught:
         ContainerRequest(name="c", index=0, cores=50, memory_units=units * MEMORY_UNIT_BYTES)
     assert caught.value.message.endswith(f"; for {size_text(units)} write {units}")
@@ -89,7 +89,7 @@ def test_every_pair_of_limits_is_a_share_whole_cards_nothing_or_refused(
 
 
 @given(st.integers(-300, 500), st.integers(-2, 2))
-def test_no_request_exists_that_the_limits_could_not_ask(cores: int, memory: int) -> None:
+def test_a_request_exists_exactly_where_the_limits_can_ask_it(cores: int, memory: int) -> None:
     try:
         asked = check_container(name="c", index=0, cores=cores, memory_units=memory)
     except BadRequest:

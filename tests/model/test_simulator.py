@@ -43,7 +43,7 @@ def simulator(several: Iterable[Node], policy: Policy = EXACT) -> Simulator:
 
 
 class Plainly:
-    """The same by asking every node every time."""
+    """A simulator that asks every node every time."""
 
     def __init__(self, several: Iterable[Node], policy: Policy) -> None:
         self.nodes = {each.name: each for each in several}
@@ -79,7 +79,7 @@ def test_pods_that_come_and_go_are_placed_as_rank_places_them(
 
 
 @given(clusters(), pods(), every_policy)
-def test_room_is_what_placing_until_nothing_fits_comes_to(
+def test_room_is_the_count_of_pods_placed_until_none_fits(
     several: list[Node], request: PodRequest, policy: Policy
 ) -> None:
     fleet, plain = simulator(several, policy), Plainly(several, policy)
@@ -119,7 +119,7 @@ def test_two_nodes_of_one_name_are_refused() -> None:
         simulator([A, A])
 
 
-def test_giving_back_what_was_never_taken_is_refused() -> None:
+def test_a_second_release_of_a_placement_is_refused() -> None:
     fleet = simulator([A])
     found = fleet.place(pod((50, 8)))
     assert found is not None

@@ -81,7 +81,7 @@ ROOT:7
 """  # noqa: E501  # the original's lines are as long
 
 
-def test_the_blogs_machine_gives_the_originals_graph_character_by_character() -> None:
+def test_the_blogs_machine_gives_exactly_the_originals_graph() -> None:
     cards = tuple(dataclasses.replace(card(minor), memory_bytes=1) for minor in range(7))
     machine = Node(name="n", cards=cards, links=grouped(3, 4))
     assert tree_text.graph(machine, card_tree.of(machine)) == GRAPH

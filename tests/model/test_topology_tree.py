@@ -16,6 +16,7 @@ from tests.model.machines import (
     grouped,
     hierarchies,
     link_matrices,
+    partition,
     symmetric,
 )
 
@@ -41,8 +42,8 @@ def test_a_hierarchical_matrix_gives_exactly_its_hierarchy(
         for index, address in enumerate(addresses):
             groups.setdefault(address[:known], []).append(index)
         expected = {tuple(group) for group in groups.values()}
-        assert set(card_tree.partition(root, TreeLevel(level))) == expected
-    for _, branch in card_tree.walk(root):
+        assert set(partition(root, TreeLevel(level))) == expected
+    for branch in card_tree.walk(root):
         if TreeLevel.CARD < branch.level < TreeLevel.ROOT:
             assert len(branch.children) > 1
 
@@ -65,12 +66,12 @@ def test_every_level_of_any_matrix_is_a_partition_that_refines_the_next(
     root = card_tree.build(size, links, numas)
     finer: tuple[tuple[int, ...], ...] = tuple((index,) for index in range(size))
     for level in TreeLevel:
-        groups = card_tree.partition(root, level)
+        groups = partition(root, level)
         assert sorted(index for group in groups for index in group) == list(range(size))
         for group in finer:
             assert any(set(group) <= set(coarser) for coarser in groups)
         finer = groups
-    for _, branch in card_tree.walk(root):
+    for branch in card_tree.walk(root):
         below = [index for child in branch.children for index in child.cards]
         assert branch.level is TreeLevel.CARD or sorted(below) == list(branch.cards)
         assert all(child.level < branch.level for child in branch.children)
@@ -82,7 +83,7 @@ def test_two_cards_meet_no_farther_than_their_link_says(data: st.DataObject, siz
     root = card_tree.build(size, links)
     for a, b in combinations(range(size), 2):
         level = TreeLevel(LEVELS[links[a][b]])
-        assert any({a, b} <= set(group) for group in card_tree.partition(root, level))
+        assert any({a, b} <= set(group) for group in partition(root, level))
 
 
 def test_the_blogs_seven_cards_are_three_and_four_below_one_host_bridge() -> None:
@@ -92,7 +93,7 @@ def test_the_blogs_seven_cards_are_three_and_four_below_one_host_bridge() -> Non
 
 
 def test_a_matrix_that_is_not_transitive_lists_every_card_once() -> None:
-    # The original builds PIX {0,2,3} and PIX {1,2} of this, and gives card 2 away twice.
+    # The original builds PIX {0,2,3} and PIX {1,2} of this, and allocates card 2 twice.
     tokens = {pair: "PHB" for pair in combinations(range(4), 2)}
     tokens |= {(0, 3): "PIX", (1, 2): "PIX", (2, 3): "PIX"}
     links = symmetric(4, tokens)
@@ -112,7 +113,7 @@ def test_a_lone_card_hangs_under_the_first_group_it_belongs_to() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
-def test_cards_of_which_nothing_is_known_hang_directly_under_the_root(size: int) -> None:
+def test_cards_without_known_links_hang_directly_under_the_root(size: int) -> None:
     assert shape(card_tree.build(size, ())) == (60, frozenset(range(size)))
     assert card_tree.of(Node(name="n", cards=tuple(card(i) for i in range(size)))).level == 60
 

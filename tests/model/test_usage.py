@@ -25,7 +25,7 @@ def put(usage: Usage, uid: str, namespace: str, cores: int) -> None:
 
 @given(dice, st.integers(1, 25))
 def test_a_part_and_the_whole_change_each_by_itself(rolled: random.Random, steps: int) -> None:
-    """Parts of parts, too; each is compared with a dictionary of what it should hold."""
+    """So do parts of parts; each is compared with a dictionary of what it should hold."""
     known: list[tuple[Usage, dict[tuple[str, str], int]]] = [(Usage(), {})]
     for _ in range(steps):
         at = rolled.randrange(len(known))
@@ -50,8 +50,8 @@ def test_a_part_and_the_whole_change_each_by_itself(rolled: random.Random, steps
                 assert found == pods
 
 
-def test_a_part_of_what_has_not_changed_is_ranked_once() -> None:
-    """A namespace of ten thousand pods is asked for by each filter of a pod in it."""
+def test_an_unchanged_part_is_ranked_once() -> None:
+    """Each filter of a pod asks for its namespace, which may have ten thousand pods."""
     usage = Usage()
     put(usage, "p0", "team", 30)
     first = usage.of("team").holders("team", "P40")
@@ -63,7 +63,7 @@ def test_a_part_of_what_has_not_changed_is_ranked_once() -> None:
 def test_a_node_that_renames_its_cards_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The quota is asked about under the view's lock, and a node writes its models itself."""
+    """The extender reads the usage under its cache's lock; a node writes its own models."""
     usage = Usage()
     put(usage, "stays", "team", 30)
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Somebody else's decision: each way in which it can be wrong has its own reason."""
+"""Decisions of another program: each fault of a decision has its own reason."""
 
 from dataclasses import replace
 
@@ -98,7 +98,7 @@ def test_a_decision_for_another_node_is_refused() -> None:
         ),
     ],
 )
-def test_a_decision_that_the_node_cannot_carry_out_names_the_reason_and_the_card(
+def test_a_decision_that_cannot_be_carried_out_names_reason_and_card(
     here: Node, decision: ContainerPlacement, request_: PodRequest, expected: Reason
 ) -> None:
     refusal = verify(here, decided(decision), request_)
@@ -122,7 +122,7 @@ def test_a_decision_that_the_node_cannot_carry_out_names_the_reason_and_the_card
         ),
     ],
 )
-def test_a_renumbered_card_is_told_with_where_it_is_now(
+def test_a_refusal_of_a_renumbered_card_says_where_it_is_now(
     cards: tuple[Card, ...], detail: str
 ) -> None:
     refusal = verify(Node(name="node", cards=cards), decided(SHARE), pod((50, 8)))
@@ -131,14 +131,14 @@ def test_a_renumbered_card_is_told_with_where_it_is_now(
     assert refusal.detail == detail
 
 
-def test_an_unhealthy_card_is_told_with_since_when_and_why() -> None:
+def test_a_refusal_of_an_unhealthy_card_says_since_when_and_why() -> None:
     sick = card(1, healthy=False, since="2026-01-01T00:00:00Z", reason="XID 79")
     refusal = verify(Node(name="node", cards=(card(0), sick)), decided(SHARE), pod((50, 8)))
     assert refusal is not None
     assert refusal.detail == "card 1 is unhealthy since 2026-01-01T00:00:00Z: XID 79"
 
 
-def test_two_containers_of_one_pod_may_not_over_commit_a_card_between_them() -> None:
+def test_two_containers_of_a_pod_may_not_over_commit_a_card_together() -> None:
     second = replace(SHARE, name="c1", index=1, cores=60)
     refusal = verify(node(2), decided(SHARE, second), pod((50, 8), (60, 8)))
     assert refusal is not None

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.cluster.eligibility import Demands, Host, Taint, Toleration
 from gpustack.model.cluster.what_if import (
     HOSTNAME_LABEL,
     NoSuchNode,
-    Pod,
     capacity,
     in_order_of_demand,
     plan,
@@ -51,18 +50,18 @@ def test_copies_are_placed_until_none_fits_and_the_rest_says_why() -> None:
     }
 
 
-def test_a_pod_that_does_not_fit_leaves_the_next_one_its_chance() -> None:
+def test_a_pod_that_does_not_fit_leaves_the_cards_to_the_next_one() -> None:
     answer = plan(settle(TWO, ()), [asks(pod((300, 0)), "big"), asks(pod((50, 8)), "small")])
     assert [each.pod.name for each in answer.placed] == ["small"]
     assert [each.pod.name for each in answer.unplaced] == ["big"]
 
 
-def test_a_cluster_without_nodes_has_no_reasons_to_give() -> None:
+def test_an_empty_cluster_gives_no_reasons() -> None:
     [left] = plan(settle([], ()), [asks(pod((50, 8)))]).unplaced
     assert left.refusals == {}
 
 
-def test_a_quota_ends_what_the_cards_would_still_allow() -> None:
+def test_a_quota_ends_a_plan_that_the_cards_would_still_allow() -> None:
     limit = Quota(namespaces={"team": NamespaceQuota(cards={"P40": 150})})
     cluster = settle(TWO, (), limit)
     half = pod((50, 8))
@@ -73,7 +72,7 @@ def test_a_quota_ends_what_the_cards_would_still_allow() -> None:
     assert sum(capacity(cluster, asks(half)).values()) == 8
 
 
-def test_the_pods_of_a_drained_node_go_elsewhere_and_what_they_held_is_given_back() -> None:
+def test_the_pods_of_a_drained_node_go_elsewhere_and_free_their_cards() -> None:
     request = pod((100, 0))
     before = plan(settle(TWO, ()), copies(request, 3))
     tenants = [
@@ -101,7 +100,7 @@ def test_demanding_pods_come_first() -> None:
     assert [each.name for each in in_order_of_demand(several)] == ["a", "d", "b", "c"]
 
 
-def test_a_node_that_is_not_there_is_named() -> None:
+def test_a_missing_node_is_named() -> None:
     with pytest.raises(NoSuchNode, match="no node is named 'c'"):
         without_nodes(settle(TWO, ()), ["c"])
     with pytest.raises(NoSuchNode, match="no node is named 'c'"):
@@ -111,7 +110,7 @@ def test_a_node_that_is_not_there_is_named() -> None:
 
 
 @given(clusters(), pods(), every_policy)
-def test_capacity_is_what_repeated_placing_comes_to(
+def test_capacity_is_the_count_of_pods_that_a_plan_places(
     several: list[Node], request: PodRequest, policy: Policy
 ) -> None:
     cluster = settle(several, ())
@@ -153,7 +152,7 @@ def test_adding_a_like_node_adds_that_nodes_idle_capacity(
 
 
 @given(clusters(), pods(), every_policy)
-def test_draining_an_added_node_is_as_if_it_had_never_been_there(
+def test_draining_an_added_node_restores_the_cluster(
     several: list[Node], request: PodRequest, policy: Policy
 ) -> None:
     cluster = settle(several, ())
@@ -165,7 +164,7 @@ def test_draining_an_added_node_is_as_if_it_had_never_been_there(
 
 
 @given(clusters(), st.lists(pods(), min_size=1, max_size=5))
-def test_a_drain_loses_no_pod_it_is_placed_or_named(
+def test_every_pod_of_a_drained_node_is_placed_or_named(
     several: list[Node], requests: list[PodRequest]
 ) -> None:
     first = plan(settle(several, ()), [asks(each, str(at)) for at, each in enumerate(requests)])
@@ -184,7 +183,7 @@ def tenant(of: Pod, placement: Placement) -> Tenant:
     return Tenant(uid=of.name, namespace=of.namespace, name=of.name, placement=placement)
 
 
-def test_a_pod_stands_only_on_nodes_that_take_it_and_the_others_say_the_schedulers_reason() -> None:
+def test_a_node_that_bars_a_pod_gets_no_copy_and_says_the_reason() -> None:
     cluster = replace(settle(TWO, ()), hosts={"a": Host(taints=(Taint(key="k"),))})
     answer = plan(cluster, copies(pod((100, 0)), 3))
     assert [each.placement.node for each in answer.placed] == ["b", "b"]
@@ -200,7 +199,7 @@ def test_a_pod_stands_only_on_nodes_that_take_it_and_the_others_say_the_schedule
     assert [each.placement.node for each in both.placed] == ["b", "b", "a"]
 
 
-def test_a_new_node_has_its_models_labels_and_taints_but_its_own_name_and_is_in_service() -> None:
+def test_a_new_node_is_in_service_with_its_patterns_labels_and_taints() -> None:
     kept, own = Taint(key="k"), Taint(key="node.kubernetes.io/not-ready")
     host = Host(labels={"zone": "z", HOSTNAME_LABEL: "a"}, taints=(kept, own), cordoned=True)
     cluster = with_more(replace(settle(TWO, ()), hosts={"a": host}), "a", 1)

@@ -1,4 +1,4 @@
-"""A small cluster without kubelets, and what its tests ask of it."""
+"""A small cluster without kubelets, and the questions of its tests."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ class Cluster:
         namespace = fields.pop("namespace", "default")
         spec = {
             "containers": list(containers),
-            # no kubelet ends anything here
+            # no kubelet ends a container here
             "terminationGracePeriodSeconds": 0,
             **fields,
         }

@@ -69,7 +69,7 @@ def test_a_sidecar_holds_a_card_of_its_own(cluster: Cluster) -> None:
     assert cards.keys() == {"idx-0", "idx-init-0"}
 
 
-def test_a_model_is_kept_to_and_a_missing_one_is_said(cluster: Cluster) -> None:
+def test_a_model_is_kept_to_and_a_missing_model_is_reported(cluster: Cluster) -> None:
     cluster.create("wants-t4", HALF, annotations={f"{KEYS.domain}/gpu-model": "T4"})
     assert cluster.bound("wants-t4")[0] == "small"
     cluster.create("wants-h100", HALF, annotations={f"{KEYS.domain}/gpu-model": "H100"})
@@ -82,7 +82,7 @@ def test_a_topology_demand_is_met_or_refused(cluster: Cluster) -> None:
     assert cluster.bound("linked")[0] == "meshed"
     cluster.create("linked-too", container("main", 200), annotations=demand)
     words = cluster.refused("linked-too")
-    # the full node is out by its totals already
+    # the totals of the full node refuse the pod already
     assert "1 Insufficient tencent.com/vcuda-core" in words
     assert "2 TopologyUnmet: the free GPUs are not joined as the pod demands" in words
 
@@ -148,7 +148,7 @@ def test_describe_tells_people_why_a_pod_waits(cluster: Cluster) -> None:
 
 
 def said(described: str) -> set[str]:
-    """Return the events without what differs from run to run: ages, and the columns' width."""
+    """Return the events without their ages and the columns' width, which differ by the run."""
     lines = described.partition("Events:")[2].strip().splitlines()
     events = (re.sub(r"\s{2,}", "  ", line.strip()) for line in lines)
     return {re.sub(AGE, "  ", line) for line in events if line.startswith(("Warning", "Normal"))}

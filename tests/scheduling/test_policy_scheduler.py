@@ -73,7 +73,7 @@ def test_a_refused_pod_runs_as_soon_as_a_card_is_free(cluster: Cluster) -> None:
 
 
 def test_a_reservation_whose_pod_is_gone_holds_no_card(cluster: Cluster) -> None:
-    # bound to a node that the scheduler can't use: reserved by us, and never bound
+    # The volume keeps the scheduler from binding the pod; the extender reserves cards for it.
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
     cluster.create("unbindable", container("main", 400), volumes=[claim])
     cluster.create("after", container("main", 400))

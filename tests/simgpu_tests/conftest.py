@@ -18,7 +18,7 @@ def built() -> None:
 
 @pytest.fixture
 def bare_machine(tmp_path: Path) -> Machine:
-    """A machine whose driver was not loaded."""
+    """A machine before its driver is loaded."""
     return Machine(folder=tmp_path)
 
 

@@ -28,7 +28,7 @@ def test_every_check_is_listed(machine: Machine, program: str) -> None:
 
 
 def table_entries(table: str, macros: dict[str, str]) -> dict[str, tuple[str, int]]:
-    """The symbols of an entries.def, with what cuGetProcAddress calls them and since when.
+    """The symbols of an entries.def, with their names and first versions in cuGetProcAddress.
 
     `macros` maps a macro to the suffix of its twin.
     """
@@ -45,7 +45,7 @@ def table_entries(table: str, macros: dict[str, str]) -> dict[str, tuple[str, in
 
 
 def names_of_535() -> dict[str, tuple[str, int]]:
-    """What driver 535 exports: symbol to name and CUDA version."""
+    """The exports of driver 535: symbol to name and CUDA version."""
     lines = (SOURCE / "src/cuda/names-535.txt").read_text().splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
     return {symbol: (name, int(since)) for symbol, name, since, _ in rows}

@@ -1,4 +1,4 @@
-"""Driver generations: what they export, and what cuGetProcAddress says of it."""
+"""Driver generations: their exports, and the answers of cuGetProcAddress."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def exported(library: Path) -> set[str]:
 
 
 def ask(machine: Machine, library: Path | None, *questions: str) -> list[list[str]]:
-    """What a process on this library is answered; None: the default one."""
+    """The answers to a process on this library; None: the default one."""
     env = machine.env
     if library:
         env["LD_LIBRARY_PATH"] = str(library)

@@ -71,7 +71,7 @@ def test_a_killed_process_gives_back_what_it_held(hold: Hold, session: Nvml, fam
     assert line == "ready"
     held = CONTEXT_BYTES + HOLD_BYTES
     assert used_bytes(session) == held
-    if family != "descriptor":  # then it is the descriptor that holds, no process
+    if family != "descriptor":  # then the descriptor holds the memory, and no process does
         assert bytes_by_pid(session) == {process.pid: held}
     end(process)
     assert used_bytes(session) == 0
@@ -129,7 +129,7 @@ def test_deaths_in_any_order_leave_the_memory_of_live_processes(
 def test_a_process_killed_anywhere_leaves_nothing(
     machine: Machine, hold: Hold, session: Nvml
 ) -> None:
-    """What is being made or given back when its process dies is neither lost nor kept."""
+    """Memory that is being made or given back when its process dies is free afterwards."""
     keeper, handle = hold("export")
     for _ in range(10):
         end(hold("churn")[0])

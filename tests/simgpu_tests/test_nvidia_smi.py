@@ -1,4 +1,4 @@
-"""The simulated nvidia-smi: what people, scripts and the tenants' hook meet."""
+"""The simulated nvidia-smi, as people, scripts and the tenants' hook use it."""
 
 import csv
 import re
@@ -227,7 +227,7 @@ def test_the_tool_links_to_libc_alone() -> None:
     assert re.findall(r"NEEDED.*\[(.*)\]", dynamic) == ["libc.so.6"]
 
 
-# What a tenant's hook does: it stands in dlsym, answers one call itself and hides another.
+# As a tenant's hook: it stands in dlsym, answers one call itself and hides another.
 GATE = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-"""What the simulated nvidia-smi says again and again, and its topology matrix."""
+"""The repeated outputs of the simulated nvidia-smi, and its topology matrix."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What makes time on a shared card hard to measure."""
+"""The effects that make time on a shared card hard to measure."""
 
 import time
 

@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line says; return the exit status."""
+    """Run the command line; return the exit status."""
     chosen = parser().parse_args(arguments)
     try:
         return _run(chosen)

@@ -26,7 +26,7 @@ class Validity:
 
 
 LASTING = Validity(
-    begins=-datetime.timedelta(hours=1),  # for hosts whose clock is a little behind
+    begins=-datetime.timedelta(hours=1),  # for hosts with a clock that is a little behind
     ends=datetime.timedelta(days=365),  # longer than any testbed lives
 )
 
@@ -47,7 +47,7 @@ class Pair:
     key: bytes
 
     def store(self, folder: pathlib.Path, name: str) -> Stored:
-        """Write both into a folder, in place of what has the name there."""
+        """Write both into a folder, in place of files of these names."""
         stored = Stored(certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
         stored.certificate.write_bytes(self.certificate)
         stored.key.write_bytes(self.key)

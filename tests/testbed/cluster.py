@@ -14,7 +14,7 @@ POLICY_FILE = "/etc/kubernetes/scheduler-policy-config.json"
 
 
 def kubectl(testbed: description.Testbed, *words: str) -> str:
-    """Run kubectl on this machine as the cluster's administrator; return what it printed.
+    """Run kubectl on this machine as the cluster's administrator; return its output.
 
     Raises:
         TestbedError: It failed.
@@ -32,7 +32,7 @@ def wait_ready(testbed: description.Testbed) -> None:
     """Wait until the API server serves, every GPU host is a Ready node, and pods can be made.
 
     Raises:
-        TestbedError: That took too long; the text says what is missing and where to look.
+        TestbedError: That took too long; the text names the missing part and the log.
     """
     deadline = time.monotonic() + READY_SECONDS
     while missing := _missing(testbed):
@@ -46,7 +46,7 @@ def wait_ready(testbed: description.Testbed) -> None:
 
 
 def _missing(testbed: description.Testbed) -> str:
-    """Say what keeps the cluster from being ready; nothing when it is."""
+    """Return the reason that the cluster isn't ready; empty when it is."""
     ready = (
         "{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Ready')].status} {end}"
     )
@@ -99,7 +99,7 @@ def _check_policy(testbed: description.Testbed) -> None:
 
 
 def wait_leader(testbed: description.Testbed, unit: str) -> None:
-    """Wait until the scheduler that the unit was to start leads, so that it schedules.
+    """Wait until the unit's scheduler leads, so that it schedules.
 
     Raises:
         TestbedError: It doesn't; the text says where to look.

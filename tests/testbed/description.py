@@ -1,4 +1,4 @@
-"""What a testbed consists of: plain values, kept in its state folder as ``hosts.json``."""
+"""The parts of a testbed: plain values, kept in its state folder as ``hosts.json``."""
 
 import dataclasses
 import enum
@@ -21,7 +21,7 @@ FIRST_ADDRESS = 10
 
 
 class Role(enum.StrEnum):
-    """What a host is for; the values are the inventory's groups."""
+    """The role of a host; the values are the inventory's groups."""
 
     CONTROL_PLANE = "kube_control_plane"
     GPU = "gpu_nodes"

@@ -98,7 +98,7 @@ def create_command(
 
 
 def wait_booted(testbed: description.Testbed, host: description.Host) -> None:
-    """Wait until a host's systemd has started all that it is to start.
+    """Wait until a host's systemd has started all of its units.
 
     Raises:
         TestbedError: It did not; the text names the units that failed.
@@ -121,7 +121,7 @@ def wait_booted(testbed: description.Testbed, host: description.Host) -> None:
 def run(
     testbed: description.Testbed, host: description.Host, command: list[str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program on a host and return what came of it, whatever its status."""
+    """Run a program on a host and return its result, with any status."""
     return subprocess.run(
         ["podman", "exec", testbed.container(host), *command],
         capture_output=True, text=True, check=False,
@@ -129,7 +129,7 @@ def run(
 
 
 def output(testbed: description.Testbed, host: description.Host, command: list[str]) -> str:
-    """Run a program on a host and return what it printed.
+    """Run a program on a host and return its output.
 
     Raises:
         TestbedError: It failed.
@@ -156,7 +156,7 @@ def each(
     hosts: collections.abc.Sequence[description.Host],
     work: collections.abc.Callable[[description.Host], None],
 ) -> None:
-    """Do something for all hosts at the same time; the first error is raised."""
+    """Run a step for all hosts at the same time; the first error is raised."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(hosts))) as pool:
         for done in [pool.submit(work, host) for host in hosts]:
             done.result()
@@ -191,7 +191,7 @@ def _leave_no_mount() -> None:
 
 
 def _is_mounted(folder: pathlib.Path) -> bool:
-    """Say whether something is mounted there; os.path.ismount doesn't see a bind mount."""
+    """Say whether a path is a mount point; os.path.ismount doesn't see a bind mount."""
     mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
     # the fifth field is the place (proc(5))
     return any(line.split()[4] == str(folder) for line in mounts)

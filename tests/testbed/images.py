@@ -18,11 +18,11 @@ CUDA = "gpustack.test/cuda:1"
 
 SOURCES = paths.REPOSITORY / "tests" / "images"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# what a dynamically linked program wants of glibc, and what the simulated driver's programs want
+# the parts of glibc for a dynamically linked program, and those for the simulated driver's
 LIBRARY_NAMES = ("ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6",
                  "libpthread.so.0", "librt.so.1", "libgcc_s.so.1")  # fmt: skip
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# as NVIDIA's own CUDA images have it: that is where a driver volume is looked for
+# as in NVIDIA's own CUDA images: they look for a driver volume there
 CUDA_ENVIRONMENT = (
     "PATH=/usr/local/nvidia/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
@@ -32,7 +32,7 @@ DYNAMIC = ("sh", "cat", "sleep", "env")
 
 
 def key() -> str:
-    """Return the hash of all that decides the images."""
+    """Return the hash of the images' inputs."""
     digest = hashlib.sha256(root.key().encode())
     here = pathlib.Path(__file__)
     for source in (*sorted(SOURCES.glob("*.[ch]")), here, here.with_name("image_archive.py")):
@@ -81,7 +81,7 @@ def _busybox(content: collections.abc.Mapping[str, bytes]) -> image_archive.Imag
 
 
 def _cuda(content: collections.abc.Mapping[str, bytes]) -> image_archive.Image:
-    # glibc 2.17, as the hook: then it runs on the root's glibc whatever this machine has
+    # glibc 2.17, as the hook: then it runs on the root's glibc on any machine
     zig = (sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-gnu.2.17")
     workload = compile_program(zig, "cuda_workload.c", "-ldl")
     dynamic = [files.File(f"/{name}", data, mode=0o755)

@@ -1,7 +1,7 @@
 """Build Kubernetes' programs from their Go modules into the cache.
 
-The modules are ``tests/kubernetes/v*/go.mod``. A build is kept under a hash of what decides it,
-and each program is moved into place when it is whole, so a killed build goes on where it was.
+The modules are ``tests/kubernetes/v*/go.mod``. A build is kept under a hash of its inputs, and each
+program is moved into place when it is whole, so a killed build goes on where it was.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class Release:
 
     @property
     def key(self) -> str:
-        """Return the name of the build in the cache: a hash of all that decides it."""
+        """Return the name of the build in the cache: a hash of its inputs."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.module / name).read_bytes())
@@ -85,7 +85,7 @@ CURRENT = chosen(os.environ.get(VARIABLE))
 
 
 def build(release: Release) -> pathlib.Path:
-    """Build what is missing of a release and return the folder of its programs.
+    """Build the missing programs of a release and return their folder.
 
     Raises:
         TestbedError: No Go tool chain, or a program did not build.

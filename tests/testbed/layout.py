@@ -1,4 +1,4 @@
-"""Which files, links and folders each kind of host gets before its first start."""
+"""The files, links and folders that each kind of host gets before its first start."""
 
 import collections.abc
 import typing
@@ -18,7 +18,7 @@ NAMESPACE = uuid.UUID("6a1f3f5e-92f4-4d43-8a8e-1f1b8e2f7a55")
 
 
 def common(testbed: description.Testbed, host: description.Host) -> list[files.Entry]:
-    """Return what every host has: its identity, its neighbours' names, the way to their pods."""
+    """Return every host's files: its identity, its neighbours' names, the way to their pods."""
     identity = uuid.uuid5(NAMESPACE, f"{testbed.name}/{host.name}").hex
     names = "\n".join(f"{other.address} {other.name}" for other in testbed.hosts)
     return [
@@ -65,7 +65,7 @@ def control_plane(testbed: description.Testbed, keys: pki.ClusterPki) -> list[fi
 
 
 def gpu_node(host: description.Host, keys: pki.ClusterPki) -> list[files.Entry]:
-    """Return what makes a GPU host a node: kubelet, containerd, the pods' network, images."""
+    """Return a GPU host's files as a node: kubelet, containerd, the pods' network, images."""
     return [
         *keys.gpu_host_files(host),
         files.template(
@@ -92,7 +92,7 @@ def gpu_node(host: description.Host, keys: pki.ClusterPki) -> list[files.Entry]:
 
 
 def gpu_host(described: collections.abc.Mapping[str, typing.Any]) -> list[files.Entry]:
-    """Return what makes a host a GPU host: its cards, and room for the simulated driver's state.
+    """Return a GPU host's own files: its cards, and room for the simulated driver's state.
 
     The folder has to be there before the first container starts, as each one mounts it.
     """

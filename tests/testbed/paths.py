@@ -1,4 +1,4 @@
-"""Where the testbed keeps things. Nothing of it lies in the repository.
+"""The folders of the testbed, all outside the repository.
 
 The cache survives ``down`` (roots, Kubernetes' programs, images); a testbed's state does not.
 """

@@ -47,7 +47,7 @@ class ClusterPki:
         return self.kubeconfig("kubernetes-admin", ("system:masters",))
 
     def control_plane_files(self) -> list[files.Entry]:
-        """Return what lies in a control plane's /etc/kubernetes, as kubeadm lays it out."""
+        """Return the files of a control plane's /etc/kubernetes, as kubeadm lays them out."""
         host = self.testbed.control_plane
         private, public = certificates.signing_key()
         kubelet_client = self.authority.client("kube-apiserver-kubelet-client", ("system:masters",))
@@ -78,7 +78,7 @@ class ClusterPki:
         ]
 
     def gpu_host_files(self, host: description.Host) -> list[files.Entry]:
-        """Return what lies in a GPU host's /etc/kubernetes."""
+        """Return the files of a GPU host's /etc/kubernetes."""
         identity = self.kubeconfig(f"system:node:{host.name}", ("system:nodes",))
         return [
             files.File(f"{PKI}/ca.crt", self.authority.pair.certificate),

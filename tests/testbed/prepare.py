@@ -31,10 +31,10 @@ def missing() -> list[str]:
 
 
 def prepare() -> None:
-    """Install what is missing.
+    """Install the missing packages.
 
     Raises:
-        TestbedError: This isn't a machine with apt, one isn't root, or apt failed.
+        TestbedError: This isn't a machine with apt, the user isn't root, or apt failed.
     """
     packages = missing()
     if not packages:

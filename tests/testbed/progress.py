@@ -16,12 +16,12 @@ TAIL_LINES = 25
 
 
 class TestbedError(Exception):
-    """Something the testbed needs did not work; the text says what and where to look."""
+    """A step of the testbed failed; the text names the step and the log."""
 
 
 @contextlib.contextmanager
 def step(what: str) -> collections.abc.Iterator[None]:
-    """Say what is being done and, when it is done, how many seconds it took."""
+    """Print the step and, at its end, how many seconds it took."""
     print(f"--> {what}", flush=True)
     started = time.monotonic()
     yield
@@ -43,7 +43,7 @@ def call(
         log: The log's name, without folder and ending; the file is written anew.
         environment: Variables on top of this process's own.
         directory: Where to run it.
-        stdin: What it reads, else nothing.
+        stdin: Its input, empty when left out.
 
     Raises:
         TestbedError: It failed; the text holds the end of its output and the log's path.
@@ -71,10 +71,10 @@ def call(
 
 
 def output(command: collections.abc.Sequence[str | pathlib.Path]) -> str:
-    """Run a short program and return what it printed.
+    """Run a short program and return its output.
 
     Raises:
-        TestbedError: It failed; the text holds what it wrote to its standard error.
+        TestbedError: It failed; the text holds its standard error.
     """
     _check_installed(command)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Bring a testbed up and take it down: the order of things."""
+"""Bring a testbed up and take it down, step by step."""
 
 import collections.abc
 import pathlib
@@ -22,10 +22,10 @@ from tests.testbed import (
 
 
 def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> None:
-    """Make all that is kept in the cache: root, driver package, Kubernetes, images.
+    """Make all parts that the cache keeps: root, driver package, Kubernetes, images.
 
     Args:
-        kubernetes_too: Also what only a cluster needs.
+        kubernetes_too: Also the parts of a cluster.
         policy_scheduler: Also kube-scheduler 1.22.
 
     Raises:
@@ -43,7 +43,7 @@ def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> Non
 def up(
     name: str, *, gpu_hosts: int, with_cluster: bool, cards_file: pathlib.Path | None = None
 ) -> description.Testbed:
-    """Start a testbed anew and return it; what was left of one of that name is removed first.
+    """Start a testbed anew and return it; the rest of one of that name is removed first.
 
     Args:
         name: Its name.
@@ -52,7 +52,8 @@ def up(
         cards_file: A description of their cards; without it two linked A100 each.
 
     Raises:
-        TestbedError: Something did not start; what did is left for a look, ``down`` removes it.
+        TestbedError: A part did not start; the others are left for a look, and ``down`` removes
+            them.
     """
     description.check_name(name)
     build(kubernetes_too=with_cluster)

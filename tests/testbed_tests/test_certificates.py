@@ -32,7 +32,7 @@ def shake_hands(
     client: certificates.Pair,
     server_name: str,
 ) -> dict[str, object]:
-    """Return what a TLS server learns about its client over a real connection."""
+    """Return a TLS server's knowledge of its client over a real connection."""
     root = authority.pair.certificate.decode()
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=root)
     serving.verify_mode = ssl.CERT_REQUIRED
@@ -87,15 +87,15 @@ def test_a_server_is_only_good_for_its_names(tmp_path: pathlib.Path) -> None:
     authority = certificates.authority("test")
 
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        shake_hands(tmp_path, authority, authority.client("somebody"), "elsewhere")
+        shake_hands(tmp_path, authority, authority.client("operator"), "elsewhere")
 
 
 def test_a_kubeconfig_carries_all_that_a_client_needs() -> None:
     authority = certificates.authority("test")
-    pair = authority.client("somebody")
+    pair = authority.client("operator")
 
     text = json.loads(
-        certificates.kubeconfig("https://host:6443", authority.pair.certificate, "somebody", pair)
+        certificates.kubeconfig("https://host:6443", authority.pair.certificate, "operator", pair)
     )
 
     context = text["contexts"][0]["context"]

@@ -46,14 +46,14 @@ def test_forgetting_a_testbed_keeps_the_others(
 
 
 def test_forgetting_a_missing_testbed_is_no_error(state_root: pathlib.Path) -> None:
-    description.forget("nobody")
+    description.forget("missing")
 
     assert not state_root.exists()
 
 
 def test_loading_a_testbed_that_is_not_there_says_how_to_start_it(state_root: pathlib.Path) -> None:
-    with pytest.raises(progress.TestbedError, match="up --name nobody"):
-        description.load("nobody")
+    with pytest.raises(progress.TestbedError, match="up --name missing"):
+        description.load("missing")
 
 
 @pytest.mark.parametrize("name", ["", "Demo", "a-b", "1st", "../etc", "muchtoolongname"])

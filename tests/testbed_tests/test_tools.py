@@ -94,6 +94,6 @@ def test_the_command_line_hands_words_on_as_they_are() -> None:
 def test_an_unknown_testbed_is_one_line_and_not_a_traceback(
     state_root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command_line.main(["status", "--name", "nobody"]) == 1
+    assert command_line.main(["status", "--name", "missing"]) == 1
 
-    assert capsys.readouterr().err.startswith("testbed: no testbed is called nobody")
+    assert capsys.readouterr().err.startswith("testbed: no testbed is called missing")

@@ -64,7 +64,7 @@ def read(name: str) -> bytes:
 
 
 def answer(text: bytes) -> object:
-    """The links, or the words of the refusal."""
+    """Return the links, or the words of the refusal."""
     try:
         return parse(text).links
     except BadTopoText as error:

@@ -25,7 +25,7 @@ JUNK: list[Any] = [None, 7, "x", [1, {"a": None}], {"metadata": {"name": 7}}, {"
 
 
 def noisy(rolled: random.Random, value: Any) -> Any:
-    """The same object with fields that no program of ours reads, in another order."""
+    """Return the object with fields that no program of ours reads, in another order."""
     if isinstance(value, list):
         return [noisy(rolled, each) for each in value]
     if not isinstance(value, dict):

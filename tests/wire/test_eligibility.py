@@ -1,6 +1,6 @@
 """What pods and nodes of the API say about each other."""
 
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import pytest
 from hypothesis import given
@@ -45,6 +45,9 @@ def test_a_node_says_its_labels_its_taints_and_whether_it_is_cordoned() -> None:
     assert parse_host({"metadata": {}, "spec": None, "status": None}) == OPEN
 
 
+_NOT_READY: Final = {"type": "Ready", "status": "False"}
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "key"),
     [
@@ -65,6 +68,27 @@ def test_a_condition_counts_as_the_taint_that_is_made_of_it(
     tainted = {**node, "spec": {"taints": [{"key": each.key, "effect": each.effect}
                                            for each in expected]}}  # fmt: skip
     assert parse_host(tainted).taints == expected
+
+
+class _Counted(str):
+    """A text that counts how often it is compared."""
+
+    compared: ClassVar[int] = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.compared += 1
+        return str(self) == other
+
+
+def test_a_node_with_many_taints_and_conditions_is_read_once() -> None:
+    """A node writes its conditions at any time, and its taints when it registers."""
+    count = 1000
+    taints = [{"key": _Counted(f"t{at}"), "effect": "NoSchedule"} for at in range(count)]
+    node = {"spec": {"taints": taints}, "status": {"conditions": [_NOT_READY] * count}}
+    _Counted.compared = 0
+    assert len(parse_host(node).taints) == count + 1
+    assert _Counted.compared < 10 * count
 
 
 def test_a_pod_says_what_it_tolerates_and_what_it_wants() -> None:

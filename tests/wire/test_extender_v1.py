@@ -12,7 +12,7 @@ from gpustack.wire import extender_v1 as bodies
 BINDING = {"PodName": "web-0", "PodNamespace": "team", "PodUID": "u-1", "Node": "gpu1"}
 POD = {"metadata": {"name": "vip", "namespace": "team", "uid": "u-9"}, "spec": {"priority": 1000}}
 
-# What marshalled preemption arguments look like; 1.22 and 1.34 differ only inside the pods.
+# Marshalled preemption arguments; 1.22 and 1.34 differ only inside the pods.
 META = {
     "Pod": POD,
     "NodeNameToVictims": None,
@@ -54,7 +54,7 @@ JSON = st.recursive(
 
 
 def recased(value: Any, change: Any) -> Any:
-    """The same body with the names of Go's untagged fields in another case."""
+    """Return the body with the names of Go's untagged fields in another case."""
     if isinstance(value, dict):
         return {
             change(name) if name[:1].isupper() else name: recased(each, change)
@@ -79,11 +79,20 @@ def test_names_are_read_in_any_case_and_others_passed_over(change: Any) -> None:
 
 
 @pytest.mark.parametrize("field", sorted(BINDING))
-@pytest.mark.parametrize("value", [None, "", 7, []])
+@pytest.mark.parametrize("value", [None, "", 7, [], "x" * 254])
 def test_a_binding_without_one_of_its_fields_is_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(bodies.BadBody, match=f"^{field}: ") as caught:
         bodies.decode_binding_args(json.dumps({**BINDING, field: value}).encode())
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["name", "namespace", "uid"])
+def test_a_pod_of_a_long_name_is_refused_by_name(field: str) -> None:
+    """The last decisions are kept with the names of their pods."""
+    pod = {"metadata": {"name": "vip", "namespace": "team", "uid": "u-9", field: "x" * 254}}
+    body = json.dumps({"Pod": pod, "NodeNames": ["gpu1"]}).encode()
+    with pytest.raises(bodies.BadBody, match=rf"Pod\.metadata\.{field}: has 254 characters"):
+        bodies.decode_filter_args(body)
 
 
 def test_victims_are_read_in_both_forms_and_in_the_old_name() -> None:

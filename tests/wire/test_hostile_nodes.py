@@ -37,7 +37,7 @@ def test_a_problem_in_a_long_text_is_named_at_once() -> None:
 def test_at_most_twenty_of_thousands_of_problems_are_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each is an object of 20 us, at every heartbeat of the node."""
+    """An object of each problem takes 20 us, at every heartbeat of the node."""
     told: list[object] = []
     tell = schemas._tell
 
@@ -70,11 +70,11 @@ def test_texts_that_keep_changing_fill_no_memory() -> None:
 
 @pytest.mark.parametrize("place", ["{}", '{{"version":1,"links":[],"devices":{}}}'])
 @pytest.mark.parametrize("nest", [("[", "", "]"), ('{"a":', "1", "}")])
-def test_a_text_of_any_depth_is_no_more_than_a_node_left_out(
+def test_a_text_of_any_depth_leaves_out_its_node_alone(
     place: str, nest: tuple[str, str, str]
 ) -> None:
-    """What can just be parsed is too deep to be told: any other error would end every watch."""
-    for depth in range(500, 1010):  # the limit is of all frames, those of the test's runner, too
+    """A text that can just be parsed is too deep to be told; another error would end each watch."""
+    for depth in range(500, 1010):  # the limit counts the frames of the test's runner, too
         begin, middle, end = nest
         text = place.format(begin * depth + middle + end * depth)
         with pytest.raises(BadAnnotation):

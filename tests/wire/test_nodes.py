@@ -1,4 +1,4 @@
-"""A node's annotation: it reads back, and what describes no machine is refused by place."""
+"""A node's annotation reads back; a value that describes no machine is refused by place."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from gpustack.model.topology import card_tree
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.nodes import NodeLabels, decode_node, encode_devices
-from tests.model.machines import card, grouped, nodes
+from tests.model.machines import card, grouped, nodes, partition
 from tests.wire.api import KEYS
 
 GIB = 1 << 30
@@ -98,16 +98,16 @@ def test_paths_are_published_only_where_they_add_to_the_links() -> None:
 
 
 def test_the_original_finds_its_groups_again_on_nvlinked_cards() -> None:
-    """Two pairs below switches, all joined by NVSwitch: without paths they are one group."""
+    """NVSwitch joins two pairs below switches; without paths they are one group."""
     cards = tuple(card(minor, numa=0) for minor in range(4))
     linked = Node(name="n1", cards=cards, links=grouped(4, within="NV12"))
     paths = grouped(2, 2, within="PXB", across="NODE")
     read = decode_node(KEYS, api_node(encode_devices(replace(linked, paths=paths))))
-    assert card_tree.partition(card_tree.of(read), card_tree.TreeLevel.MULTIPLE) == (
+    assert partition(card_tree.of(read), card_tree.TreeLevel.MULTIPLE) == (
         (0, 1),
         (2, 3),
     )
-    assert card_tree.partition(card_tree.of(linked), card_tree.TreeLevel.MULTIPLE) == (
+    assert partition(card_tree.of(linked), card_tree.TreeLevel.MULTIPLE) == (
         (0,),
         (1,),
         (2,),
@@ -248,7 +248,7 @@ def test_a_nodes_pool_and_an_unpublished_model_come_from_labels() -> None:
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Every place in a document."""
+    """Yield every place in a document."""
     steps: Any = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):
         steps = enumerate(value)

@@ -85,7 +85,7 @@ def test_a_card_that_the_node_lost_is_held_by_no_pod() -> None:
     assert usage(KEYS, HERE, [decided("7")]) == HERE
 
 
-def test_a_holding_names_its_pod_and_whether_it_is_bound() -> None:
+def test_an_allocation_names_its_pod_and_whether_it_is_bound() -> None:
     held = holding(KEYS, decided(node="n1"))
     assert held is not None
     assert (held.namespace, held.name, held.uid, held.bound) == ("default", "p", "uid-p", True)

@@ -11,7 +11,7 @@ from tests.model.machines import dice
 
 
 def text(node: Node, rows: list[int], columns: list[int]) -> str:
-    """The matrix with its cards in these orders."""
+    """Return the matrix with its cards in these orders."""
     heading = ["", *(f"GPU{node.cards[at].minor}" for at in columns), "NUMA Affinity"]
     lines = [
         [

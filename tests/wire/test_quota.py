@@ -1,4 +1,4 @@
-"""The quota ConfigMap: what the original wrote is read, and what is broken is named by its path."""
+"""The quota ConfigMap: texts of the original are read, and a fault is named by its path."""
 
 import json
 from typing import Any

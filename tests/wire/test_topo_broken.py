@@ -47,7 +47,7 @@ WRONG = ["X", "PIX", "PXB", "PHB", "NODE", "SYS", "NV1", "NV7", "NV0", "NV100", 
 
 
 @given(st.data(), st.sampled_from(sorted(MACHINES)), st.sampled_from(WRONG))
-def test_any_cell_of_two_cards_that_is_changed_is_refused_with_its_line(
+def test_a_changed_cell_of_two_cards_is_refused_with_its_line(
     data: st.DataObject, name: str, wrong: str
 ) -> None:
     node = parse(read(name))
@@ -60,7 +60,7 @@ def test_any_cell_of_two_cards_that_is_changed_is_refused_with_its_line(
     cells[1 + column] = wrong
     lines[1 + row] = "\t".join(cells)
     found = answer("\n".join(lines).encode())
-    # Where two rows contradict each other, the later one is told first.
+    # The message names the later one of two rows that contradict each other.
     assert re.match(rf"line ({row + 2}|{column + 2}): GPU\d+ to GPU\d+", str(found))
     assert f"{wrong!r}" in str(found)
 

@@ -1,4 +1,4 @@
-"""`nvidia-smi topo -m` of 15 machines, and the same in other clothes."""
+"""`nvidia-smi topo -m` of 15 machines, and the same texts in other forms."""
 
 import re
 
@@ -183,19 +183,19 @@ def test_a_card_of_windows_linux_has_no_affinity_at_all() -> None:
 @pytest.mark.parametrize(
     ("cells", "numas"),
     [
-        (("0-63\t0-1", "0-63\t0-1"), [None, None]),  # a range says not which
+        (("0-63\t0-1", "0-63\t0-1"), [None, None]),  # a range names no single node
         (("0-63\t\tN/A", "0-63\t\tN/A"), [None, None]),
         (("0-3\t2", "4-7\t10"), [2, 10]),
         (("\t1", "\t0"), [1, 0]),
         (("0,2,4,\t1", "1,3,5,\t0"), [1, 0]),  # a list that the tool cut short
-        (("0-31\t\tN/A", "32-63\t\tN/A"), [0, 1]),  # no NUMA in the kernel, the lists still tell
+        (("0-31\t\tN/A", "32-63\t\tN/A"), [0, 1]),  # no NUMA in the kernel, but the lists differ
         (("0-3\t" + "9" * 5000, "4-7\t1"), [None, 1]),
         # sgl-project/sglang issue 11208: GB200, whose cards' memory makes NUMA nodes, too
         (("0-71\t0,3-9,11-17\t\t2", "72-143\t1,19-25,27-33\t\t18"), [0, 1]),
         (("0-71\t0,3-9,11-17\t\t2", "0-71\t0,3-9,11-17\t\t10"), [None, None]),
     ],
 )
-def test_numa_nodes_are_read_where_they_are_one(
+def test_a_numa_node_is_read_where_a_card_has_exactly_one(
     cells: tuple[str, str], numas: list[int | None]
 ) -> None:
     text = (

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gpustack.adapters.kube.errors import KubeUnavailable
+from gpustack.wire.kube import managed_fields
 
 _Decoded = TypeVar("_Decoded")
 
@@ -105,6 +106,6 @@ def version_of(raw: msgspec.Raw) -> str:
 
 def _decode(decoder: "msgspec.json.Decoder[_Decoded]", raw: bytes | msgspec.Raw) -> _Decoded:
     try:
-        return decoder.decode(raw)
+        return managed_fields.decode(decoder, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KubeUnavailable(f"the answer is not the API's: {error}") from error

@@ -29,6 +29,7 @@ from gpustack.adapters.kube.listing import (
     decode_status,
     version_of,
 )
+from gpustack.wire.kube import managed_fields
 
 logger = logging.getLogger(__name__)
 
@@ -271,5 +272,4 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 def as_json(raw: msgspec.Raw) -> KubeObject:
     """Decode an object as a whole: the ``decode`` of a follower that reads plain JSON."""
-    value: KubeObject = _ANY.decode(raw)
-    return value
+    return managed_fields.decode(_ANY, raw)

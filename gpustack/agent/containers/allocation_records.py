@@ -105,6 +105,9 @@ class PodRecord:
 class AllocationRecords:
     """All records, in memory and on disk. Safe to share between threads.
 
+    Attributes:
+        kubelet_call: held during one call of the kubelet: calls change records one at a time.
+
     Raises:
         CheckpointError: the file is broken.
     """
@@ -112,6 +115,7 @@ class AllocationRecords:
     def __init__(self, checkpoint: CheckpointFile) -> None:
         self._checkpoint = checkpoint
         self._lock = threading.Lock()  # guards _pods and the file
+        self.kubelet_call = threading.Lock()
         self._pods = _decode_all(checkpoint.read())
 
     def all(self) -> tuple[PodRecord, ...]:
@@ -123,6 +127,15 @@ class AllocationRecords:
         """Return the record of a pod, None when it holds nothing."""
         with self._lock:
             return self._pods.get(uid)
+
+    def with_core_ids(self, ids: frozenset[str]) -> list[tuple[PodRecord, ContainerRecord]]:
+        """Return the containers that were given exactly these `vcuda-core` IDs."""
+        return [
+            (record, container)
+            for record in self.all()
+            for container in record.containers
+            if frozenset(container.core_ids) == ids
+        ]
 
     def put(self, record: PodRecord) -> None:
         """Add or replace a record.
@@ -164,6 +177,21 @@ class AllocationRecords:
     def _write(self, pods: dict[str, PodRecord]) -> None:
         self._checkpoint.write({"pods": [_encode(pod) for pod in pods.values()]})
         self._pods = pods
+
+
+def log_step(step: str, record: PodRecord, container: ContainerRecord) -> None:
+    """Log that a container was allocated or verified, with its cards."""
+    placement = container.placement
+    logger.info(
+        "%s pod=%s/%s container=%s cards=%s cores=%d memory_units=%d",
+        step,
+        record.namespace,
+        record.name,
+        container.name,
+        ",".join(map(str, placement.minors)),
+        placement.cores,
+        placement.memory_units,
+    )
 
 
 def open_records(state_dir: pathlib.Path) -> AllocationRecords:

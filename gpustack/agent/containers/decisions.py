@@ -76,7 +76,6 @@ class PodDecisions:
             before a pod is refused for lack of free cards, because the extender may have seen a
             pod end before the agent did.
         place_undecided: whether pods without a decision get free cards.
-        now_ns: Unix nanoseconds.
     """
 
     def __init__(
@@ -89,7 +88,6 @@ class PodDecisions:
         writes: PodWrites,
         free_ended: Callable[[float], None],
         place_undecided: bool,
-        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._keys = keys
         self._inventory = inventory
@@ -98,7 +96,6 @@ class PodDecisions:
         self._writes = writes
         self._free_ended = free_ended
         self._place_undecided = place_undecided
-        self._now_ns = now_ns
 
     def record(self, pod: Pod, request: PodRequest) -> PodRecord:
         """Return the pod's record, not saved yet.
@@ -135,7 +132,7 @@ class PodDecisions:
 
         answer = self._until_room(pod, attempt)
         if isinstance(answer, Placement):
-            decided_ns = self._now_ns()
+            decided_ns = time.time_ns()
             namespace, name = name_of(pod)
             logger.info("pod without a decision placed here pod=%s/%s", namespace, name)
             self._writes.annotate(

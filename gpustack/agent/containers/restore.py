@@ -8,7 +8,7 @@ import dataclasses
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
@@ -47,7 +47,6 @@ class Restore:
         records: AllocationRecords,
         kubelet: KubeletView,
         confirmation: AssignedAnnotation,
-        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._keys = keys
         self._inventory = inventory
@@ -55,7 +54,6 @@ class Restore:
         self._records = records
         self._kubelet = kubelet
         self._confirmation = confirmation
-        self._now_ns = now_ns
         self._open: frozenset[str] | None = None  # UIDs of pods whose record isn't whole yet
 
     @property
@@ -185,7 +183,7 @@ class Restore:
             namespace=namespace,
             name=name,
             node=self._inventory.node.name,
-            decided_ns=decision.time_ns if decision else self._now_ns(),
+            decided_ns=decision.time_ns if decision else time.time_ns(),
             source=Source.RECOVERED,
             containers=tuple(containers),
         )

@@ -173,10 +173,13 @@ class PodIdentification:
         matches = []
         for each in waiting:
             uid = uid_of(each.pod)
+            record, shown = self._records.get(uid), self._pods.get(uid)  # in this order
+            if record is None and (shown is None or finished(shown)):
+                continue  # it has ended meanwhile; without its record it looks like a new pod
             evidence = Evidence(
                 pod=each.pod,
                 request=each.request,
-                record=self._records.get(uid),
+                record=record,
                 may_come=self._may_come(uid),
                 kubelet_answers=held is not None,
                 held=None if held is None else held[uid],

@@ -13,13 +13,12 @@ the kubelet tries again.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 
-from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
-from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
+from gpustack.agent.cluster.pods import Pod, PodView, uid_of
 from gpustack.agent.containers import allocate_response
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
@@ -28,7 +27,7 @@ from gpustack.agent.containers.allocation_records import (
     Source,
 )
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.containers.pod_failure import PodFailure
+from gpustack.agent.identification.pairing_refusals import Pair, PairingRefusals
 from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
 from gpustack.model.errors import GpustackError
@@ -38,10 +37,7 @@ from gpustack.wire.pods import finished
 
 logger = logging.getLogger(__name__)
 
-_CURE = "the pod is failed, its controller makes another"
 _ASK_SECONDS = 2.0
-
-_Pair = tuple[PodRecord, ContainerRecord]
 
 
 class _MuteKubeletError(GpustackError):
@@ -49,12 +45,7 @@ class _MuteKubeletError(GpustackError):
 
 
 class PreStartCheck:
-    """Compares records with the kubelet's own.
-
-    Args:
-        may_come: whether the record of a pod (by UID) may still be restored: its absence is no
-            proof then.
-    """
+    """Compares records with the kubelet's own."""
 
     def __init__(
         self,
@@ -64,19 +55,16 @@ class PreStartCheck:
         records: AllocationRecords,
         kubelet: KubeletView,
         folders: LimitsFiles,
-        rejection: PodFailure,
-        may_come: Callable[[str], bool],
+        refusals: PairingRefusals,
     ) -> None:
         self._keys = keys
         self._pods = pods
         self._records = records
         self._kubelet = kubelet
         self._folders = folders
-        self._rejection = rejection
-        self._may_come = may_come
-        self.mismatches = 0
+        self._refusals = refusals
 
-    def of(self, ids: Sequence[str]) -> list[_Pair]:
+    def of(self, ids: Sequence[str]) -> list[Pair]:
         """Return the containers that hold exactly these `vcuda-core` IDs.
 
         There is more than one when an init container passed its IDs on to a container of its pod;
@@ -102,7 +90,7 @@ class PreStartCheck:
         except (KubeError, KubeUnavailable, PodResourcesLimited, _MuteKubeletError) as error:
             raise PluginRefusal("PairingUnproven", f"{problem}, and {error}") from error
 
-    def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[_Pair]:
+    def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[Pair]:
         """Compare the checkpoint's entries of these devices with the records, by UID."""
         pairs, unrecorded, mistaken = [], [], []
         for each in given:
@@ -118,11 +106,11 @@ class PreStartCheck:
                 pairs.append((record, container))
         if mistaken:
             problem = "the kubelet keeps what was given to another container"
-            raise self._mismatch("PairingMismatch", problem, mistaken)
+            raise self._refusals.mismatch("PairingMismatch", problem, mistaken)
         if unrecorded := self._still_there(unrecorded):
-            raise self._not_recorded(ids, unrecorded, {each.pod_uid for each in given})
+            raise self._refusals.not_recorded(ids, unrecorded, {each.pod_uid for each in given})
         if not pairs:
-            raise self._not_recorded(ids, ())
+            raise self._refusals.not_recorded(ids, ())
         return pairs
 
     def _still_there(self, uids: Sequence[str]) -> list[str]:
@@ -136,50 +124,6 @@ class PreStartCheck:
             return list(uids)
         return [uid for uid in uids if self._pods.get(uid) is not None]
 
-    def _not_recorded(
-        self, ids: frozenset[str], uids: Sequence[str], holding: Collection[str] = ()
-    ) -> PluginRefusal:
-        """Refuse devices that the pods with these UIDs hold without a record.
-
-        Args:
-            ids: the devices.
-            uids: their pods.
-            holding: the UIDs of all pods that may hold them, as the kubelet gives some out twice.
-        """
-        problem = "no container was given these vcuda-core devices"
-        final = [uid for uid in uids if not self._may_come(uid)]
-        if uids and not final:
-            return PluginRefusal("NotAllocated", f"{problem}, as far as is known yet")
-        if holders := self._holders(ids):
-            names = ", ".join(f"{record.namespace}/{record.name}" for record, _ in holders)
-            problem = f"the kubelet holds the devices of {names} for another pod"
-            if final:
-                self._take_back([pair for pair in holders if pair[0].uid not in holding])
-        return self._mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)
-
-    def _holders(self, ids: frozenset[str]) -> list[_Pair]:
-        return [
-            (record, container)
-            for record in self._records.all()
-            for container in record.containers
-            if frozenset(container.core_ids) == ids
-        ]
-
-    def _take_back(self, pairs: Sequence[_Pair]) -> None:
-        """Forget the record of the wrong pod: the kubelet has yet to ask for the right one.
-
-        A record that was proven once stays; the kubelet may have lost its file since.
-        """
-        for record, mistaken in pairs:
-            before = self._records.get(record.uid)
-            if before is None or mistaken.verified:
-                continue
-            nothing = ContainerRecord(placement=mistaken.placement)
-            try:
-                self._records.exchange(before, before.with_container(nothing))
-            except CheckpointError as error:
-                logger.warning("not taken back pod=%s/%s: %s", record.namespace, record.name, error)
-
     def _is_own(self, given: Given, container: ContainerRecord) -> bool:
         """Say whether the answer that the kubelet keeps for a container was made for it.
 
@@ -190,7 +134,7 @@ class PreStartCheck:
         cards = given.annotations.get(self._keys.vcuda_device)
         return is_own and cards in {None, allocate_response.cards(container.placement)}
 
-    def _named(self, ids: frozenset[str]) -> list[_Pair]:
+    def _named(self, ids: frozenset[str]) -> list[Pair]:
         """Compare the records with the answers of PodResources and the API server for their names.
 
         Raises:
@@ -199,10 +143,10 @@ class PreStartCheck:
             PodResourcesLimited: the kubelet gets too many calls.
             _MuteKubeletError: the kubelet doesn't answer.
         """
-        agreed = [pair for pair in self._holders(ids) if self._agrees(*pair, ids)]
+        agreed = [pair for pair in self._records.with_core_ids(ids) if self._agrees(*pair, ids)]
         if agreed:
             return agreed
-        raise self._not_recorded(ids, [uid_of(pod) for pod in self._owners(ids)])
+        raise self._refusals.not_recorded(ids, [uid_of(pod) for pod in self._owners(ids)])
 
     def _agrees(self, record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:
         name = (record.namespace, record.name)
@@ -221,17 +165,6 @@ class PreStartCheck:
             # reuse their devices.
             return all(uid_of(pod) == record.uid for pod in self._owners(ids))
         return devices.ids(container.name, self._keys.vcuda_core) == ids
-
-    def _mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
-        """Count it and fail the visible ones of these pods; return the refusal for the kubelet."""
-        self.mismatches += 1
-        pods = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
-        for pod in pods:
-            self._rejection.queue(pod, reason=code, message=problem)
-        if not pods:
-            return PluginRefusal(code, problem)
-        names = ", ".join("/".join(name_of(pod)) for pod in pods)
-        return PluginRefusal(code, f"{problem}, {names}: {_CURE}")
 
     def _owners(self, ids: frozenset[str]) -> list[Pod]:
         pods = tuple(pod for pod in self._pods.snapshot()[0] if not finished(pod))

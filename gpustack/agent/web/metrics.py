@@ -21,10 +21,15 @@ _CONTAINER = ("pod_name", "namespace", "node", "container_name")
 _CARD = ("minor", "uuid")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Number:
-    """A number that some part of the agent keeps: its name, its help text, and how to read it."""
+    """A number that some part of the agent keeps: its name, its help text, and how to read it.
 
+    Attributes:
+        family: a counter or a gauge; the output adds `_total` to the name of a counter.
+    """
+
+    family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     name: str
     documentation: str
     read: Callable[[], float]
@@ -35,27 +40,23 @@ def registry(
     inventory: CardInventory,
     records: AllocationRecords,
     usage: UsageReader,
-    counters: Iterable[Number],
-    gauges: Iterable[Number],
+    numbers: Iterable[Number],
 ) -> CollectorRegistry:
     """Return a registry of its own, so that nothing of the process's global one leaks in."""
     own = CollectorRegistry(auto_describe=False)
     own.register(_Cards(inventory, records))
     own.register(_Containers(inventory, usage))
-    own.register(_Numbers(tuple(counters), tuple(gauges)))
+    own.register(_Numbers(tuple(numbers)))
     return own
 
 
 class _Numbers(Collector):
-    def __init__(self, counters: tuple[Number, ...], gauges: tuple[Number, ...]) -> None:
-        self._counters = counters
-        self._gauges = gauges
+    def __init__(self, numbers: tuple[Number, ...]) -> None:
+        self._numbers = numbers
 
     def collect(self) -> Iterator[Metric]:
-        for each in self._counters:
-            yield CounterMetricFamily(each.name, each.documentation, value=each.read())
-        for each in self._gauges:
-            yield GaugeMetricFamily(each.name, each.documentation, value=each.read())
+        for each in self._numbers:
+            yield each.family(each.name, each.documentation, value=each.read())
 
 
 class _Cards(Collector):

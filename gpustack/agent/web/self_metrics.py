@@ -1,8 +1,10 @@
 """The numbers that the agent's parts keep of themselves, as metrics."""
 
-import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from gpustack.adapters.kube import EventRecorder
 from gpustack.agent.activity.isolation_violations import IsolationViolations
@@ -11,103 +13,130 @@ from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.recovery import Recovery
+from gpustack.agent.identification.pairing_refusals import PairingRefusals
 from gpustack.agent.identification.pod_identification import PodIdentification
-from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.web.metrics import Number
 
-_MEANINGS: Final = {
-    "gpustack_identity_guesses": (
-        "Allocate calls whose container was inferred without the kubelet's word."
-    ),
-    "gpustack_identity_ambiguities": (
-        "Allocate calls that could have been meant for more than one pod."
-    ),
-    "gpustack_pairing_mismatches": (
-        "PreStartContainer calls for devices of another pod, or of one without a record."
-    ),
-    "gpustack_kubelet_failures": "Questions that the kubelet's PodResources socket did not answer.",
-    "gpustack_runtime_failures": "Questions that the container runtime did not answer.",
-    "gpustack_pod_writes_dropped": "Pod annotations that were given up.",
-    "gpustack_unhooked_containers": (
-        "Containers with a share and a process that used its card without the hook."
-    ),
-    "gpustack_cleanup_failures": "Failed attempts to free the cards and folders of an ended pod.",
-    "gpustack_foreign_limits": (
-        "Containers with a share and a process that didn't map its limits and ledger."
-    ),
-    "gpustack_damaged_ledgers": "Containers whose ledger could not be read.",
-    "gpustack_events_dropped": "Events that were not written.",
-    "gpustack_http_dropped": (
-        "Connections to this server that were closed before their answer: too slow, or too many."
-    ),
-    "gpustack_pods_not_cleaned_up": "Ended pods with cards or folders that can't be freed.",
-    "gpustack_pods_watched": "1 while the API server shows the pods of this node.",
-    "gpustack_registered": "1 while the kubelet watches both device plugins.",
-    "gpustack_pod_writes_pending": "Pods whose annotations wait to be written.",
-    "gpustack_pods_holding_cards": "Pods with a record.",
-    "gpustack_unaccounted_memory_bytes": (
-        "Memory of containers with a share that the driver sees and no ledger explains."
-    ),
-}
+_counter: Final = functools.partial(Number, CounterMetricFamily)
+_gauge: Final = functools.partial(Number, GaugeMetricFamily)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredParts:
-    """The agent's parts that keep numbers."""
-
-    finder: PodIdentification
-    pairing: PreStartCheck
-    kubelet: KubeletView
-    runtime: RuntimeView
-    registrar: Registrar
-    pods: PodView
-    writes: PodWrites
-    records: AllocationRecords
-    recovery: Recovery
-    escapes: IsolationViolations
-    activity: ActivitySampler
-    events: EventRecorder
-    http_dropped: Callable[[], int]
-
-
-def counters(parts: MeasuredParts) -> tuple[Number, ...]:
-    """Return the counters; the output adds `_total` to their names."""
-    return _numbers(
-        {
-            "gpustack_identity_guesses": lambda: parts.finder.guesses,
-            "gpustack_identity_ambiguities": lambda: parts.finder.ambiguities,
-            "gpustack_pairing_mismatches": lambda: parts.pairing.mismatches,
-            "gpustack_kubelet_failures": lambda: parts.kubelet.failures,
-            "gpustack_runtime_failures": lambda: parts.runtime.failures,
-            "gpustack_pod_writes_dropped": lambda: parts.writes.dropped,
-            "gpustack_unhooked_containers": lambda: parts.escapes.unhooked,
-            "gpustack_foreign_limits": lambda: parts.escapes.foreign,
-            "gpustack_damaged_ledgers": lambda: parts.escapes.damaged,
-            "gpustack_cleanup_failures": lambda: parts.recovery.failures,
-            "gpustack_events_dropped": lambda: parts.events.dropped,
-            "gpustack_http_dropped": parts.http_dropped,
-        }
+def pods(
+    view: PodView, writes: PodWrites, records: AllocationRecords, recovery: Recovery
+) -> tuple[Number, ...]:
+    """Return the numbers of this node's pods, and of the cards that they hold."""
+    return (
+        _gauge(
+            "gpustack_pods_watched",
+            "1 while the API server shows the pods of this node.",
+            lambda: float(not view.problem),
+        ),
+        _counter(
+            "gpustack_pod_writes_dropped",
+            "Pod annotations that were given up.",
+            lambda: writes.dropped,
+        ),
+        _gauge(
+            "gpustack_pod_writes_pending",
+            "Pods whose annotations wait to be written.",
+            lambda: writes.pending,
+        ),
+        _gauge(
+            "gpustack_pods_holding_cards",
+            "Pods with a record.",
+            lambda: float(len(records.all())),
+        ),
+        _counter(
+            "gpustack_cleanup_failures",
+            "Failed attempts to free the cards and folders of an ended pod.",
+            lambda: recovery.failures,
+        ),
+        _gauge(
+            "gpustack_pods_not_cleaned_up",
+            "Ended pods with cards or folders that can't be freed.",
+            lambda: recovery.stuck,
+        ),
     )
 
 
-def gauges(parts: MeasuredParts) -> tuple[Number, ...]:
-    """Return the gauges."""
-    return _numbers(
-        {
-            "gpustack_registered": lambda: float(parts.registrar.ready),
-            "gpustack_pods_watched": lambda: float(not parts.pods.problem),
-            "gpustack_pod_writes_pending": lambda: parts.writes.pending,
-            "gpustack_pods_holding_cards": lambda: float(len(parts.records.all())),
-            "gpustack_pods_not_cleaned_up": lambda: parts.recovery.stuck,
-            "gpustack_unaccounted_memory_bytes": lambda: parts.activity.unaccounted_bytes,
-        }
+def identification(
+    finder: PodIdentification, refusals: PairingRefusals, kubelet: KubeletView, runtime: RuntimeView
+) -> tuple[Number, ...]:
+    """Return the numbers of the identification of the kubelet's containers."""
+    return (
+        _counter(
+            "gpustack_identity_guesses",
+            "Allocate calls whose container was inferred without the kubelet's word.",
+            lambda: finder.guesses,
+        ),
+        _counter(
+            "gpustack_identity_ambiguities",
+            "Allocate calls that could have been meant for more than one pod.",
+            lambda: finder.ambiguities,
+        ),
+        _counter(
+            "gpustack_pairing_mismatches",
+            "PreStartContainer calls for devices of another pod, or of one without a record.",
+            lambda: refusals.mismatches,
+        ),
+        _counter(
+            "gpustack_kubelet_failures",
+            "Questions that the kubelet's PodResources socket did not answer.",
+            lambda: kubelet.failures,
+        ),
+        _counter(
+            "gpustack_runtime_failures",
+            "Questions that the container runtime did not answer.",
+            lambda: runtime.failures,
+        ),
     )
 
 
-def _numbers(readers: Mapping[str, Callable[[], float]]) -> tuple[Number, ...]:
-    return tuple(
-        Number(name=name, documentation=_MEANINGS[name], read=read)
-        for name, read in readers.items()
+def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tuple[Number, ...]:
+    """Return the numbers of containers whose use of a card escapes their limits."""
+    return (
+        _counter(
+            "gpustack_unhooked_containers",
+            "Containers with a share and a process that used its card without the hook.",
+            lambda: violations.unhooked,
+        ),
+        _counter(
+            "gpustack_foreign_limits",
+            "Containers with a share and a process that didn't map its limits and ledger.",
+            lambda: violations.foreign,
+        ),
+        _counter(
+            "gpustack_damaged_ledgers",
+            "Containers whose ledger could not be read.",
+            lambda: violations.damaged,
+        ),
+        _gauge(
+            "gpustack_unaccounted_memory_bytes",
+            "Memory of containers with a share that the driver sees and no ledger explains.",
+            lambda: activity.unaccounted_bytes,
+        ),
+    )
+
+
+def connections(
+    registrar: Registrar, events: EventRecorder, http_dropped: Callable[[], int]
+) -> tuple[Number, ...]:
+    """Return the numbers of the agent's connections: kubelet, API server, and its own HTTP."""
+    return (
+        _gauge(
+            "gpustack_registered",
+            "1 while the kubelet watches both device plugins.",
+            lambda: float(registrar.ready),
+        ),
+        _counter(
+            "gpustack_events_dropped", "Events that were not written.", lambda: events.dropped
+        ),
+        _counter(
+            "gpustack_http_dropped",
+            "Connections to this server that were closed before their answer: too slow, or too"
+            " many.",
+            http_dropped,
+        ),
     )

@@ -9,7 +9,8 @@ from gpustack.cli import drains
 from gpustack.cli.drains import Drain
 from gpustack.cli.output.cards_cell import cards_cell
 from gpustack.cli.output.printing import Alarm
-from gpustack.model.cluster.what_if import Plan, Pod, Unplaced
+from gpustack.model.cluster.cluster import Pod
+from gpustack.model.cluster.what_if import Plan, Unplaced
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind

@@ -1,18 +1,33 @@
-"""All there is at one moment: nodes with what is taken of them, who took it, and the quota.
+"""All there is at one moment: nodes with what is taken of them, by which pods, and the quota.
 
-A frozen value. Taking a pod away makes another one that shares every node but the pod's own, so
-that a question like "what if this pod ended" costs one node.
+Taking a pod away makes another cluster that shares every node but the pod's own.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpustack.model.cluster.eligibility import Host
+from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply, release
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.quota.usage import Usage
+from gpustack.model.request import PodRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod to place: whose it is, what it asks, and what it says about nodes."""
+
+    namespace: str
+    name: str
+    request: PodRequest
+    demands: Demands = NO_DEMANDS
+
+    @property
+    def title(self) -> str:
+        """How people name it: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +59,6 @@ class Cluster:
     hosts: Mapping[str, Host] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep copies that nobody can change."""
         freeze(self, "nodes", "hosts")
 
     def without(self, leaving: Iterable[Tenant]) -> "Cluster":

@@ -6,8 +6,8 @@ required node affinity (.../assign-pod-node/), and scheduling gates (.../pod-sch
 What a pod only prefers bars nothing. Nodes' CPU and memory, volumes, host ports and the affinity
 between pods aren't known here.
 
-The extender needs none of this, for the scheduler hands it the nodes that are left. Who plans on a
-snapshot does: a pod on a node that doesn't take it would be a lie.
+The extender needs none of this, for the scheduler hands it the nodes that are left. A plan on a
+snapshot does.
 """
 
 import re
@@ -48,20 +48,13 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What a node says to pods.
-
-    Attributes:
-        labels: the node's labels.
-        taints: those that it has, of any effect.
-        cordoned: nobody shall be scheduled here (`spec.unschedulable`).
-    """
+    """What a node says to pods: its labels, its taints, and whether it is cordoned."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    cordoned: bool = False
+    cordoned: bool = False  # `spec.unschedulable`
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "labels")
 
 
@@ -71,16 +64,10 @@ OPEN: Final = Host()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """Taints that a pod puts up with.
-
-    Attributes:
-        key: empty: every key.
-        value: what the taint's must be; None: any (`operator: Exists`).
-        effect: empty: every effect.
-    """
+    """Taints that a pod puts up with; an empty key is every key, an empty effect every effect."""
 
     key: str = ""
-    value: str | None = None
+    value: str | None = None  # None: any (`operator: Exists`)
     effect: str = ""
 
     def covers(self, taint: Taint) -> bool:
@@ -136,11 +123,9 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """Requirements that must all be met; an empty term is never met.
+    """Requirements of a node's labels and fields that must all be met; an empty term never is.
 
-    Attributes:
-        labels: of the node's labels.
-        fields: of the node's fields, of which Kubernetes knows `metadata.name`.
+    Of a node's fields Kubernetes knows `metadata.name`.
     """
 
     labels: tuple[Requirement, ...] = ()
@@ -160,7 +145,6 @@ class Demands:
     """What a pod says about nodes.
 
     Attributes:
-        tolerations: of taints.
         selector: labels that the node must have (`nodeSelector`), by key.
         affinity: terms of which one must be met; None: the pod has no such demand.
         gates: names of scheduling gates, which keep the pod from every node.
@@ -180,10 +164,7 @@ NO_DEMANDS: Final = Demands()
 
 
 def refusal(demands: Demands, name: str, host: Host) -> Refusal | None:
-    """Return why the node called `name` doesn't take the pod; None when it does.
-
-    The first reason in the scheduler's own order.
-    """
+    """Return why a node doesn't take the pod, the scheduler's first reason; None when it does."""
     if demands.gates:
         gates = ", ".join(demands.gates)
         detail = f"the pod waits for its scheduling gates to be removed: {gates}"
@@ -218,10 +199,7 @@ NOT_READY: Final = "NotReady"
 
 
 def states(host: Host) -> tuple[str, ...]:
-    """Return what keeps new pods from a node: `NotReady`, `cordoned`, `tainted KEY`; or nothing.
-
-    Taints that are only a wish (PreferNoSchedule) keep nobody.
-    """
+    """Return what keeps new pods from a node: `NotReady`, `cordoned`, `tainted KEY`; or nothing."""
     keys = dict.fromkeys(each.key for each in host.taints if each.effect in _BARRING)
     cordoned = host.cordoned or UNSCHEDULABLE in keys
     return (

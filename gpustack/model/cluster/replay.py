@@ -1,9 +1,9 @@
 """A trace of arrivals and departures, played on a cluster under one policy.
 
 Pods that don't fit wait, as they do in Kubernetes, and are tried again in the order of their
-arrival when cards become free. At one moment departures come first, then those who wait, then
+arrival when cards become free. At one moment departures come first, then waiting pods, then
 arrivals. A pod's duration begins when it is placed. What stands on the nodes at the beginning
-stays. Nothing here is random: the same trace gives the same run.
+stays. The same trace gives the same run.
 """
 
 import bisect
@@ -116,9 +116,9 @@ def run(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    number: int  # in the order of arrival
+    number: int  # in the order of arrival; no two have the same
     since: float
     duration: float
 
@@ -167,17 +167,18 @@ class Simulation:
         return changed
 
     def _admit_waiting(self, at: float, changed: set[str]) -> None:
-        """Try those who wait on the nodes that changed: all others have refused them already."""
-        heads = [(queue[0], request) for request, queue in self._queues.items()] if changed else []
-        heads.sort(key=lambda head: head[0].number)
+        """Try waiting pods on the nodes that changed: all others have refused them already."""
+        queues = self._queues.items() if changed else ()
+        heads = [(queue[0].number, request) for request, queue in queues]
+        heapq.heapify(heads)
         while heads:
-            pod, request = heads.pop(0)
-            if not self._start(at, pod, request, changed):
-                continue  # and so would the others of its queue be refused
+            _, request = heapq.heappop(heads)
             queue = self._queues[request]
+            if not self._start(at, queue[0], request, changed):
+                continue  # and so would the others of its queue be refused
             queue.popleft()
             if queue:
-                bisect.insort(heads, (queue[0], request), key=lambda head: head[0].number)
+                heapq.heappush(heads, (queue[0].number, request))
             else:
                 del self._queues[request]
 
@@ -213,29 +214,22 @@ class Simulation:
 
 def load_of(node: Node, workload: Workload) -> Load:
     """Return one node's part of the load."""
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    units = sum(node.cards[index].memory_units - node.free_memory_units(index) for index in healthy)
+    healthy, (cores, units) = node.healthy, node.free_totals
     return Load(
-        cores=sum(CORES_PER_CARD - node.free_cores(index) for index in healthy),
-        memory_units=units,
+        cores=CORES_PER_CARD * len(healthy) - cores,
+        memory_units=sum(node.cards[index].memory_units for index in healthy) - units,
         fragmented=fragmentation.fragmented(node, workload),
     )
 
 
 def sample(moments: Sequence[Moment], times: Iterable[float]) -> list[Moment]:
-    """Return how things stood at each of `times`: the last moment not after it.
-
-    Before the first moment the first one stands for it. `moments` must not be empty.
-    """
+    """Return the last moment not after each of `times`, else the first; there must be one."""
     ats = [moment.at for moment in moments]
     return [moments[max(0, bisect.bisect_right(ats, time) - 1)] for time in times]
 
 
 def mean(moments: Sequence[Moment], end: float, value: Callable[[Moment], float]) -> float:
-    """Return the mean of `value` over time, from the first moment until `end` seconds.
-
-    Where no time passes, the value at the end.
-    """
+    """Return the mean of `value` over time until `end`, s; its last one where no time passes."""
     within = [moment for moment in moments if moment.at <= end] or list(moments[:1])
     length = end - within[0].at
     if length <= 0:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from gpustack.model.cluster.cluster import Cluster
-from gpustack.model.cluster.eligibility import NO_DEMANDS, OPEN, Demands, in_service, refusals
+from gpustack.model.cluster.cluster import Cluster, Pod
+from gpustack.model.cluster.eligibility import OPEN, Demands, in_service, refusals
 from gpustack.model.cluster.simulator import Progress, Simulator
 from gpustack.model.errors import GpustackError
 from gpustack.model.frozen import FrozenMap, freeze
@@ -16,7 +16,6 @@ from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
-from gpustack.model.request import PodRequest
 from gpustack.model.use import IDLE
 
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
@@ -25,21 +24,6 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 class NoSuchNode(GpustackError, ValueError):
     """A question about a node that isn't there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """A pod to place: whose it is, what it asks, and what it says about nodes."""
-
-    namespace: str
-    name: str
-    request: PodRequest
-    demands: Demands = NO_DEMANDS
-
-    @property
-    def title(self) -> str:
-        """How people name it: `namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +42,6 @@ class Unplaced:
     refusals: Mapping[str, Refusal]
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "refusals")
 
 
@@ -188,10 +171,7 @@ def without_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
 
 
 def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
-    """Return a drained node's pods in the order to place them: the most demanding first.
-
-    Small pods fit beside large ones more often than the other way round.
-    """
+    """Return pods with the most demanding first: small ones fit beside them more often."""
 
     def demand(pod: Pod) -> tuple[int, int, int, str]:
         asked = pod.request.containers
@@ -208,9 +188,8 @@ def in_order_of_demand(pods: Iterable[Pod]) -> list[Pod]:
 def with_more(cluster: Cluster, like: str, count: int) -> Cluster:
     """Return the cluster with `count` new nodes that have the hardware of the node named `like`.
 
-    A new node is idle, healthy and in service, and has its model's labels and taints; nobody knows
-    its cards' UUIDs and bus addresses yet. Its name is the model's with `-new-1` and so on behind
-    it, passing over names that are taken.
+    A new node is idle, healthy and in service, and has its model's labels and taints; its cards
+    have no UUIDs and bus addresses yet. Names that are taken are passed over.
 
     Raises:
         NoSuchNode: there is none of that name.

@@ -14,6 +14,7 @@ from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.search.demand import usable
 from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
 
 MOST_REPAIRS: Final = 2_000
@@ -106,50 +107,38 @@ def _least_repairs(node: Node, request: PodRequest) -> int:
     wanted = sum(
         each.whole_cards for each in request.containers if each.kind is not ContainerKind.INIT
     )
-    idle = sum(
-        card.healthy and use.idle and request.accepts(card.model, card.uuid)
-        for card, use in zip(node.cards, node.uses, strict=True)
-    )
-    return max(1, wanted - idle)
+    return max(1, wanted - sum(node.uses[index].idle for index in usable(node, request)))
 
 
 def _after_repair(question: Query, node: Node, cards: tuple[Card, ...]) -> Placement | None:
-    answer = question.ask(_with_repaired(node, cards), question.request)
-    return answer if isinstance(answer, Placement) else None
-
-
-def _with_repaired(node: Node, cards: tuple[Card, ...]) -> Node:
-    return replace(
-        node,
-        cards=tuple(replace(c, healthy=True) if c in cards else c for c in node.cards),
-    )
+    healthy = tuple(replace(c, healthy=True) if c in cards else c for c in node.cards)
+    return question.fits(replace(node, cards=healthy), question.request)
 
 
 def _more_cards(question: Query) -> Iterator[Change]:
     """Find the smallest number of free cards that one node would need on top."""
     most = sum(each.card_count for each in question.request.containers)
     like = {
-        node.name: card
+        node.name: node.cards[cards[0]]
         for node in question.kinds
-        for card in reversed(node.cards)
-        if card.healthy and question.request.accepts(card.model, card.uuid)
+        if (cards := usable(node, question.request))
     }
 
-    def with_added(node: Node, less: int) -> Placement | Refusal:
-        return question.ask(grown(node, like[node.name], -less), question.request)
+    def with_added(node: Node, less: int) -> Placement | None:
+        return question.fits(grown(node, like[node.name], -less), question.request)
 
     nodes = [node for node in question.kinds if node.name in like]
     found = largest(nodes, -most, -1, with_added)
     if found is not None:
-        count, model = -found.figure, like[found.placement.node].model
+        count, placement = -found[0], found[1]
+        card = like[placement.node]
         more = "one more" if count == 1 else f"{count} more"
-        named = f" {model}" if model else ""
-        minor = like[found.placement.node].minor
+        named = f" {card.model}" if card.model else ""
         yield Change(
             kind=Kind.MORE_CARDS,
-            text=f"node {found.placement.node} has {more} free{named}, joined like card {minor}",
+            text=f"node {placement.node} has {more} free{named}, joined like card {card.minor}",
             request=question.request,
-            placement=found.placement,
+            placement=placement,
             count=count,
         )
 

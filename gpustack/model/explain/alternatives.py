@@ -3,13 +3,13 @@
 The pod is taken away, and asked for again without one of its cards after another, and on every
 other node: that gives the best alternative to each card and to the node. Each is compared by the
 objective that decides (`policies`, `card_set_search`), criterion by criterion, until one tells the
-two apart. The cluster is looked at as it stands, not as it stood when the pod was placed: an
-alternative may be better by now, and is then named so.
+two apart. The cluster is looked at as it stands now: an alternative may be better by now.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import combinations
 
 from gpustack.model.cluster import eligibility
 from gpustack.model.cluster.cluster import Cluster, Tenant
@@ -18,7 +18,7 @@ from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.place import within
 from gpustack.model.placement import Placement, Placer, apply, release
-from gpustack.model.policies import EXACT, Policy, free_totals
+from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.search.exclusion import avoiding
@@ -40,8 +40,6 @@ class Alternative:
     """Another place for a pod.
 
     Attributes:
-        placement: where.
-        verdict: how it compares.
         criterion: what tells the two apart, empty where nothing does.
         chosen: the criterion's value where the pod is.
         other: its value there.
@@ -71,7 +69,6 @@ class Standing:
     trouble: Refusal | None = None
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "refusals")
 
 
@@ -139,8 +136,7 @@ def _other_cards(
     """Yield the best placement without each of the pod's cards; none twice."""
     seen = {_minors(held)}
     for minor in sorted({minor for each in held.containers for minor in each.minors}):
-        index = node.index_of(minor)
-        answer = ask(*avoiding(node, request, () if index is None else (index,)))
+        answer = ask(*avoiding(node, request, node.indexes_of([minor])))
         if isinstance(answer, Placement) and _minors(answer) not in seen:
             seen.add(_minors(answer))
             yield answer
@@ -167,7 +163,6 @@ class _Scale:
     """By what a policy tells two places for one pod apart."""
 
     def __init__(self, request: PodRequest, policy: Policy) -> None:
-        """Measure as `policy` understands the pod."""
         read = policy.read(request)
         self._policy = policy
         self._nodes = read.node_strategy
@@ -178,7 +173,7 @@ class _Scale:
         links = [
             node.link(a, b)
             for each in placement.containers
-            for a, b in _pairs(_indexes(node, each.minors))
+            for a, b in combinations(node.indexes_of(each.minors), 2)
         ]
         worst = max((link.level for link in links), default=Level.SELF)
         cost = sum(link.cost for link in links)
@@ -191,7 +186,7 @@ class _Scale:
         if any(not each.is_share for each in placement.containers):
             measures.extend(_left_joined(node, placement, spread=spread))
         shares = [index for each in placement.containers if each.is_share
-                  for index in _indexes(node, each.minors)]  # fmt: skip
+                  for index in node.indexes_of(each.minors)]  # fmt: skip
         after = apply(node, placement)
         cores = sum(map(after.free_cores, shares))
         memory = sum(map(after.free_memory_units, shares))
@@ -206,7 +201,7 @@ class _Scale:
 
     def on_node(self, node: Node, placement: Placement) -> list[_Measure]:
         """Measure a node before the pod comes: binpack takes the fullest, spread the emptiest."""
-        cores, memory = free_totals(node)
+        cores, memory = node.free_totals
         spread = self._nodes is Strategy.SPREAD
         name = tuple(map(ord, node.name))
         return [
@@ -225,8 +220,8 @@ class _Scale:
 def _left_joined(node: Node, placement: Placement, *, spread: bool) -> Iterator[_Measure]:
     """Count the pairs of wholly free cards that stay, nearest level first: more is better."""
     after = apply(node, placement)
-    free = [i for i, card in enumerate(node.cards) if card.healthy and after.uses[i].idle]
-    levels = [node.link(a, b).level for a, b in _pairs(free)]
+    free = [index for index in node.healthy if after.uses[index].idle]
+    levels = [node.link(a, b).level for a, b in combinations(free, 2)]
     for level in list(Level)[1:]:
         count = sum(each <= level for each in levels)
         yield _amount(f"free pairs left joined by {level.name} or nearer", count, spread=not spread)
@@ -238,11 +233,3 @@ def _amount(criterion: str, value: int, *, spread: bool) -> _Measure:
 
 def _memory(criterion: str, units: int, *, spread: bool) -> _Measure:
     return replace(_amount(criterion, units, spread=spread), shown=size_text(units))
-
-
-def _indexes(node: Node, minors: tuple[int, ...]) -> list[int]:
-    return [i for i in map(node.index_of, minors) if i is not None]
-
-
-def _pairs(indexes: list[int]) -> list[tuple[int, int]]:
-    return [(a, b) for at, a in enumerate(indexes) for b in indexes[at + 1 :]]

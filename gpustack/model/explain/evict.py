@@ -26,22 +26,16 @@ MOST_REDUCED: Final = 50
 """Nodes on which a set is looked for when the bound was reached."""
 
 _MOST_LISTED: Final = 20_000  # sets of one size that are put in order
-_MOST_NAMED: Final = 32  # pods; who must wait for more of them needs more quota or more cards
+_MOST_NAMED: Final = 32  # pods; a pod that must wait for more of them needs more quota or cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Pods that may end together, and the node that has room when all of them have.
-
-    Attributes:
-        node: the node.
-        tenants: the pods, those that hold least first.
-        least: no set of fewer pods is enough.
-    """
+    """Pods that may end together, and the node that has room when all of them have."""
 
     node: str
-    tenants: tuple[Tenant, ...]
-    least: int
+    tenants: tuple[Tenant, ...]  # those that hold least first
+    least: int  # no set of fewer pods is enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +80,7 @@ def _groups(question: Query) -> Iterator[_Group]:
         freed = node
         for tenant in here:
             freed = release(freed, tenant.placement)
-        if isinstance(question.ask(freed, question.request), Placement):
+        if question.fits(freed, question.request) is not None:
             yield _Group(node=node.name, tenants=_ordered(here), least=max(1, bound))
         elif question.limited and isinstance(question.placer(freed, question.request), Placement):
             # The quota stands in the way. Of nodes that have room, one of each kind is enough.

@@ -1,18 +1,17 @@
 """What would let a waiting pod run: the smallest changes, found by search and proven by placing.
 
-A refusal says what stands in the way; this says what to do about it. Every `Change` was tried: its
-`placement` is the answer of the very functions that decide, on the changed pod or the changed
-cluster. What has a figure is the figure nearest to what the pod asks: one unit nearer, and it does
-not fit.
+Every `Change` was tried: its `placement` is the answer of the very functions that decide, on the
+changed pod or the changed cluster. A figure is the one nearest to what the pod asks: one unit
+nearer, and it does not fit.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster, Pod
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
-from gpustack.model.explain.query import Change, Kind, Pending, Query
+from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.frozen import freeze
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
@@ -35,7 +34,6 @@ class Explanation:
     changes: tuple[Change, ...] = ()
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "answers")
 
     @property
@@ -44,27 +42,17 @@ class Explanation:
         return bool(self.choice)
 
 
-def explain(cluster: Cluster, pod: Pending, policy: Policy = EXACT) -> Explanation:
+def explain(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Explanation:
     """Say why a pod that holds nothing waits, node by node, and what would let it run."""
-    question = Query(cluster, pod, policy, placer=partial(place, policy=policy), within=within)
+    question = Query(cluster, pod, policy, partial(place, policy=policy), within)
     answers = question.answers()
     fitting = {name: each for name, each in answers.items() if isinstance(each, Placement)}
     if fitting:
         return Explanation(answers=answers, choice=_first(question, fitting))
     if pod.demands.gates:
         return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy))
-    found = [
-        change
-        for search in (
-            lower_request.search,
-            relax_constraints.search,
-            evict.search,
-            add_capacity.search,
-        )
-        for change in search(question)
-    ]
-    order = list(Kind)
-    changes = tuple(sorted(found, key=lambda change: order.index(change.kind)))
+    searches = (lower_request.search, relax_constraints.search, evict.search, add_capacity.search)
+    changes = tuple(change for search in searches for change in search(question))
     return Explanation(answers=answers, changes=changes)
 
 
@@ -79,7 +67,7 @@ def _first(question: Query, fitting: Mapping[str, Placement]) -> str:
     return min(fitting, key=order)
 
 
-def _without_gates(cluster: Cluster, pod: Pending, policy: Policy) -> tuple[Change, ...]:
+def _without_gates(cluster: Cluster, pod: Pod, policy: Policy) -> tuple[Change, ...]:
     """Ask again without the pod's scheduling gates: until they go, nothing else matters."""
     free = replace(pod, demands=replace(pod.demands, gates=()))
     then = explain(cluster, free, policy)

@@ -14,6 +14,7 @@ from gpustack.model.placement import holds
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+from gpustack.model.search.demand import usable
 from gpustack.model.use import IDLE, Use
 
 
@@ -24,11 +25,7 @@ class Takers:
         """Look at the cards of `node` that could serve `request` at all."""
         self._node = node
         self._running = _running(request)
-        self._usable = [
-            index
-            for index, card in enumerate(node.cards)
-            if card.healthy and request.accepts(card.model, card.uuid)
-        ]
+        self._usable = usable(node, request)
         self._uses: dict[int, list[Use]] = {index: [] for index in self._usable}
         self._parts: dict[int, Fraction] = dict.fromkeys(self._usable, Fraction())
         for tenant in tenants:
@@ -84,15 +81,13 @@ def of_quota(
     None where no end helps. Only names that all of the node's usable cards match are looked at.
     """
     limit = quota.of(namespace)
-    usable = {
-        card.model for card in node.cards if card.healthy and request.accepts(card.model, card.uuid)
-    }
-    if limit is None or not usable:
+    models = {node.cards[index].model for index in usable(node, request)}
+    if limit is None or not models:
         return 0
     needed = sum(each.cores for each in _running(request))
     most = 0
     for name, allowed in limit.cards.items():
-        if all(model_matches(name, model) for model in usable):
+        if all(model_matches(name, model) for model in models):
             missing = usage.used(namespace, name) + needed - allowed
             parts = [part for _, _, part in usage.holders(namespace, name)] if missing > 0 else []
             found = fewest(parts, missing)

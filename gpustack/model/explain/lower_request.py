@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from gpustack.model.explain.query import Change, Kind, Query, largest, with_container
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 
@@ -130,15 +129,15 @@ def _most(
 ) -> _Found | None:
     """Return the container with the largest figure that fits."""
 
-    def ask(node: Node, figure: int) -> Placement | Refusal:
-        return question.ask(node, with_container(question.request, asking(figure)))
+    def ask(node: Node, figure: int) -> Placement | None:
+        return question.fits(node, with_container(question.request, asking(figure)))
 
     found = largest(question.kinds, low, high, ask)
     if found is None:
         return None
-    container = asking(found.figure)
+    container = asking(found[0])
     request = with_container(question.request, container)
-    return _Found(container=container, request=request, placement=found.placement)
+    return _Found(container=container, request=request, placement=found[1])
 
 
 def _change(kind: Kind, found: _Found, what: str) -> Change:

@@ -1,12 +1,12 @@
 """One refused pod and its cluster, and the one way in which every search asks: by placing again."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpustack.model.cluster import eligibility
-from gpustack.model.cluster.cluster import Cluster, Tenant
-from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
+from gpustack.model.cluster.cluster import Cluster, Pod, Tenant
+from gpustack.model.equivalence import hardware
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer, release
 from gpustack.model.policies.base import Policy
@@ -14,16 +14,6 @@ from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ANY, ContainerRequest, PodRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """A pod that waits: whose it is, what it asks, and what it says about nodes."""
-
-    namespace: str
-    name: str
-    request: PodRequest
-    demands: Demands = NO_DEMANDS
 
 
 class Kind(StrEnum):
@@ -51,12 +41,10 @@ class Change:
         kind: what changes.
         text: the change as a sentence, with its figures and names.
         request: what the pod asks then; as it was where something else changes.
-        placement: what comes out, found by placing again.
-        container: the container whose amounts change; empty for the others.
-        names: the models, nodes, gates, pods (`namespace/name`) or cards (`minor (uuid)`) that it
-            is about.
-        count: how many cards more are needed (`MORE_CARDS`); 0 for the others.
-        quota: the quota then (`MORE_QUOTA`); None for the others.
+        container: the container whose amounts change.
+        names: the models, nodes, gates, pods (`namespace/name`) or cards (`minor (uuid)`).
+        count: how many cards more are needed (`MORE_CARDS`).
+        quota: the quota then (`MORE_QUOTA`).
         smallest: False where the search stopped at its bound: a smaller change may exist.
     """
 
@@ -79,17 +67,9 @@ class Query:
     """A refused pod, its cluster, and the rules by which it is placed."""
 
     def __init__(
-        self, cluster: Cluster, pod: Pending, policy: Policy, *, placer: Placer, within: Within
+        self, cluster: Cluster, pod: Pod, policy: Policy, placer: Placer, within: Within
     ) -> None:
-        """Ask for `pod` on `cluster`, on the nodes that take it whatever their cards.
-
-        Args:
-            cluster: nodes, tenants and quota.
-            pod: the refused pod.
-            policy: in which order nodes and cards are tried.
-            placer: one node's answer under the policy, quota left aside.
-            within: makes a placer that keeps to a quota (`place.within`).
-        """
+        """Ask on the nodes that take the pod whatever their cards; `placer` leaves quota aside."""
         self.cluster = cluster
         self.pod = pod
         self.request = pod.request
@@ -99,9 +79,8 @@ class Query:
         self.placer = placer
         self._within = within
         self.ask = self.within(cluster.quota)
-        open_to_it = cluster.nodes.keys() - self.barred.keys()
-        self.nodes = [cluster.nodes[name] for name in sorted(open_to_it)]
-        self.kinds = self.nodes if pod.request.uuids != ANY else list(_distinct(self.nodes))
+        self.nodes = [cluster.nodes[each] for each in sorted(cluster.nodes.keys() - self.barred)]
+        self.kinds = self.nodes if pod.request.uuids != ANY else _distinct(self.nodes)
 
     def within(self, quota: Quota, *, without: Collection[str] = ()) -> Placer:
         """Return a placer that keeps to `quota`; pods `without` (UIDs) hold nothing of it."""
@@ -116,13 +95,14 @@ class Query:
         """Say whether what a tenant holds counts in the quota that limits the pod."""
         return self.limited and tenant.namespace == self.pod.namespace
 
+    def fits(self, node: Node, request: PodRequest) -> Placement | None:
+        """Return where `request` fits on `node` within the quota; None where it doesn't."""
+        answer = self.ask(node, request)
+        return answer if isinstance(answer, Placement) else None
+
     def somewhere(self, request: PodRequest) -> Placement | None:
         """Return the answer of the first node, by name, that has room for `request`."""
-        for node in self.kinds:
-            answer = self.ask(node, request)
-            if isinstance(answer, Placement):
-                return answer
-        return None
+        return next(filter(None, (self.fits(node, request) for node in self.kinds)), None)
 
     def after(self, leaving: Sequence[Tenant], name: str) -> Placement | None:
         """Return the answer of a node once these pods, of whatever node, are gone."""
@@ -140,40 +120,29 @@ class Query:
         return {name: self.barred.get(name) or found[name] for name in sorted(self.cluster.nodes)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """The largest figure that fits, and the answer."""
-
-    figure: int
-    placement: Placement
-
-
 def largest(
-    nodes: Iterable[Node],
-    low: int,
-    high: int,
-    ask: Callable[[Node, int], Placement | Refusal],
-) -> SearchResult | None:
-    """Return the largest figure from `low` to `high` that fits on any node; None: not even `low`.
+    nodes: Iterable[Node], low: int, high: int, ask: Callable[[Node, int], Placement | None]
+) -> tuple[int, Placement] | None:
+    """Return the largest figure from `low` to `high` that fits on any node, and the placement.
 
     What fits with one figure must fit with every smaller one. A node is asked first for more than
-    the best so far, and halves only when it has that.
+    the best so far, and halves only when it has that. None where not even `low` fits.
     """
-    found: SearchResult | None = None
+    found: tuple[int, Placement] | None = None
     for node in nodes:
-        fits = low if found is None else found.figure + 1
+        fits = low if found is None else found[0] + 1
         answer = ask(node, fits) if fits <= high else None
-        if not isinstance(answer, Placement):
+        if answer is None:
             continue
         too_much = high + 1
         while too_much - fits > 1:
             middle = (fits + too_much) // 2
             better = ask(node, middle)
-            if isinstance(better, Placement):
+            if better is not None:
                 fits, answer = middle, better
             else:
                 too_much = middle
-        found = SearchResult(figure=fits, placement=answer)
+        found = fits, answer
     return found
 
 
@@ -186,14 +155,9 @@ def with_container(request: PodRequest, container: ContainerRequest) -> PodReque
     return replace(request, containers=tuple(containers))
 
 
-def _distinct(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield one of all nodes that must answer alike, whatever their cards' numbers and UUIDs."""
-    seen: set[object] = set()
+def _distinct(nodes: Sequence[Node]) -> list[Node]:
+    """Return the first of all nodes that must answer alike, whatever their cards' UUIDs."""
+    found: dict[object, Node] = {}
     for node in nodes:
-        cards = tuple(
-            (card.memory_units, card.model, card.numa, card.healthy) for card in node.cards
-        )
-        alike = cards, node.links, node.paths, node.uses, node.pool
-        if alike not in seen:
-            seen.add(alike)
-            yield node
+        found.setdefault((hardware(node), node.uses, node.pool), node)
+    return list(found.values())

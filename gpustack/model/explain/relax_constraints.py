@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.model_name import label_safe_model
-from gpustack.model.placement import Placement
 from gpustack.model.request import ANY, Selector, Topology
 
 # From the narrowest to none at all; what is asked now is passed over.
@@ -82,8 +81,8 @@ def _uuids(question: Query) -> Iterator[Change]:
 def _barred(question: Query) -> Iterator[Change]:
     """Name a node that has the cards, but whose cordon, taint or labels keep the pod away."""
     for name, refusal in question.barred.items():
-        placement = question.ask(question.cluster.nodes[name], question.request)
-        if isinstance(placement, Placement):
+        placement = question.fits(question.cluster.nodes[name], question.request)
+        if placement is not None:
             yield Change(
                 kind=Kind.OTHER_NODE,
                 text=f"node {name} takes the pod (now: {refusal.detail})",

@@ -10,13 +10,13 @@ Read `base` first.
 
 from typing import Final
 
-from gpustack.model.policies.base import Policy, free_totals
+from gpustack.model.policies.base import Policy
 from gpustack.model.policies.fgd import Fgd
 from gpustack.model.policies.fragmentation import NOTHING_KNOWN, Workload
 from gpustack.model.policies.original import Original
 from gpustack.model.policies.spread import Spread
 
-__all__ = ["EXACT", "NAMES", "Fgd", "Original", "Policy", "Spread", "free_totals", "named"]
+__all__ = ["EXACT", "NAMES", "Fgd", "Original", "Policy", "Spread", "named"]
 
 EXACT: Final = Policy()
 _KINDS: Final = {kind.name: kind for kind in (Policy, Original, Spread, Fgd)}

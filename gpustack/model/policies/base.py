@@ -64,7 +64,7 @@ class Policy:
         Binpack takes the fullest node first: fewest free cores, then fewest free memory units;
         spread the emptiest.
         """
-        cores, memory = free_totals(node)
+        cores, memory = node.free_totals
         return (-cores, -memory) if strategy is Strategy.SPREAD else (cores, memory)
 
     def increase(self, node: Node, placement: Placement) -> int:
@@ -78,9 +78,3 @@ def with_strategy(request: PodRequest, strategy: Strategy) -> PodRequest:
     if request.node_strategy is request.card_strategy is strategy:
         return request
     return replace(request, node_strategy=strategy, card_strategy=strategy)
-
-
-def free_totals(node: Node) -> tuple[int, int]:
-    """Return the free cores and free memory units of a node's healthy cards."""
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
-    return sum(map(node.free_cores, healthy)), sum(map(node.free_memory_units, healthy))

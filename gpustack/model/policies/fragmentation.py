@@ -49,7 +49,7 @@ class Workload:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the weights, and hash once: the workload is part of the key of every memory.
+        """Check the weights, and hash once: the workload is part of the key of every cache.
 
         Raises:
             ValueError: a weight that is not above 0.
@@ -93,18 +93,17 @@ def fragmented(node: Node, workload: Workload) -> int:
 
     Unhealthy cards have nothing to hand out, so nothing of them is fragmented.
     """
-    healthy = _healthy(node)
     return _of_whole_cards(workload, *_free(node)) + sum(
         _on_card(node.free_cores(index), node.free_memory_units(index), workload)
-        for index in healthy
+        for index in node.healthy
     )
 
 
 def growth(node: Node, workload: Workload, share: Use) -> Callable[[int], int]:
     """Return by how much the node's fragmentation grows when a share goes to a card.
 
-    The function returned takes a position in `node.cards`; the card must be healthy and have room.
-    It is what `fragmented` says after less before, without looking at the other cards again.
+    The function returned takes the position of a healthy card that has room. It is what
+    `fragmented` says after less before, without looking at the other cards again.
     """
     idle, room = _free(node)
     before = _of_whole_cards(workload, idle, room)
@@ -128,15 +127,10 @@ def ratio(amount: int, workload: Workload) -> float:
     return amount / (total * CORES_PER_CARD) if total else 0.0
 
 
-def _healthy(node: Node) -> list[int]:
-    return [index for index, card in enumerate(node.cards) if card.healthy]
-
-
 def _free(node: Node) -> tuple[int, int]:
     """Return how many cards are idle, and how much compute is free in all."""
-    healthy = _healthy(node)
-    idle = sum(node.uses[index].idle for index in healthy)
-    return idle, sum(node.free_cores(index) for index in healthy)
+    healthy = node.healthy
+    return sum(node.uses[index].idle for index in healthy), sum(map(node.free_cores, healthy))
 
 
 def _of_whole_cards(workload: Workload, idle: int, room: int) -> int:

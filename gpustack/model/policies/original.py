@@ -61,10 +61,7 @@ class Original(Policy):
 def evaluate(
     root: card_tree.Branch, available: frozenset[int], count: int
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the original's choice of `count` whole cards, and what it would take next.
-
-    Cards are positions; `available` are those that may be taken.
-    """
+    """Yield the original's choice of `count` whole cards (positions), and what it takes next."""
     groups = link(root, available, count) if count > 1 else fragment(root, available, count)
     for group in groups:
         cards = _available(group, available)
@@ -75,12 +72,12 @@ def evaluate(
 def link(root: card_tree.Branch, available: frozenset[int], count: int) -> list[card_tree.Branch]:
     """Return the groups to take nearest cards from, best first; the root is the last resort.
 
-    From each card the original climbs to the first group that has enough available cards, and
-    orders what it met by level, number of available cards, and (ours) lowest card.
+    From each card the original climbs to the first group that has enough available cards. It orders
+    what it met by level, number of available cards, and (ours) lowest card.
     """
     met = [
         group
-        for _, group in card_tree.walk(root)
+        for group in card_tree.walk(root)
         if group is not root
         and len(_available(group, available)) >= count
         and any(len(_available(child, available)) < count for child in group.children)

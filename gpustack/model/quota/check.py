@@ -1,11 +1,8 @@
 """Whether a namespace may hold a placement as well, and the words of a refusal.
 
-The rules are the original gpu-admission's (its quota filter of 2020), which a namespace that is
-not listed escapes altogether: it is unlimited. In a listed one a model or a pool that is not
-listed is refused, and an empty list of pools means every pool.
-
-Amounts are hundredths of a card, and what counts is what placements hold (`usage`). (The original
-added up the limits of bound pods by their node's label, so a burst of pods could pass together.)
+The rules are those of the original gpu-admission's quota filter of 2020: a namespace that is not
+listed is unlimited. In a listed one a model or a pool that is not listed is refused, and an empty
+list of pools means every pool. Amounts are hundredths of a card that placements hold (`usage`).
 """
 
 from collections.abc import Callable, Collection

@@ -13,12 +13,12 @@ from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
 
-# On a node with several models only so many sets of cards to avoid are tried, which takes some
-# milliseconds, and the refusal stands where none of them helps. All sets of four models are 14. A
-# search takes as long as there are cards: on more than a machine joins fewer sets are tried.
+# Sets of cards to avoid that are tried, which takes some milliseconds; the refusal stands where
+# none of them helps. All sets of four models are 14. On a node of more cards fewer are tried.
 _MOST_MIXTURES: Final = 64
 _CARDS_OF_A_MACHINE: Final = 16
 
@@ -43,8 +43,8 @@ def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
     """Say whether what is left of all kinds together may be enough for the pod."""
     if len(set(left.kinds.values())) < 2:
         return False
-    usable = _usable(node, request, left.kinds)
-    parts = (min(left.parts[kind], CORES_PER_CARD * len(usable[kind])) for kind in usable)
+    cards = _by_kind(node, request, left.kinds)
+    parts = (min(left.parts[kind], CORES_PER_CARD * len(cards[kind])) for kind in cards)
     needed = sum(each.cores for each in request.containers if each.kind is not ContainerKind.INIT)
     return sum(max(0, part) for part in parts) >= needed
 
@@ -54,9 +54,9 @@ def others(
 ) -> Iterator[Placement]:
     """Yield placements on fewer of a node's models, or on fewer cards of them, than the first may.
 
-    Whole models are left out first, small sets of them before large ones. Where it is known what is
-    `left`, its kinds stand for the models, those of which no container may have a card are left out
-    of all; and for a pod of several cards, so many cards are left out that no more can be taken.
+    Whole models are left out first, small sets of them before large ones. With `left`, its kinds
+    stand for the models, and every set has those of which no container may have a card. Last, for a
+    pod of several cards, come sets that leave no more cards of a kind than may be taken.
     """
     if left is None:
         models = {at: (label_safe_model(card.model),) for at, card in enumerate(node.cards)}
@@ -66,7 +66,7 @@ def others(
         spent = frozenset(kind for kind, part in left.parts.items() if part < least)
         sets = _of_kinds(left.kinds, spent)
         if sum(each.card_count for each in request.containers) > 1:
-            beyond = _beyond(request, _usable(node, request, left.kinds), left.parts)
+            beyond = _beyond(request, _by_kind(node, request, left.kinds), left.parts)
             sets = itertools.chain(sets, beyond)
     most = _MOST_MIXTURES * _CARDS_OF_A_MACHINE // max(_CARDS_OF_A_MACHINE, len(node.cards))
     for avoided in itertools.islice(sets, most):
@@ -84,30 +84,26 @@ def _of_kinds(kinds: Mapping[int, Kind], spent: frozenset[Kind]) -> Iterator[fro
             yield frozenset(index for index, kind in kinds.items() if kind in avoided)
 
 
-def _usable(
+def _by_kind(
     node: Node, request: PodRequest, kinds: Mapping[int, Kind]
 ) -> Mapping[Kind, Sequence[int]]:
     """Return the cards that could serve the pod, by kind."""
     shares = _has_shares(request)
     found: dict[Kind, list[int]] = {}
-    for index, card in enumerate(node.cards):
-        if (
-            card.healthy
-            and request.accepts(card.model, card.uuid)
-            and (shares or node.uses[index].idle)
-        ):
+    for index in usable(node, request):
+        if shares or node.uses[index].idle:
             found.setdefault(kinds[index], []).append(index)
     return found
 
 
 def _beyond(
-    request: PodRequest, usable: Mapping[Kind, Sequence[int]], parts: Mapping[Kind, int]
+    request: PodRequest, by_kind: Mapping[Kind, Sequence[int]], parts: Mapping[Kind, int]
 ) -> Iterator[frozenset[int]]:
     """Yield the sets of cards whose loss leaves of each kind no more than is left."""
     # A share may stand on the part of a card that is allowed beyond the whole ones.
     beside = CORES_PER_CARD - 1 if _has_shares(request) else 0
     spare = []
-    for kind, cards in sorted(usable.items()):
+    for kind, cards in sorted(by_kind.items()):
         kept = max(0, parts[kind] + beside) // CORES_PER_CARD
         lost = itertools.combinations(cards, max(0, len(cards) - kept))
         spare.append(itertools.islice(lost, _MOST_MIXTURES))

@@ -21,7 +21,6 @@ class NamespaceQuota:
     pools: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "cards")
 
 
@@ -32,7 +31,6 @@ class Quota:
     namespaces: Mapping[str, NamespaceQuota] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep a copy that nobody can change."""
         freeze(self, "namespaces")
 
     def of(self, namespace: str) -> NamespaceQuota | None:

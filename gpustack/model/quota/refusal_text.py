@@ -30,7 +30,7 @@ def pool(namespace: str, pools: Sequence[str], node: Node) -> Refusal:
 def model(namespace: str, names: Collection[str], node: Node, forbidden: str) -> Refusal:
     """Return the refusal of a model that is none of the names in the quota."""
     named = f"the models {', '.join(sorted(names))}" if names else "no model"
-    what = f"model {forbidden}" if forbidden else "cards whose model nobody names"
+    what = f"model {forbidden}" if forbidden else "cards without a model name"
     return Refusal(
         reason=Reason.MODEL_FORBIDDEN,
         detail=f"node {node.name} has {what}; the quota of namespace {namespace!r} names {named}",
@@ -48,7 +48,7 @@ def amount(
 
     Args:
         usage: what the namespace holds.
-        namespace: whose quota.
+        namespace: the owner of the quota.
         name: of the models in the quota.
         amounts: hundredths that are used, that the quota allows, and that the pod needs.
         without: pods (UIDs) that don't count.

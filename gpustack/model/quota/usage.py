@@ -8,7 +8,6 @@ it holds beyond the pod's containers.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from gpustack.model.model_name import label_safe_model, model_matches
 from gpustack.model.node import Node
@@ -25,9 +24,9 @@ class _Held:
 
 @dataclass(slots=True)
 class _Namespace:
-    """One namespace's pods by UID, their sum, and who is largest, by model name, when asked for.
+    """One namespace's pods by UID, their sum, and the largest by model name, when asked for.
 
-    Once it is ``shared``, who wants to change it changes a copy.
+    Once it is ``shared``, a change is made to a copy.
     """
 
     totals: Counter[str] = field(default_factory=Counter)
@@ -39,9 +38,9 @@ class _Namespace:
 class Usage:
     """What every namespace holds, kept up to date pod by pod.
 
-    The model's one value that changes: a cluster has ten thousand pods, and a decision must not
-    cost more than the change since the last one. `put` and `drop` cost the pod, `used` the models
-    of one namespace. Who changes a node's cards puts its pods again.
+    The model's one value that changes, for a decision among ten thousand pods must not cost more
+    than the change since the last one: `put` and `drop` cost the pod, `used` the models of one
+    namespace. Where a node's cards change, its pods are put again.
     """
 
     def __init__(self) -> None:
@@ -72,10 +71,7 @@ class Usage:
             del self._namespaces[namespace]
 
     def of(self, namespace: str) -> "Usage":
-        """Return what one namespace holds now, as a value that nobody changes behind its reader.
-
-        It costs nothing until one of both is changed, and then a copy.
-        """
+        """Return what one namespace holds now; it is copied when one of both changes."""
         part = Usage()
         part._only = namespace
         found = self._namespaces.get(namespace)
@@ -85,7 +81,7 @@ class Usage:
         return part
 
     def _changing(self, namespace: str) -> _Namespace:
-        """Return a namespace to be changed, of which nobody knows who is largest any more."""
+        """Return a namespace to be changed; its largest pods are forgotten."""
         found = self._namespaces.setdefault(namespace, _Namespace())
         if found.shared:
             found = _Namespace(found.totals.copy(), found.pods.copy())
@@ -127,7 +123,7 @@ def amounts(node: Node, placement: Placement) -> Mapping[str, int]:
     found: Counter[str] = Counter()
     for index, use in holds(node, placement).items():
         found[label_safe_model(node.cards[index].model)] += use.cores
-    return MappingProxyType(dict(found))
+    return found
 
 
 def matching(held: Mapping[str, int], pattern: str) -> int:

@@ -9,8 +9,8 @@ any, the search goes back to the last choice that has an alternative. Three thin
 - work is counted (`budget`). Once it is spent no choice is taken back any more, and a refusal says
   that it is not proven.
 
-Whoever asks may have the last word about a whole placement (`Accepts`: a quota by models); then
-cards of different models are never alike, and a placement that isn't accepted is a dead end.
+A caller may have the last word about a whole placement (`Accepts`: a quota by models); then cards
+of different models are never alike, and a placement that isn't accepted is a dead end.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
 from gpustack.model.search import bounds, diagnosis, whole_cards
 from gpustack.model.search.budget import SearchBudget
-from gpustack.model.search.demand import Demand
+from gpustack.model.search.demand import Demand, usable
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 
@@ -45,23 +45,14 @@ _STEP_LOOKS = 20
 
 @dataclass(slots=True, kw_only=True)
 class _Frame:
-    """A container on the way down.
-
-    Attributes:
-        step: what it asks.
-        state: the node as it finds it.
-        own: positions of the cards that the pod's containers before it hold.
-        key: what it and all later ones depend on.
-        choices: those that are left.
-        met: True once there was one.
-    """
+    """A container on the way down."""
 
     step: ContainerRequest
-    state: Node
-    own: frozenset[int]
-    key: tuple[object, ...]
-    choices: Iterator[tuple[int, ...]]
-    met: bool = False
+    state: Node  # the node as the container finds it
+    own: frozenset[int]  # positions of the cards that the containers before it hold
+    key: tuple[object, ...]  # what it and all later ones depend on
+    choices: Iterator[tuple[int, ...]]  # those that are left
+    met: bool = False  # True once there was one
 
 
 class Attempt:
@@ -76,11 +67,7 @@ class Attempt:
         self._accepts = accepts
         self._steps = sorted(request.containers, key=_demand)
         self._running = sum(step.kind is not ContainerKind.INIT for step in self._steps)
-        self._usable = [
-            index
-            for index, card in enumerate(node.cards)
-            if card.healthy and request.accepts(card.model, card.uuid)
-        ]
+        self._usable = usable(node, request)
         self._sizes = [card.memory_units for card in node.cards]
         # What tells one card from another, beside what is taken of them.
         self._marks = tuple(self._sizes) if accepts is None else _marks(node)
@@ -99,7 +86,7 @@ class Attempt:
     def _placement(self) -> Placement:
         by_container = {(each.kind, each.index): each for each in self._done}
         ordered = tuple(by_container[each.kind, each.index] for each in self._request.containers)
-        sets = (self._indexes(each) for each in self._done if not each.is_share)
+        sets = (self._node.indexes_of(each.minors) for each in self._done if not each.is_share)
         gap = next((self._effort.gaps[each] for each in sets if each in self._effort.gaps), None)
         return Placement(node=self._node.name, containers=ordered, gap=gap)
 
@@ -175,7 +162,7 @@ class Attempt:
         return at == 0 or not self._spent()
 
     def _spent(self) -> bool:
-        """Say whether the search must end here, with choices left that nobody looked at."""
+        """Say whether the search must end here, with choices left that are not tried."""
         self._effort.cut |= self._effort.left < 0
         return self._effort.left < 0
 
@@ -228,7 +215,7 @@ class Attempt:
     ) -> Iterator[tuple[int, ...]]:
         fitting = [index for index in self._usable if self._fits(step, state.uses[index], index)]
         if step.kind is not ContainerKind.INIT:
-            own = frozenset()  # it shares no whole card with another, and any card as with anybody
+            own = frozenset()  # to the others the pod's own cards are like any
         else:
             heir = inherited_minors(step, self._done[: self._running])
             if heir is not None:
@@ -271,11 +258,6 @@ class Attempt:
             if self._running < len(self._steps) or alike not in seen:
                 yield (index,)
             seen.add(alike)
-
-    def _indexes(self, each: ContainerPlacement) -> tuple[int, ...]:
-        """Return the positions of a container's cards, ascending."""
-        found = (self._node.index_of(minor) for minor in each.minors)
-        return tuple(index for index in found if index is not None)
 
 
 def _marks(node: Node) -> tuple[int, ...]:

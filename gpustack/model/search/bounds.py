@@ -1,8 +1,7 @@
 """What can't fit, without trying: bounds for the containers of a pod that are still to be placed.
 
-All bounds are necessary conditions, so a node that breaks one certainly has no room; one that keeps
-them all may still have none. With them a pod of many containers is refused after a few tries
-instead of after all of them.
+All bounds are necessary conditions: a node that breaks one certainly has no room, and a pod of many
+containers is refused after a few tries instead of after all of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,8 +33,7 @@ class RemainingDemands:
 
     Attributes:
         whole_cards: how many, summed.
-        cores: of all shares, summed.
-        memory_units: of all shares, summed.
+        cores: of all shares, summed; memory units likewise.
         least: the fewest cores and the fewest memory units that a share asks.
         crowds: (cores, memory units, how many shares ask at least both), for every amount asked.
         core_sums: the amounts of cores that some of the shares make up exactly, as bits.

@@ -1,6 +1,7 @@
 """The sets of n cards beside the best one, for pods in which the best one is in another's way."""
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Final
 
 from gpustack.model.search import objective
@@ -88,9 +89,8 @@ class _Listing:
         """Walk as far as the effort lasts."""
         forced = tuple(bits(self._question.forced))
         if self.allowed(forced) and len(forced) <= self._question.count:
-            score = sum(self._singles[card] for card in forced) + sum(
-                self._machine.pairs[a][b] for at, a in enumerate(forced) for b in forced[at + 1 :]
-            )
+            score = sum(self._singles[card] for card in forced)
+            score += sum(self._machine.pairs[a][b] for a, b in combinations(forced, 2))
             pool = self._question.candidates & ~self._question.forced
             for card in forced:
                 pool &= self._question.joins[card]
@@ -99,7 +99,7 @@ class _Listing:
     def allowed(self, cards: tuple[int, ...]) -> bool:
         """Say whether every pair may be together."""
         joins = self._question.joins
-        return all(joins[a] >> b & 1 for at, a in enumerate(cards) for b in cards[at + 1 :])
+        return all(joins[a] >> b & 1 for a, b in combinations(cards, 2))
 
     def kind_of(self, cards: tuple[int, ...]) -> int:
         """Return a number that sets share when they hold as many cards of each kind."""
@@ -115,14 +115,16 @@ class _Listing:
     def cost(self, cards: tuple[int, ...]) -> int:
         """Return the sum of the pair costs."""
         costs = self._machine.costs
-        return sum(costs[a][b] for at, a in enumerate(cards) for b in cards[at + 1 :])
+        return sum(costs[a][b] for a, b in combinations(cards, 2))
 
     def _grow(self, chosen: tuple[int, ...], pool: int, score: int) -> None:
         """Complete `chosen`, of this score, with cards of `pool`, which go with all of it."""
         missing = self._question.count - len(chosen)
         if missing == 0:
             self._effort.spend(len(chosen))
-            self._keep(chosen, score)
+            entry = int(self.level(chosen)), score, tuple(sorted(chosen))
+            kind = self.kind_of(chosen)
+            self.found[kind] = min(entry, self.found.get(kind, entry))
             return
         for card in bits(pool):
             if pool.bit_count() < missing or self.stopped:
@@ -138,9 +140,3 @@ class _Listing:
             more = self._singles[card] + sum(pairs[other] for other in chosen)
             self._grow((*chosen, card), pool & self._question.joins[card], score + more)
             pool &= ~self._above[card]  # left out from here on, and so are its higher twins
-
-    def _keep(self, cards: tuple[int, ...], score: int) -> None:
-        entry = int(self.level(cards)), score, tuple(sorted(cards))
-        kind = self.kind_of(cards)
-        if kind not in self.found or entry < self.found[kind]:
-            self.found[kind] = entry

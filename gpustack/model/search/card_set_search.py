@@ -8,10 +8,9 @@ only, then for such that stay below one switch, and so on, until a level has a s
 Cards that nothing can tell apart ("twins": the same links to all others) are taken in ascending
 order only, so a machine on which every pair is alike has one set of n cards to look at.
 
-To find so many cards that are all joined to each other is hard in general. Real machines of up to
-32 cards, and random matrices of 16, are searched to the end; but a node publishes its matrix
-itself, and one answer must not hold up a cluster's scheduling. So the search counts the cards that
-it looks at, stops at a bound, and then its answer says how far from the best it can be.
+Real machines of up to 32 cards, and random matrices of 16, are searched to the end; but a node
+publishes its matrix itself, and one answer must not hold up a cluster's scheduling. So the search
+counts the cards that it looks at, stops at a bound, and then says how far from the best it can be.
 """
 
 from dataclasses import dataclass
@@ -58,7 +57,7 @@ class CardSet:
     Attributes:
         cards: the set, ascending; None where none was found.
         gap: None where it is proven that no set is better, or that there is none.
-        looks: what it cost, for callers that count their work; the same whether remembered or not.
+        looks: what it cost; the same whether remembered or not.
     """
 
     cards: tuple[int, ...] | None
@@ -77,13 +76,9 @@ ANSWERS: Final[LRUCache[CardSetQuery, CardSet]] = LRUCache(48 << 20)
 
 def best(question: CardSetQuery) -> CardSet:
     """Return the best set."""
-    return ANSWERS.get_or_make(question, lambda: search(question), lambda _: _bytes(question))
-
-
-def _bytes(question: CardSetQuery) -> int:
-    """Return about how much memory a question takes, should its matrix be nobody else's."""
     size = len(question.links)
-    return 512 + size * (64 + 8 * size) + size * (48 + size // 7)
+    bytes_of = 512 + size * (64 + 8 * size) + size * (48 + size // 7)  # with a matrix of its own
+    return ANSWERS.get_or_make(question, lambda: search(question), lambda _: bytes_of)
 
 
 def search(question: CardSetQuery) -> CardSet:
@@ -179,18 +174,15 @@ class _Search:
             pool = kept
 
     def _grow(self, chosen: int, pool: int, missing: int, paid: int, reach: list[int]) -> None:
-        """Complete `chosen` by so many cards of `pool`, each of which is joined to all chosen ones.
+        """Complete `chosen` by `missing` cards (at least one) of `pool`, each joined to all of it.
 
-        Args:
-            chosen: the set so far.
-            pool: what may be added.
-            missing: how many are missing, at least one.
-            paid: the score of `chosen`.
-            reach: what each card of the pool adds to it.
+        `paid` is the score of `chosen`, `reach` what each card of the pool adds to it.
         """
         if missing == 1:
             last = min(bits(pool), key=reach.__getitem__)
-            self._keep(chosen | 1 << last, paid + reach[last])
+            score = paid + reach[last]
+            if self._found is None or score < self._found[0]:
+                self._found = score, chosen | 1 << last
             return
         self.looks += pool.bit_count()
         ranked = self._ranked(pool, missing, reach)
@@ -236,7 +228,3 @@ class _Search:
             ranked.append((least, card))
         ranked.sort()
         return ranked
-
-    def _keep(self, cards: int, score: int) -> None:
-        if self._found is None or score < self._found[0]:
-            self._found = score, cards

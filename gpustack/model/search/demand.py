@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpustack.model.node import Node
-from gpustack.model.request import Topology
+from gpustack.model.request import PodRequest, Topology
 from gpustack.model.search.budget import SearchBudget
 from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Level, Links
 
@@ -25,6 +25,12 @@ class Demand:
     forced: tuple[int, ...] = ()
     marks: tuple[int, ...] = ()
     effort: SearchBudget = field(default_factory=SearchBudget, compare=False)
+
+
+def usable(node: Node, request: PodRequest) -> list[int]:
+    """Return the positions of the healthy cards that the pod accepts."""
+    cards = node.cards
+    return [at for at in node.healthy if request.accepts(cards[at].model, cards[at].uuid)]
 
 
 def joins(node: Node, demand: Topology) -> tuple[int, ...]:
@@ -61,7 +67,7 @@ def meets(node: Node, demand: Topology, first: int, second: int) -> bool:
 
 
 def links_of(node: Node) -> Links:
-    """Return the node's links; where nobody published them, every pair is the farthest."""
+    """Return the node's links; where they are unknown, every pair is the farthest."""
     if node.links:
         return node.links
     size = range(len(node.cards))

@@ -1,8 +1,7 @@
 """What stands in a container's way on one card, and on a node as a whole.
 
 Every card has one first reason, looked for in a fixed order: its health, the user's lists of
-models and UUIDs, then what is free of it. A node's reason is that of the cards that came nearest:
-whoever removes that obstacle is the closest to running the pod.
+models and UUIDs, then what is free of it. A node's reason is that of the cards that came nearest.
 """
 
 from collections import Counter
@@ -11,6 +10,7 @@ from gpustack.model import units
 from gpustack.model.node import Node
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Topology
+from gpustack.model.search.demand import usable
 
 # Nearest to fitting last.
 _STAGES = (
@@ -73,22 +73,18 @@ def _reason(
 
 
 def _detail(node: Node, request: PodRequest, container: ContainerRequest, fitting: int) -> str:
-    who = f"container {container.name!r} on node {node.name}"
+    what = f"container {container.name!r} on node {node.name}"
     if not container.is_share:
         demand = request.topology.value
         return (
-            f"{who}: {container.whole_cards} whole cards wanted ({demand}), "
+            f"{what}: {container.whole_cards} whole cards wanted ({demand}), "
             f"{fitting} of {len(node.cards)} could serve"
         )
-    usable = [
-        index
-        for index, card in enumerate(node.cards)
-        if card.healthy and request.accepts(card.model, card.uuid)
-    ]
-    cores = max((node.free_cores(index) for index in usable), default=0)
-    memory = max((node.free_memory_units(index) for index in usable), default=0)
+    cards = usable(node, request)
+    cores = max(map(node.free_cores, cards), default=0)
+    memory = max(map(node.free_memory_units, cards), default=0)
     return (
-        f"{who}: {container.cores} cores and {units.memory_text(container.memory_units)} of one "
+        f"{what}: {container.cores} cores and {units.memory_text(container.memory_units)} of one "
         f"card wanted; the most that any acceptable card has free is {cores} cores, "
         f"{memory} units ({units.size_text(memory)}){_larger_than_any(node, container)}"
     )

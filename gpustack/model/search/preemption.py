@@ -85,10 +85,8 @@ def victims(
 ) -> Victims | None:
     """Return the best set of candidates whose end makes room; None where all together don't.
 
-    Args:
-        candidates: the pods of one node that may end.
-        fits: what has room; called at most `most_tries` + 2 * len(candidates) + 1 times.
-        most_tries: the bound of the search.
+    The candidates are the pods of one node; `fits` is called at most `most_tries` +
+    2 * len(candidates) + 1 times.
     """
     if not fits(tuple(candidates)):
         return None
@@ -105,7 +103,7 @@ def importance(candidate: Candidate) -> tuple[int, int, str]:
 
 
 def _keep_first(order: Sequence[Candidate], fits: Fits) -> Leaving:
-    """Keep whoever can be kept, in this order; the others leave."""
+    """Keep each pod that can be kept, in this order; the others leave."""
     leaving = tuple(order)
     for each in order:
         fewer = tuple(other for other in leaving if other is not each)
@@ -132,7 +130,7 @@ def _search(
         if tries == most_tries:
             return best, False
         tries += 1
-        # Who leaves takes the like ones along: of those, the ones kept are the first in order.
+        # A pod that leaves takes the like ones along: of those, the first in order are kept.
         kind = _kind(order[at])
         like = tuple(takewhile(lambda each: _kind(each) == kind, order[at:]))  # noqa: B023
         open_ways.append((at + len(like), leaving + like))
@@ -173,7 +171,7 @@ def _kind(candidate: Candidate) -> tuple[object, ...]:
 
 
 def _kept_first(candidates: Sequence[Candidate]) -> Callable[[Candidate], tuple[object, ...]]:
-    """Return an order that finds small sets early: who holds cards with few others is kept last."""
+    """Return an order that finds small sets early: pods with few beside them are kept last."""
     crowd: Counter[int] = Counter()
     for each in candidates:
         crowd.update(_minors(each))

@@ -27,7 +27,7 @@ def choices(
         yield lowest
     question = card_set_search.CardSetQuery(
         links=links_of(node),
-        free=as_bits(i for i, card in enumerate(node.cards) if card.healthy and node.uses[i].idle),
+        free=as_bits(index for index in node.healthy if node.uses[index].idle),
         candidates=as_bits(demand.candidates),
         count=container.whole_cards,
         joins=joins(node, request.topology),

@@ -6,8 +6,7 @@ hangs under the first group that it belongs to; where nothing is known, directly
 
 Two groups meet at a level when any pair of their cards is joined at that level or nearer. On a
 hierarchical matrix (of any three pairs between three cards the two farthest are equal) this gives
-the original's tree. On any other it still gives a partition at every level: no card stands in two
-groups and none is lost, which the original's first-match rule doesn't promise.
+the original's tree; on any other it still gives a partition at every level.
 
 NVLink is no level of the tree: it says nothing of the path through PCIe, and the original doesn't
 ask for it. The path of such a pair is taken
@@ -21,7 +20,6 @@ ask for it. The path of such a pair is taken
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.lru import LRUCache
@@ -49,15 +47,13 @@ _GROUP_LEVELS: Final = tuple(
     level for level in TreeLevel if TreeLevel.CARD < level < TreeLevel.ROOT
 )
 
-_LEVELS: Final[Mapping[Level, TreeLevel]] = MappingProxyType(
-    {
-        Level.PIX: TreeLevel.SINGLE,
-        Level.PXB: TreeLevel.MULTIPLE,
-        Level.PHB: TreeLevel.HOSTBRIDGE,
-        Level.NODE: TreeLevel.CPU,
-        Level.SYS: TreeLevel.SYSTEM,
-    }
-)
+_LEVELS: Final[Mapping[Level, TreeLevel]] = {
+    Level.PIX: TreeLevel.SINGLE,
+    Level.PXB: TreeLevel.MULTIPLE,
+    Level.PHB: TreeLevel.HOSTBRIDGE,
+    Level.NODE: TreeLevel.CPU,
+    Level.SYS: TreeLevel.SYSTEM,
+}
 
 Numas = tuple[int | None, ...]
 
@@ -93,8 +89,8 @@ def build(size: int, links: Links, numas: Numas = (), paths: Links = ()) -> Bran
 
     Args:
         size: how many cards there are.
-        links: tokens of all pairs; empty where nobody published them, and then all cards hang
-            directly under the root.
+        links: tokens of all pairs; empty where they are unknown, and then all cards hang directly
+            under the root.
         numas: the NUMA node of each card; may be left out.
         paths: tokens of all pairs with the PCIe path where `links` has an NVLink; may be left out.
     """
@@ -115,18 +111,11 @@ def _built(size: int, links: Links, numas: Numas, paths: Links) -> Branch:
     return Branch(level=TreeLevel.ROOT, cards=tuple(range(size)), children=tuple(parts))
 
 
-def walk(branch: Branch, depth: int = 0) -> Iterator[tuple[int, Branch]]:
-    """Yield a branch and all below it with their depths, each before its children."""
-    yield depth, branch
+def walk(branch: Branch) -> Iterator[Branch]:
+    """Yield a branch and all below it, each before its children."""
+    yield branch
     for child in branch.children:
-        yield from walk(child, depth + 1)
-
-
-def partition(root: Branch, level: TreeLevel) -> tuple[tuple[int, ...], ...]:
-    """Return the groups that the cards form at `level`, lone cards among them, by lowest card."""
-    if root.level <= level:
-        return (root.cards,)
-    return tuple(group for child in root.children for group in partition(child, level))
+        yield from walk(child)
 
 
 def _distance(links: Links, numas: Numas, paths: Links, a: int, b: int) -> TreeLevel:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Final
 
 Links = tuple[tuple[str, ...], ...]
@@ -17,10 +16,7 @@ Links = tuple[tuple[str, ...], ...]
 
 
 class BadLinks(ValueError):
-    """A token or a matrix that describes no machine. The text names the place in the matrix.
-
-    The reader of a matrix turns it into an error of its own, which says where the matrix stood.
-    """
+    """A token or a matrix that describes no machine. The text names the place in the matrix."""
 
 
 class Level(IntEnum):
@@ -40,27 +36,23 @@ FARTHEST_TOKEN: Final = "SYS"  # noqa: S105
 
 _FULL_NVLINKS: Final = 18  # links of a card on today's largest NVSwitch machines (H100, B200)
 
-_COSTS: Final[Mapping[Level, int]] = MappingProxyType(
-    {
-        Level.SELF: 0,
-        Level.PIX: 20,
-        Level.PXB: 30,
-        Level.PHB: 40,
-        Level.NODE: 50,
-        Level.SYS: 60,
-    }
-)
+_COSTS: Final[Mapping[Level, int]] = {
+    Level.SELF: 0,
+    Level.PIX: 20,
+    Level.PXB: 30,
+    Level.PHB: 40,
+    Level.NODE: 50,
+    Level.SYS: 60,
+}
 
-_NAMES: Final[Mapping[str, Level]] = MappingProxyType(
-    {
-        SELF_TOKEN: Level.SELF,
-        **{level.name: level for level in Level if level >= Level.PIX},
-        # Words of drivers before 384 and of NVML's enumeration, for the same levels.
-        "SOC": Level.SYS,
-        "INTERNAL": Level.PIX,
-        "SINGLE": Level.PIX,
-    }
-)
+_NAMES: Final[Mapping[str, Level]] = {
+    SELF_TOKEN: Level.SELF,
+    **{level.name: level for level in Level if level >= Level.PIX},
+    # Words of drivers before 384 and of NVML's enumeration, for the same levels.
+    "SOC": Level.SYS,
+    "INTERNAL": Level.PIX,
+    "SINGLE": Level.PIX,
+}
 
 # NVB is NCCL's word for NVLink by way of another card (graph/topo.h). It counts as the weakest
 # NVLink, one link: farther than any direct one of more, still nearer than PCIe.
@@ -100,9 +92,8 @@ def check_links(links: Links, size: int, name: str = "links") -> None:
     """Check that `links` describes `size` cards.
 
     Raises:
-        BadLinks: not square, not symmetric, a diagonal that isn't X, an X beside it, or a token
-            that nobody knows. The text gives the matrix its `name`, and names row and column,
-            counted from 0.
+        BadLinks: not square, not symmetric, a diagonal that isn't X, an X beside it, or an unknown
+            token. The text gives the matrix its `name`, and names row and column, counted from 0.
     """
     if len(links) != size:
         raise BadLinks(f"{name} has {len(links)} rows for {size} cards")

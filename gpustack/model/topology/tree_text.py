@@ -1,15 +1,13 @@
 """A node's cards as text: the original's `/graph`, the access-cost tree, a matrix, a plain tree.
 
 All four draw the tree of `gpustack.model.topology.card_tree` with its children sorted as the
-original prints them: nearest level first, then fewest available cards, then lowest minor. A card is
-available when it is healthy and nothing at all is taken of it; the original, too, takes a shared
-card out of its groups. Among the cards of a group it changes no order: the original counts a card
-as one for ever. Every text ends with a newline.
+original prints them: nearest level first, then fewest available cards, then lowest minor. A group's
+cards are available when they are healthy and nothing at all is taken of them; for the order among
+the cards of a group each counts as available. Every text ends with a newline.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.node import Node
@@ -18,19 +16,15 @@ from gpustack.model.topology.link_level import Level
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
 # The original says CPU where today's tools and our tokens say NODE.
-_ORIGINAL_NAMES: Final[Mapping[TreeLevel, str]] = MappingProxyType(
-    {
-        TreeLevel.SINGLE: "PIX",
-        TreeLevel.MULTIPLE: "PXB",
-        TreeLevel.HOSTBRIDGE: "PHB",
-        TreeLevel.CPU: "CPU",
-        TreeLevel.SYSTEM: "SYS",
-        TreeLevel.ROOT: "ROOT",
-    }
-)
-NAMES: Final[Mapping[TreeLevel, str]] = MappingProxyType(
-    {**_ORIGINAL_NAMES, TreeLevel.CPU: Level.NODE.name}
-)
+_ORIGINAL_NAMES: Final[Mapping[TreeLevel, str]] = {
+    TreeLevel.SINGLE: "PIX",
+    TreeLevel.MULTIPLE: "PXB",
+    TreeLevel.HOSTBRIDGE: "PHB",
+    TreeLevel.CPU: "CPU",
+    TreeLevel.SYSTEM: "SYS",
+    TreeLevel.ROOT: "ROOT",
+}
+NAMES: Final[Mapping[TreeLevel, str]] = {**_ORIGINAL_NAMES, TreeLevel.CPU: Level.NODE.name}
 """What root and groups are called in our own texts."""
 
 
@@ -73,10 +67,8 @@ def costs(node: Node, root: Branch) -> str:
     """Return the access-cost tree: `type:available:cost`, one line a branch.
 
     Root and groups cost 0. A card costs the number of the group that it hangs in, counted from 1 in
-    the order of the drawing, which is the order in which cards are best taken: near ones first, and
-    of equally near groups the one with the fewest cards left. (The notation is that of the blog on
-    gpu-manager's source, which gives 1 to three cards below one switch, 2 to four below another,
-    and says only that smaller is cheaper; no such field exists in gpu-manager.)
+    the order of the drawing, which is the order in which cards are best taken. (The notation is
+    that of the blog on gpu-manager's source; no such field exists in gpu-manager.)
     """
     lines = [f"ROOT:{_available(node, root)}:0"]
     numbers: dict[tuple[int, ...], int] = {}
@@ -154,15 +146,11 @@ def _ranges(numbers: Iterable[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _printed(node: Node, root: Branch) -> Iterator[tuple[int, Branch]]:
-    """Yield all branches below the root with their depths (1 and up), in the order of print."""
-
-    def below(branch: Branch, depth: int) -> Iterator[tuple[int, Branch]]:
-        for child in _sorted(node, branch.children):
-            yield depth, child
-            yield from below(child, depth + 1)
-
-    return below(root, 1)
+def _printed(node: Node, above: Branch, depth: int = 1) -> Iterator[tuple[int, Branch]]:
+    """Yield all branches below one with their depths, in the order of print."""
+    for child in _sorted(node, above.children):
+        yield depth, child
+        yield from _printed(node, child, depth + 1)
 
 
 def _sorted(node: Node, branches: Iterable[Branch]) -> list[Branch]:

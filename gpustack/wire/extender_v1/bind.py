@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gpustack.wire.extender_v1.fields import PodName, read_name, read_object
+from gpustack.wire.extender_v1.fields import PodName, check_name, read_name, read_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ def decode_binding_args(body: bytes) -> BindingArgs:
     """Read the body of `bind`.
 
     Raises:
-        BadBody: not a JSON object, or one of its four fields is missing or empty.
+        BadBody: not a JSON object, or one of its four fields is missing, empty or too long.
     """
     try:
         args = _ARGS.decode(body)
@@ -40,6 +40,10 @@ def decode_binding_args(body: bytes) -> BindingArgs:
         return _in_any_case(body)
     if not (args.name and args.namespace and args.uid and args.node):
         return _in_any_case(body)
+    check_name("PodName", args.name)
+    check_name("PodNamespace", args.namespace)
+    check_name("PodUID", args.uid)
+    check_name("Node", args.node)
     return BindingArgs(
         pod=PodName(namespace=args.namespace, name=args.name, uid=args.uid), node=args.node
     )

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.kube import managed_fields
 
 _Decoded = TypeVar("_Decoded")
 
@@ -60,6 +61,7 @@ TEXT: Final = msgspec.json.Decoder(str)
 RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _POD: Final = msgspec.json.Decoder(_Pod)
 _NULL: Final = b"null"
+_LONGEST: Final = 253  # of a name in Kubernetes (RFC 1123 subdomain); logs and lists keep them
 
 
 def read_object(raw: bytes | msgspec.Raw | None, field: str = "") -> Fields:
@@ -71,7 +73,7 @@ def read_object(raw: bytes | msgspec.Raw | None, field: str = "") -> Fields:
     if raw is None:
         raise BadBody(field, "is missing")
     try:
-        values = OBJECT.decode(raw)
+        values = managed_fields.decode(OBJECT, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadBody(field, f"is not a JSON object: {error}") from error
     return {name.lower(): value for name, value in values.items() if bytes(value) != _NULL}
@@ -88,7 +90,7 @@ def read(
     if raw is None:
         raise BadBody(field, "is missing")
     try:
-        return decoder.decode(raw)
+        return managed_fields.decode(decoder, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         # msgspec ends with " - at `$.metadata`" unless the value itself is wrong.
         problem, _, place = str(error).partition(" - at `$")
@@ -102,9 +104,20 @@ def read_name(fields: Mapping[str, msgspec.Raw], field: str) -> str:
         BadBody: it is missing, empty, or no text.
     """
     value = read(field, fields.get(field.rpartition(".")[2].lower()), TEXT)
+    check_name(field, value)
+    return value
+
+
+def check_name(field: str, value: str) -> None:
+    """Refuse what is no name, UID or namespace by its length.
+
+    Raises:
+        BadBody: it is empty, or too long.
+    """
     if not value:
         raise BadBody(field, "is empty")
-    return value
+    if len(value) > _LONGEST:
+        raise BadBody(field, f"has {len(value)} characters; a name has {_LONGEST} at most")
 
 
 def read_metadata(raw: msgspec.Raw | None, field: str) -> Fields:
@@ -127,10 +140,9 @@ def read_pod(fields: Mapping[str, msgspec.Raw]) -> PodName:
         found = _POD.decode(raw or b"").metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _pod_metadata(raw)
-    for field, value in (("name", found.name), ("uid", found.uid)):
-        if not value:
-            raise BadBody(f"Pod.metadata.{field}", "is empty")
     namespace = found.namespace or "default"
+    for field, value in (("name", found.name), ("uid", found.uid), ("namespace", namespace)):
+        check_name(f"Pod.metadata.{field}", value)
     return PodName(namespace=namespace, name=found.name, uid=found.uid, value=raw)
 
 

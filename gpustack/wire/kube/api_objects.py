@@ -13,6 +13,7 @@ import msgspec
 
 from gpustack.model.errors import GpustackError
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube import managed_fields
 from gpustack.wire.pods import MIRROR, finished
 from gpustack.wire.user_keys import names_of
 
@@ -237,7 +238,7 @@ def decode_node(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
 
 def _decode(decoder: Any, raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
     try:
-        value: Mapping[str, Any] = decoder.decode(raw)
+        value: Mapping[str, Any] = managed_fields.decode(decoder, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadObject(f"not an object of the API: {error}") from error
     return value

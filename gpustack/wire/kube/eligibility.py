@@ -44,16 +44,16 @@ def parse_host(node: Mapping[str, Any]) -> Host:
     snapshot taken in between gives the same result.
     """
     spec = node.get("spec") or {}
-    taints = [
-        Taint(key=each.get("key") or "", value=each.get("value") or "", effect=each["effect"])
+    # By key, for a node may have thousands of taints and of conditions.
+    taints = {
+        Taint(key=each.get("key") or "", value=each.get("value") or "", effect=each["effect"]): None
         for each in spec.get("taints") or ()
         if each.get("effect")
-    ]
+    }
     for condition in (node.get("status") or {}).get("conditions") or ():
         name = _TAINT_OF.get((condition.get("type") or "", condition.get("status") or ""))
-        taint = Taint(key=f"{OWN_TAINTS}{name}")
-        if name is not None and taint not in taints:
-            taints.append(taint)
+        if name is not None:
+            taints[Taint(key=f"{OWN_TAINTS}{name}")] = None
     labels = (node.get("metadata") or {}).get("labels") or {}
     return Host(labels=labels, taints=tuple(taints), cordoned=bool(spec.get("unschedulable")))
 

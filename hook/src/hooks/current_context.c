@@ -29,7 +29,7 @@ CUresult current_context_get(struct driver *driver, struct current_context *curr
     }
     CUresult result = get_device(&device);
     if (result != CUDA_SUCCESS) {
-        return result; /* a destroyed context may still be current: what every call says then */
+        return result; /* a destroyed context may be current: each call says so */
     }
     if (!current_context_of_device(driver, device, current)) {
         return CUDA_ERROR_NOT_PERMITTED;

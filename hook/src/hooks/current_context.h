@@ -1,4 +1,4 @@
-/* Which context and device a call is about, as the driver says. */
+/* The context and device of a call, as the driver says. */
 #ifndef HOOK_CURRENT_CONTEXT_H
 #define HOOK_CURRENT_CONTEXT_H
 
@@ -8,7 +8,7 @@
 /* The calling thread's context. `handle` is NULL where it has none: then the driver's refusal is
  * the answer. NOT_PERMITTED where its card can't be named: there are no limits for it. */
 CUresult current_context_get(struct driver *driver, struct current_context *current);
-/* Whether cuInit was called: before that the driver reads no argument, and a gate reads none. */
+/* Whether cuInit was called: before that neither the driver nor a gate reads an argument. */
 bool driver_is_initialized(struct driver *driver);
 /* A device, with no context yet. */
 bool current_context_of_device(struct driver *driver, CUdevice device,

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Child graphs within child graphs that are looked into. */
+/* The depth of child graphs within child graphs that are read. */
 enum { MAX_DEPTH = 8 };
 
 struct span {

@@ -1,4 +1,4 @@
-/* What the allocations of a graph need together. */
+/* The memory that the allocations of a graph need together. */
 #ifndef HOOK_GRAPH_SPANS_H
 #define HOOK_GRAPH_SPANS_H
 

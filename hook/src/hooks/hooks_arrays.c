@@ -38,7 +38,7 @@ static CUDA_ARRAY3D_DESCRIPTOR flat_widened(const CUDA_ARRAY_DESCRIPTOR_v1 *arra
                                      .NumChannels = array->NumChannels};
 }
 
-/* `bytes` 0: it takes nothing of the card, and isn't charged. */
+/* `bytes` 0: the array takes no memory of the card, and isn't charged. */
 struct creation {
     uint64_t bytes;
     struct charge charge;
@@ -51,7 +51,7 @@ static CUresult begin(struct driver *driver, const CUDA_ARRAY3D_DESCRIPTOR *arra
                                 : memory_begin(driver, creation->bytes, &creation->charge);
 }
 
-/* Keeps the charge as the driver wants it, where it says so; else nothing stays charged. */
+/* Keeps the charge at the driver's size, where the driver tells one; else it returns the charge. */
 static CUresult settle(struct charge *charge, uint64_t needed, enum allocation_kind kind,
                        uint64_t handle) {
     if (needed != 0 && needed != charge->bytes) {
@@ -65,7 +65,7 @@ static CUresult settle(struct charge *charge, uint64_t needed, enum allocation_k
     return CUDA_SUCCESS;
 }
 
-/* What the driver says that an array of the current context needs; 0: it says nothing. */
+/* The driver's size of an array of the current context; 0: the driver doesn't tell. */
 static uint64_t needed_by_array(struct driver *driver, CUarray array) {
     cuArrayGetMemoryRequirements_fn *get = REAL(driver, cuArrayGetMemoryRequirements);
     CUDA_ARRAY_MEMORY_REQUIREMENTS needed = {.size = 0};
@@ -85,7 +85,7 @@ static uint64_t needed_by_mipmap(struct driver *driver, CUmipmappedArray array) 
     return known ? needed.size : 0;
 }
 
-/* After the driver's answer: `array` is the program's, `made` what the driver made. */
+/* After the driver's answer: `array` is the program's, `made` the driver's. */
 static CUresult end_array(struct driver *driver, struct creation *creation, CUresult result,
                           CUarray made, CUarray *array) {
     if (result != CUDA_SUCCESS && creation->bytes != 0) {

@@ -12,7 +12,7 @@ static bool is_primary_active(struct driver *driver, CUdevice device) {
     return get != NULL && get(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-/* SUCCESS with number 0 where the device is none: the driver says so. */
+/* SUCCESS with number 0 where the device doesn't exist: the driver refuses it. */
 static CUresult begin(struct driver *driver, CUdevice device, uint32_t *number) {
     struct current_context current;
     *number = 0;

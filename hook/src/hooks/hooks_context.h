@@ -1,8 +1,7 @@
 /*
- * Contexts occupy the card. They are charged before they are made, and with a context goes what
- * was allocated in it: the driver frees it without a call. What it does with pools, it says itself.
- * A green context counts as one of its own, beside the primary one that it retains. Closed without
- * limits.
+ * Contexts occupy the card. They are charged before they are made. The allocations of a context go
+ * with it: the driver frees them without a call, and tells itself what its pools hold. A green
+ * context counts as one of its own, beside the primary one that it retains. Closed without limits.
  */
 #ifndef HOOK_HOOKS_CONTEXT_H
 #define HOOK_HOOKS_CONTEXT_H

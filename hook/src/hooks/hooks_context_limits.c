@@ -4,13 +4,13 @@
 #include "hooks/mempool_driver.h"
 #include "memory/context_reserve.h"
 
-/* What every context has of each, as part of it. CUDA C++ Programming Guide, "Heap Memory
- * Allocation": 8 MB; cuCtxGetLimit says 1 KiB of a new context's stack. */
+/* The part of each that every context has. CUDA C++ Programming Guide, "Heap Memory Allocation": 8
+ * MB; cuCtxGetLimit says 1 KiB of a new context's stack. */
 #define DEFAULT_HEAP_BYTES ((uint64_t)8 << 20)
 #define DEFAULT_STACK_BYTES ((uint64_t)1 << 10)
 
 /* Threads that the card can hold at once: each has its stack there. 0 where the driver doesn't
- * say. */
+ * tell. */
 static uint64_t threads_of(struct driver *driver, CUdevice device) {
     cuDeviceGetAttribute_fn *get = REAL(driver, cuDeviceGetAttribute);
     int processors = 0, threads = 0;
@@ -22,7 +22,7 @@ static uint64_t threads_of(struct driver *driver, CUdevice device) {
     return known ? (uint64_t)processors * (uint64_t)threads : 0;
 }
 
-/* What a limit takes beyond a context's own part. */
+/* The memory that a limit takes beyond a context's own part. */
 static uint64_t beyond_default(struct driver *driver, const struct current_context *current,
                                enum context_reserve reserve, size_t value) {
     if (reserve == CONTEXT_RESERVE_HEAP) {
@@ -49,7 +49,7 @@ static size_t limit_now(struct driver *driver, int limit) {
     return get != NULL && get(&value, limit) == CUDA_SUCCESS ? value : 0;
 }
 
-/* Charged before where it grows; then what the driver made of it. */
+/* Charged before where the limit grows; then charged as the driver has set it. */
 static CUresult set_limit(struct driver *driver, const struct current_context *current,
                           enum context_reserve reserve, int limit, size_t value) {
     size_t before = limit_now(driver, limit);
@@ -60,7 +60,7 @@ static CUresult set_limit(struct driver *driver, const struct current_context *c
     cuCtxSetLimit_fn *set = REAL(driver, cuCtxSetLimit);
     result = set(limit, value);
     CUresult settled = charge(driver, current, reserve, limit_now(driver, limit));
-    if (settled != CUDA_SUCCESS) { /* it rounded up to more than fits */
+    if (settled != CUDA_SUCCESS) { /* the driver rounded up to more than fits */
         set(limit, before);
         charge(driver, current, reserve, before);
     }

@@ -1,4 +1,4 @@
-/* A context's limits: those of them that set memory aside. Closed without limits. */
+/* Those limits of a context that set memory aside. Closed without limits. */
 #ifndef HOOK_HOOKS_CONTEXT_LIMITS_H
 #define HOOK_HOOKS_CONTEXT_LIMITS_H
 

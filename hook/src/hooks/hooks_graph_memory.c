@@ -4,7 +4,7 @@
 #include "hooks/graph_spans.h"
 #include "hooks/mempool_driver.h"
 
-/* What the new executable graph allocates, if anything, on each device. */
+/* The memory that the new executable graph allocates on each device. */
 static CUresult note(struct driver *driver, CUresult result, const CUgraphExec *exec,
                      CUgraph graph) {
     struct current_context current;
@@ -56,8 +56,8 @@ static void undo_upload(struct driver *driver, CUgraphExec exec) {
     mempool_driver_query_all(driver);
 }
 
-/* It may upload too, on which the graph's memory is taken: that is charged after, and where it
- * doesn't fit, undone. */
+/* The call may upload too, which takes the graph's memory: that is charged after, and undone where
+ * it doesn't fit. */
 static CUresult note_upload(struct driver *driver, CUresult result, CUgraphExec *exec,
                             CUgraph graph, const CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
     struct graph_memory memory;
@@ -92,7 +92,7 @@ static cuuint64_t attribute(struct driver *driver, CUdevice device, int which) {
     return get != NULL && get(device, which, &value) == CUDA_SUCCESS ? value : 0;
 }
 
-/* Whether a graph may have this much of what other graphs have left. */
+/* Whether a graph may have this much of the memory that other graphs have left. */
 static bool has_room(struct driver *driver, CUdevice device, uint64_t bytes) {
     uint64_t reserved = attribute(driver, device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
     uint64_t used = attribute(driver, device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);

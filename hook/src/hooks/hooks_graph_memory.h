@@ -1,11 +1,11 @@
 /*
- * What graphs allocate. Making an allocation node, by hand or by capture, takes addresses only; the
- * memory is taken when the graph is uploaded or launched, and kept for the next launch until the
- * device's graph memory is trimmed (cuda.h, cuGraphAddMemAllocNode and cuDeviceGraphMemTrim). So a
- * launch is charged with the most that the graph can take, and then with what the driver says it
- * holds for graphs on that device: memory that several graphs share is charged once. What two
- * graphs take beyond that at the same time can't be undone: it shows in the agent's `unaccounted`.
- * Closed without limits.
+ * The memory that graphs allocate. Making an allocation node, by hand or by capture, takes
+ * addresses only; the memory is taken when the graph is uploaded or launched, and kept for the next
+ * launch until the device's graph memory is trimmed (cuda.h, cuGraphAddMemAllocNode and
+ * cuDeviceGraphMemTrim). So a launch is charged with the most that the graph can take, and then
+ * with the memory that the driver holds for graphs on that device: memory that several graphs share
+ * is charged once. Memory that two graphs take beyond that at the same time can't be taken back: it
+ * shows in the agent's `unaccounted`. Closed without limits.
  */
 #ifndef HOOK_HOOKS_GRAPH_MEMORY_H
 #define HOOK_HOOKS_GRAPH_MEMORY_H

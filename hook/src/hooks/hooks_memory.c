@@ -16,7 +16,7 @@ CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *char
     return result;
 }
 
-/* After the driver's answer, which it returns. */
+/* After the driver's answer, which the function returns. */
 static CUresult settle(const struct charge *charge, CUresult result, CUdeviceptr pointer) {
     if (result == CUDA_SUCCESS) {
         account_keep(charge, ALLOCATION_POINTER, pointer);
@@ -70,7 +70,7 @@ static size_t padded_area(size_t width, size_t height) {
     return area;
 }
 
-/* Charges the area that the driver took, where that is more than was asked for. */
+/* Charges the area that the driver took, where that is more than the request. */
 static CUresult settle_pitch(struct charge *charge, CUresult result, size_t area,
                              CUdeviceptr pointer) {
     if (result == CUDA_SUCCESS && area > charge->bytes) {

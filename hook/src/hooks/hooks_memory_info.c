@@ -4,7 +4,7 @@
 
 static uint64_t lesser(uint64_t one, uint64_t other) { return one < other ? one : other; }
 
-/* The share is at most what the card has, and its rest at most what the card has left. */
+/* The share is at most the card's memory, and its rest at most the card's free memory. */
 static CUresult current_memory(struct driver *driver, uint64_t *available, uint64_t *total) {
     struct current_context current;
     CUresult result = current_context_get(driver, &current);
@@ -20,7 +20,7 @@ static CUresult current_memory(struct driver *driver, uint64_t *available, uint6
     return result;
 }
 
-/* What is refused shows nothing of the card. */
+/* A refused call shows no figure of the card. */
 CUresult gate_cuMemGetInfo(struct driver *driver, unsigned int *available, unsigned int *total) {
     unsigned int card_available = 0, card_total = 0;
     CUresult result = REAL(driver, cuMemGetInfo)(available == NULL ? NULL : &card_available,

@@ -1,6 +1,6 @@
 /*
- * What a tenant sees of its cards: its share, and what is left of it. Closed without limits, for
- * the whole card is not the share. Outputs that the program left out are left to the driver.
+ * A tenant's view of its cards: its share, and the rest of it. Closed without limits, for the whole
+ * card is not the share. Outputs that the program left out are left to the driver.
  */
 #ifndef HOOK_HOOKS_MEMORY_INFO_H
 #define HOOK_HOOKS_MEMORY_INFO_H

@@ -4,7 +4,8 @@
 #include "hooks/mempool_driver.h"
 #include "memory/pool_location.h"
 
-/* Captured, it is a node of the graph, of what the graph allocates: nothing is given back now. */
+/* A captured free is a node of the graph, for the graph's own memory: it gives no memory back
+ * now. */
 static CUresult free_async(struct driver *driver, cuMemFreeAsync_fn *release_async,
                            CUdeviceptr pointer, CUstream stream, CUstream named) {
     if (stream_is_capturing(driver, named)) {
@@ -32,7 +33,7 @@ CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
     return result;
 }
 
-/* What lies in it is the exporter's, and nothing can be allocated from it. */
+/* Its memory is the exporter's, and no call can allocate from it. */
 CUresult gate_cuMemPoolImportFromShareableHandle(struct driver *driver, CUmemoryPool *pool,
                                                  void *shared, int type, cuuint64_t flags) {
     static const CUmemLocation elsewhere = {.type = -1};
@@ -74,7 +75,7 @@ CUresult gate_cuMemPoolDestroy(struct driver *driver, CUmemoryPool pool) {
     return result;
 }
 
-/* After a call at which the driver may have given memory back. Returns its answer. */
+/* After a call at which the driver may have given memory back. Returns the driver's answer. */
 static CUresult query_after(struct driver *driver, CUresult result) {
     mempool_driver_query_all(driver);
     return result;

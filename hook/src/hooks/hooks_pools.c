@@ -33,7 +33,8 @@ static CUresult context_of_stream(struct driver *driver, CUstream stream,
     return result;
 }
 
-/* The card that a pool takes from, where no call named it: its device's, else the stream's. */
+/* The card that a pool takes from, where the call doesn't name it: its device's, else the
+ * stream's. */
 static void find_device(struct driver *driver, CUmemoryPool pool, CUdevice *device) {
     cuDeviceGetDefaultMemPool_fn *get_default = REAL(driver, cuDeviceGetDefaultMemPool);
     cuDeviceGetMemPool_fn *get = REAL(driver, cuDeviceGetMemPool);
@@ -58,7 +59,7 @@ static bool context_of_pool(struct driver *driver, CUmemoryPool pool,
     } else if (location.type != CU_MEM_LOCATION_TYPE_NONE) {
         return false;
     }
-    /* NONE: managed memory without a preferred place is charged where it is asked for. */
+    /* NONE: managed memory without a preferred place is charged to the card of the request. */
     return device == current->device || current_context_of_device(driver, device, current);
 }
 
@@ -117,7 +118,7 @@ static CUresult begin(struct driver *driver, CUmemoryPool pool, size_t bytes, CU
     return charge_pool(driver, &current, pool, bytes, charge);
 }
 
-/* The driver took more than fits: it gets it back. */
+/* The driver took more than fits: the memory goes back. */
 static void undo(struct driver *driver, uint32_t number, CUdeviceptr pointer, CUstream stream) {
     cuMemFreeAsync_fn *release = REAL(driver, cuMemFreeAsync);
     cuStreamSynchronize_fn *synchronize = REAL(driver, cuStreamSynchronize);
@@ -130,7 +131,7 @@ static void undo(struct driver *driver, uint32_t number, CUdeviceptr pointer, CU
     mempool_free_end(mempool_free_begin(pointer));
 }
 
-/* After the driver's answer: `given` is what it gave, `pointer` the program's. */
+/* After the driver's answer: `given` is the driver's pointer, `pointer` the program's. */
 static CUresult settle(struct driver *driver, struct mempool_charge *charge, CUresult result,
                        CUstream stream, CUdeviceptr given, CUdeviceptr *pointer) {
     if (charge->number != 0) {
@@ -178,7 +179,7 @@ CUresult gate_cuMemAllocAsync_ptsz(struct driver *driver, CUdeviceptr *pointer, 
                     stream_per_thread(stream));
 }
 
-/* Without a pool the driver refuses, whatever is charged meanwhile. */
+/* Without a pool the driver refuses, with any charge meanwhile. */
 static CUresult allocate_from_pool(struct driver *driver,
                                    cuMemAllocFromPoolAsync_fn *allocate_async, CUdeviceptr *pointer,
                                    size_t bytes, CUmemoryPool pool, CUstream stream,

@@ -1,16 +1,16 @@
 /*
- * The stream-ordered allocator. Charged is what a pool has reserved on its card, as the driver says
- * after each call that may change it: allocation, free, trim, and synchronisation, at which the
- * driver gives back what is beyond the release threshold (cuda.h, CU_MEMPOOL_ATTR_*). Pools of host
- * memory and imported ones, which the exporter pays, aren't charged. Allocations of a stream that
- * captures belong to the graph: see hooks_graph_memory.c. Closed without limits.
+ * The stream-ordered allocator. The memory that a pool has reserved on its card is charged, as the
+ * driver tells it after each call that may change it: allocation, free, trim, and synchronisation,
+ * at which the driver gives back memory beyond the release threshold (cuda.h, CU_MEMPOOL_ATTR_*).
+ * Pools of host memory and imported ones, which the exporter pays, aren't charged. Allocations of a
+ * stream that captures belong to the graph: see hooks_graph_memory.c. Closed without limits.
  */
 #ifndef HOOK_HOOKS_POOLS_H
 #define HOOK_HOOKS_POOLS_H
 
 #include "loader/drivers.h"
 
-/* Whether what goes to a stream becomes a node of a graph; and a stream as the entry points of the
+/* Whether work on a stream becomes a node of a graph; and a stream as the entry points of the
  * per-thread default streams mean it. */
 bool stream_is_capturing(struct driver *driver, CUstream stream);
 CUstream stream_per_thread(CUstream stream);

@@ -25,7 +25,7 @@ static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHand
     return result;
 }
 
-/* What names no card is the driver's to refuse. */
+/* The driver refuses a request that names no card. */
 CUresult gate_cuMemCreate(struct driver *driver, CUmemGenericAllocationHandle *handle, size_t bytes,
                           const CUmemAllocationProp *properties, cuuint64_t flags) {
     struct current_context current;
@@ -44,7 +44,7 @@ CUresult gate_cuMemRelease(struct driver *driver, CUmemGenericAllocationHandle h
     return result;
 }
 
-/* Both may answer a handle that is known: each wants a release of its own. */
+/* Both may answer a handle that is known: each answer needs a release of its own. */
 CUresult gate_cuMemRetainAllocationHandle(struct driver *driver,
                                           CUmemGenericAllocationHandle *handle, void *address) {
     CUresult result = REAL(driver, cuMemRetainAllocationHandle)(handle, address);

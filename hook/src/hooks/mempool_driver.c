@@ -28,7 +28,7 @@ enum mempool_outcome mempool_driver_query(struct driver *driver, uint32_t number
                                           const struct mempool_charge *charge, bool *gave_back) {
     struct mempool_state state;
     enum mempool_outcome outcome = MEMPOOL_STALE;
-    /* It is stale each time another thread has settled. */
+    /* The answer is stale each time that another thread has settled. */
     while (outcome == MEMPOOL_STALE && mempool_read(number, &state)) {
         outcome =
             mempool_settle(number, state.epoch, held_bytes(driver, &state), charge, gave_back);

@@ -1,26 +1,26 @@
-/* Asking the driver what its pools hold, and what a free gives back to them. */
+/* Asks the driver for the memory that its pools hold, and for the memory that a free gives back. */
 #ifndef HOOK_MEMPOOL_DRIVER_H
 #define HOOK_MEMPOOL_DRIVER_H
 
 #include "loader/drivers.h"
 #include "memory/mempool_account.h"
 
-/* Asks what one holds, until the answer is in time, and charges it. */
+/* Asks for the memory of one pool, until the answer is in time, and charges it. */
 enum mempool_outcome mempool_driver_query(struct driver *driver, uint32_t number,
                                           const struct mempool_charge *charge, bool *gave_back);
-/* Has the driver give back what one holds unused, and asks. True where something went back. */
+/* Has the driver give back the unused memory of one pool, and asks. True where memory went back. */
 bool mempool_driver_trim(struct driver *driver, uint32_t number);
 
-/* Asks about all of this driver's. Costs nothing in a process that has none. */
+/* Asks about all pools of this driver. Free of cost in a process without pools. */
 void mempool_driver_query_all(struct driver *driver);
-/* Has all of them give back what they hold unused: before a request is refused. True where
- * something went back. */
+/* Has all of them give back their unused memory, before a request is refused. True where memory
+ * went back. */
 bool mempool_driver_reclaim(struct driver *driver);
 
 /* A device was reset. */
 void mempool_driver_device_reset(struct driver *driver, CUdevice device);
 
-/* A release of device memory, wherever it came from. */
+/* A release of device memory, of any origin. */
 struct pointer_release {
     CUdeviceptr pointer;
     struct account_release account;

@@ -13,7 +13,8 @@
 /* A run of short launches is measured as one: events resolve half a microsecond. */
 #define RUN_NS (200 * NS_PER_US)
 #define SHORT_NS (50 * NS_PER_US)
-/* A stream that seems to have been idle for this long is asked whether it was. */
+/* After this long without work by the estimates, the driver is asked whether the stream was
+ * idle. */
 #define DOUBT_NS (50 * NS_PER_US)
 enum { RUN_LAUNCHES = 32, MEASURE_NEW = 3 };
 
@@ -45,7 +46,7 @@ static void release(struct gpu_timer *timer, struct gpu_timer_keys *keys, int nu
     timer->in_use--;
 }
 
-/* A pair whose first event is of no use any more; what is on the stream waits for the next. */
+/* A pair with a first event that is useless now; the stream's launches wait for the next pair. */
 static void abandon(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
     if (timer->samples[number].state == GPU_TIMER_OPEN) {
         release(timer, keys, number);
@@ -71,7 +72,7 @@ static struct gpu_timer_stream *find_stream(struct gpu_timer *timer, struct gpu_
     return oldest;
 }
 
-/* The legacy default stream is one, the per-thread ones are the threads'. */
+/* The legacy default stream is one stream; each thread has a per-thread one. */
 static const void *stream_id(const struct gpu_timer_work *work) {
     static const char legacy_default;
     static __thread char own_default;
@@ -102,7 +103,7 @@ static uint32_t plan_run(const struct gpu_timer_stream *stream,
                  stream->last.shape == estimate->key.shape;
     if (!again || estimate->measured < MEASURE_NEW || each >= SHORT_NS ||
         now >= stream->busy_until) {
-        return 1; /* between launches that each find the stream idle lies idle time */
+        return 1; /* there is idle time between launches that each find the stream idle */
     }
     uint64_t run = RUN_NS / (each + 1);
     return run < 1 ? 1 : run > RUN_LAUNCHES ? RUN_LAUNCHES : (uint32_t)run;
@@ -125,7 +126,7 @@ bool gpu_timer_can_measure(const struct gpu_timer *timer) {
     return spare_sample(timer) != GPU_TIMER_NONE;
 }
 
-/* A sample of the stream's, with the events that it had. */
+/* A sample of the stream, with its former events. */
 static int take_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int stream) {
     int number = spare_sample(timer);
     if (number != GPU_TIMER_NONE) {
@@ -160,7 +161,7 @@ static int open_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int
     return number;
 }
 
-/* The last launch of a pair is made: what is on the stream so far is what the pair settles. */
+/* The last launch of a pair is made: the pair settles the stream's launches so far. */
 static void close_sample(struct gpu_timer *timer, struct gpu_timer_stream *stream,
                          struct gpu_timer_sample *sample) {
     sample->unsettled_ns = stream->unsettled_ns;
@@ -174,8 +175,8 @@ static void close_sample(struct gpu_timer *timer, struct gpu_timer_stream *strea
     sample->state = GPU_TIMER_CLOSING;
 }
 
-/* What becomes of the open pair when other work comes onto its stream, or the same after a while.
- * An event tells the end of a launch only while the stream is busy with it. */
+/* The fate of the open pair when other work comes onto its stream, or the same after a while. An
+ * event tells the end of a launch only while the stream is busy with it. */
 static void interrupt(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       struct gpu_timer_stream *stream, uint64_t now,
                       struct gpu_timer_launch *launch) {
@@ -197,7 +198,7 @@ static bool goes_on(const struct gpu_timer *timer, const struct gpu_timer_stream
            now < stream->busy_until;
 }
 
-/* Work that begins when what is queued is done: returns for how long there was none. */
+/* Work that begins after the queued work: returns how long the stream was idle. */
 static uint64_t extend(uint64_t *busy_until, uint64_t now, uint64_t ns) {
     uint64_t begins = now > *busy_until ? now : *busy_until;
     uint64_t idle = *busy_until == 0 ? 0 : begins - *busy_until;
@@ -205,7 +206,7 @@ static uint64_t extend(uint64_t *busy_until, uint64_t now, uint64_t ns) {
     return idle;
 }
 
-/* The same of the whole context, whose streams run at the same time. */
+/* The same for the whole context: its streams run at the same time. */
 static uint64_t reach(uint64_t *busy_until, uint64_t now, uint64_t until) {
     uint64_t idle = *busy_until != 0 && now > *busy_until ? now - *busy_until : 0;
     *busy_until = until > *busy_until ? until : *busy_until;

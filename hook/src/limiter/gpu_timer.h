@@ -3,25 +3,28 @@
  *
  * Every launch is charged an estimate (gpu_timer_keys.h) when it is made. Of the launches of a
  * stream, now and then one, or a run of equal short ones, is put between two events; when the
- * second has passed, the time between them corrects what was charged on that stream since the pair
- * before. Rare for what is short and known, always for what is long or new: at most one in a
- * hundred of the time goes into it.
+ * second has passed, the time between them corrects the charge on that stream since the pair
+ * before. Pairs are rare around short and known launches, and stand around every long or new
+ * one: at most a hundredth of the time goes into them.
  *
- * GPU time is a union: what runs at the same time on several streams counts once. So what a pair
- * settles is never more than the card's clock has advanced beyond what other pairs have settled.
+ * GPU time is a union: launches that run at the same time on several streams count once. So a
+ * pair settles at most the advance of the card's clock beyond the time that other pairs have
+ * settled.
  *
- * A neighbour's slice lies within the times of whatever it interrupts. Alone on the card, measured
- * times are taken as they are; beside others, what those can have left of them (gpu_timer_keys.h).
+ * A neighbour's slice lies within the times of the launch that it interrupts. Alone on the card,
+ * measured times are taken as they are; beside others, only the part that those can have left
+ * (gpu_timer_keys.h).
  *
- * The processor may be taken away in the midst of all this. A launch that reached its stream late
- * leaves it idle though the estimates say it was busy, and a pair holds that time; unless a pair
- * from before still waits for the card. Of what such pairs leave open, what was known counts.
+ * The processor may be taken away in the midst of all this. A launch that reached its stream
+ * late leaves it idle though the estimates say it was busy, and a pair holds that time; unless a
+ * pair from before still waits for the card. Where such pairs leave the time open, the estimate
+ * counts.
  *
- * A pair on a stream that several threads launch on at the same time may hold launches of others.
- * It is believed where it says that its own took longer than they were charged, whatever lay in
- * between; else what was charged stands.
+ * A pair on a stream that several threads launch on at the same time may hold launches of
+ * others. It is believed where its own launches took longer than their charge, with any launches
+ * in between; else the charge stands.
  *
- * gpu_timer.c holds what happens without the driver; callers hold the limiter's lock.
+ * gpu_timer.c is the part without the driver; callers hold the limiter's lock.
  * gpu_timer_events.c makes the driver's calls, with no lock held.
  */
 #ifndef HOOK_GPU_TIMER_H
@@ -46,7 +49,7 @@ enum {
 
 struct driver;
 
-/* What is about to be launched. */
+/* A launch that is about to be made. */
 struct gpu_timer_work {
     struct gpu_timer_key key;
     uint64_t threads;
@@ -59,17 +62,17 @@ enum gpu_timer_state {
     GPU_TIMER_OPEN,    /* the first event is or will be recorded; launches are added */
     GPU_TIMER_CLOSING, /* the last launch is made, the second event will be recorded */
     GPU_TIMER_PENDING, /* waits for the card */
-    GPU_TIMER_POLLED,  /* a thread asks whether the card is through */
+    GPU_TIMER_POLLED,  /* a thread asks whether the event has passed */
 };
 
-/* A pair of events, and what was launched between them. */
+/* A pair of events, and the launches between them. */
 struct gpu_timer_sample {
     enum gpu_timer_state state;
     int stream;
     uint32_t epoch; /* of the stream's place, which another stream may have taken since */
     struct gpu_timer_key key;
     uint64_t threads;
-    uint32_t launches, planned; /* none planned: an empty pair, for what the events cost */
+    uint32_t launches, planned; /* none planned: an empty pair, for the cost of the events */
     uint64_t charged_ns;        /* for the launches in between */
     uint64_t unsettled_ns;      /* for all on the stream since the pair before, these included */
     uint64_t idle_ns;           /* of the stream since the pair before, as far as the host knows */
@@ -82,7 +85,7 @@ struct gpu_timer_sample {
     uint64_t gap_ns;            /* from the first event to the launch, on a stream that was idle:
                                    0 where the event still waited for the card then */
     bool mixed;                 /* other threads' launches may lie in between */
-    uint64_t others_ns;         /* what those were charged */
+    uint64_t others_ns;         /* the charge of those */
     bool queued;                /* the stream was busy when the first event was recorded */
     CUevent begin, end;
 };
@@ -97,20 +100,19 @@ struct gpu_timer_stream {
     uint64_t busy_until;   /* by the estimates */
     uint64_t idle_ns;
     uint64_t late_ns;  /* as in a sample */
-    bool late;         /* so was the launch before */
+    bool late;         /* the same of the launch before */
     bool placed;       /* `passed_ns` is known */
     int64_t passed_ns; /* the card's clock at the end of the last pair */
 };
 
-/* By place: launches that were charged, and whose driver's call hasn't returned yet. */
+/* By place: charged launches before the return of their driver's call. */
 struct gpu_timer_under_way {
     _Atomic int64_t charged_ns;
     uint32_t so_far; /* launches, with those that are over */
 };
 
-/* Time of the card that nothing was settled for yet: so much of what lies before `until`, on the
- * card's clock, and after the hole before. In a part of it there was nothing to do, by the
- * estimates. */
+/* Time of the card that no pair has settled yet: so much of the time before `until`, on the card's
+ * clock, and after the hole before. In a part of it the card was idle, by the estimates. */
 struct gpu_timer_hole {
     int64_t until, ns, idle_ns;
 };
@@ -126,9 +128,9 @@ struct gpu_timer {
     uint64_t next_ns;        /* and how much of it until the next */
     uint64_t sampled_at;
     _Atomic uint64_t polled_at;
-    bool polling; /* a thread looks which pairs have passed */
+    bool polling; /* a thread looks for pairs that have passed */
     uint64_t random;
-    bool was_idle;        /* a pair's stream had nothing to do, since that was asked last */
+    bool was_idle;        /* a pair's stream was idle since the last question */
     uint64_t empty_ns;    /* an empty pair's time */
     unsigned empty_pairs; /* begun */
     CUevent reference;    /* an event that has passed: the zero of the card's clock */
@@ -142,11 +144,11 @@ struct gpu_timer {
     unsigned hole_count;
 };
 
-/* What a launch has to do with the samples, between gpu_timer_launch and the driver's return. */
+/* A launch's part in the samples, between gpu_timer_launch and the driver's return. */
 struct gpu_timer_launch {
     int stream;
     uint32_t epoch;
-    int empty;  /* pair to record before the launch, with nothing in between */
+    int empty;  /* pair to record before the launch, with no launch in between */
     int begins; /* sample to begin before the launch */
     int ends;   /* sample to end after it */
     int stale;  /* sample of other work on this stream to end before it */
@@ -159,7 +161,7 @@ struct gpu_timer_launch {
     uint64_t due_at;   /* when the card can have begun it, if the driver is quick */
 };
 
-/* What a launch is estimated to cost; 0 until it or its function has been measured. */
+/* The estimated cost of a launch; 0 until it or its function has been measured. */
 uint64_t gpu_timer_estimate_ns(struct gpu_timer_keys *keys, const struct gpu_timer_work *work,
                                double factor);
 /* Whether a pair of events is left to measure a launch with. */
@@ -174,18 +176,18 @@ void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
 bool gpu_timer_is_late(const struct gpu_timer_launch *launch, uint64_t now);
 void gpu_timer_came_late(struct gpu_timer *timer, const struct gpu_timer_launch *launch,
                          uint64_t now);
-/* It failed: nothing ran. */
+/* The launch failed: no work ran. */
 void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_launch *launch);
 
-/* What launches took, added up. */
+/* The times of launches, added up. */
 struct gpu_timer_bill {
     int64_t charge_ns; /* beyond what was charged; negative: less */
     int64_t busy_ns;   /* all of it */
     int64_t raw_ns;    /* and without the factor */
 };
 
-/* A sample that won't be measured: what was charged stands. */
+/* A sample that won't be measured: its charge stands. */
 void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int sample,
                     struct gpu_timer_bill *bill);
 

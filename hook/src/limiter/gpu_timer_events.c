@@ -22,7 +22,7 @@ static bool record(struct driver *driver, CUevent *event, const struct gpu_timer
     return on_stream(*event, work->stream) == CUDA_SUCCESS;
 }
 
-/* Into a capture no event of ours may go: it would become part of the program's graph. A stream
+/* The hook records no event into a capture: it would become part of the program's graph. A stream
  * that refuses the question (the legacy one while another captures) is left alone too. */
 static bool may_record(struct driver *driver, const struct gpu_timer_work *work) {
     cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
@@ -47,9 +47,9 @@ static void fail(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lo
     lock_release(lock);
 }
 
-/* For how long the card had nothing to do between the first event and now. An idle stream still
- * waits while the card runs others: if the event waits still, it will pass right before what comes
- * next, and no time of the host's lies between them. */
+/* How long the card was idle between the first event and now. An idle stream still waits while the
+ * card runs others: if the event waits still, it will pass right before the next launch, without
+ * time of the host between them. */
 static uint64_t gap_since(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
                           uint64_t begun_at) {
     cuEventQuery_fn *query = REAL(timer->driver, cuEventQuery);
@@ -58,8 +58,8 @@ static uint64_t gap_since(const struct gpu_timer *timer, const struct gpu_timer_
     return matters && query(sample->begin) != CUDA_SUCCESS ? 0 : took;
 }
 
-/* For how long the card may have had nothing to do between the events of a pair: all the time that
- * the host took, if that was long and the first event has passed. */
+/* How long the card may have been idle between the events of a pair: all the time that the host
+ * took, if that was long and the first event has passed. */
 static uint64_t doubt_of(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
                          struct lock *lock, uint64_t until) {
     cuEventQuery_fn *query = REAL(timer->driver, cuEventQuery);
@@ -72,8 +72,8 @@ static uint64_t doubt_of(const struct gpu_timer *timer, const struct gpu_timer_s
 }
 
 /* `begun_at`: when the first event was recorded, if all between it and now was one launch, or, in
- * an empty pair, this call: on a stream that is idle, that is how much later it began. 0: it
- * wasn't. */
+ * an empty pair, this call: on an idle stream, that is how much later it began. 0: other work lay
+ * in between. */
 static void end(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
                 const struct gpu_timer_work *work, int number, uint64_t begun_at, uint64_t until) {
     struct gpu_timer_sample *sample = &timer->samples[number];
@@ -111,7 +111,7 @@ static void begin(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct l
     lock_release(lock);
 }
 
-/* How long it takes to get from one event to the next, with nothing in between. */
+/* The time from one event to the next, with no launch in between. */
 static void measure_empty_pair(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                                struct lock *lock, const struct gpu_timer_work *work, int number) {
     struct gpu_timer_sample *sample = &timer->samples[number];
@@ -188,8 +188,8 @@ static bool elapsed_ns(struct driver *driver, CUevent from, CUevent to, int64_t 
     return true;
 }
 
-/* Where a pair's end lies on the card's clock, whose zero is the first pair's end. An event that
- * becomes the reference changes places with the old one: neither is made anew. */
+/* The place of a pair's end on the card's clock, which has its zero at the first pair's end. An
+ * event that becomes the reference changes places with the old one: neither is made anew. */
 static bool place(struct gpu_timer *timer, struct gpu_timer_sample *sample, int64_t *clock_ns) {
     int64_t since = 0;
     if (timer->reference != NULL &&
@@ -223,7 +223,8 @@ static enum look look_at(struct gpu_timer *timer, int number, struct gpu_timer_p
     return measured ? LOOK_PASSED : LOOK_FAILED;
 }
 
-/* Takes all that wait for the card. One thread at a time: it moves the reference, too. */
+/* Takes all pairs that wait for the card. One thread at a time: the call moves the reference,
+ * too. */
 static unsigned take_pending(struct gpu_timer *timer, int *numbers) {
     unsigned count = 0;
     for (int i = 0; !timer->polling && i < GPU_TIMER_SAMPLES; i++) {

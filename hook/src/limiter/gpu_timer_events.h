@@ -9,15 +9,15 @@
 #include "limiter/gpu_timer_settle.h"
 #include "shared/sys.h"
 
-/* Before the launch: ends what is stale on its stream, begins what is due. */
+/* Before the launch: ends a stale pair on its stream, begins a pair that is due. */
 void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                              struct lock *lock, const struct gpu_timer_work *work,
                              struct gpu_timer_launch *launch);
-/* After it: ends the pair whose last launch it was. */
+/* After the launch: ends the pair of which it was the last. */
 void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
                             const struct gpu_timer_work *work,
                             const struct gpu_timer_launch *launch);
-/* Looks which pairs have passed. */
+/* Looks for pairs that have passed. */
 struct gpu_timer_bill gpu_timer_events_poll(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                                             struct lock *lock, struct gpu_timer_sharing sharing);
 

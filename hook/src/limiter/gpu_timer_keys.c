@@ -49,11 +49,11 @@ static void sort(uint64_t *times, unsigned count) {
 
 /* A launch of many more threads than any before isn't believed to take longer than this. */
 #define GUESS_MAX_NS 1e9
-/* What a process runs before the card runs another: the driver's default time slice. */
+/* The time of a process before the card runs another: the driver's default time slice. */
 #define SLICE_NS UINT64_C(2000000)
 
-/* Least and most that a span can be: too little is charged for later (limiter_audit.c), too much
- * would leave a card idle that is promised in full. */
+/* The shortest and longest span: a time that is too short is charged later (limiter_audit.c), one
+ * that is too long would leave a card idle that is promised in full. */
 static uint64_t own_part(const struct gpu_timer_estimate *estimate, uint64_t span_ns,
                          uint32_t others) {
     uint64_t slices = others * SLICE_NS;

@@ -1,6 +1,6 @@
 /*
- * How long a launch takes on the card, by what is launched: the last measured times of each
- * function and shape. Plain data of one process; callers hold the limiter's lock.
+ * How long a launch takes on the card: the last measured times of each function and shape. Plain
+ * data of one process; callers hold the limiter's lock.
  */
 #ifndef HOOK_GPU_TIMER_KEYS_H
 #define HOOK_GPU_TIMER_KEYS_H
@@ -21,10 +21,10 @@ struct gpu_timer_estimate {
     uint32_t measured; /* how often, at most GPU_TIMER_TIMES */
     uint32_t next;
     uint32_t pending; /* measurements under way */
-    uint64_t used_at; /* count of look-ups: the one not used for longest is replaced */
-    uint64_t low_ns;  /* lower quartile of the spans: others' slices only make them longer */
+    uint64_t used_at; /* count of look-ups: the least recently used one is replaced */
+    uint64_t low_ns;  /* lower quartile of the spans: others' slices make them longer */
     uint64_t span_ns; /* their mean */
-    uint64_t mean_ns; /* of the times that the spans were taken for */
+    uint64_t mean_ns; /* of the times that stand for the spans */
     uint64_t spans_ns[GPU_TIMER_TIMES];
     uint64_t times_ns[GPU_TIMER_TIMES];
 };
@@ -40,19 +40,19 @@ struct gpu_timer_estimate *gpu_timer_keys_find(struct gpu_timer_keys *keys,
                                                struct gpu_timer_key key, uint64_t threads);
 /*
  * A launch took `span_ns` of the card's clock, and `others` other processes with slices of 2 ms may
- * have had a part of that. Returns its own: alone, all of it; else what others left of it if they
- * took all they could, and for less than a slice the lower quartile of the spans.
+ * have had a part of that. Returns the launch's own time: alone, all of it; else the rest after
+ * others took all that they could, and for less than a slice the lower quartile of the spans.
  */
 uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t span_ns,
                                   uint32_t others);
-/* A part of a span as the agent counts, whose times are `factor` of ours: of what is long, and so
+/* A part of a span by the agent's count, which is `factor` times ours: for a long launch, which is
  * measured each time, no more than the span. */
 uint64_t gpu_timer_corrected_ns(uint64_t ns, uint64_t span_ns, double factor);
 /* Of a function's last launches of any shape: how long they took, and of how many threads. */
 void gpu_timer_keys_learn_function(struct gpu_timer_keys *keys, const void *function,
                                    uint64_t threads, uint64_t ns);
-/* A shape that wasn't measured yet, of a function that was: in proportion to its threads. 0: the
- * function is unknown as well. */
+/* A new shape of a function that was measured: in proportion to its threads. 0: the function is
+ * unknown as well. */
 uint64_t gpu_timer_keys_guess_ns(struct gpu_timer_keys *keys, const void *function,
                                  uint64_t threads);
 

@@ -5,15 +5,15 @@
 
 #include "shared/clock.h"
 
-/* More no driver takes between two events. */
+/* No driver takes more between two events. */
 #define EMPTY_MAX_NS ((int64_t)(10 * NS_PER_US))
 
 static int64_t lesser(int64_t one, int64_t other) { return one < other ? one : other; }
 
 static int64_t greater(int64_t one, int64_t other) { return one > other ? one : other; }
 
-/* The time between the events, without what the pair itself and the host's way to the launch
- * took. */
+/* The time between the events, without that of the pair itself and of the host's way to the
+ * launch. */
 static int64_t net_span(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
                         int64_t span_ns) {
     int64_t gap = sample->queued ? 0 : (int64_t)sample->gap_ns;
@@ -30,14 +30,14 @@ static void learn_empty_pair(struct gpu_timer *timer, int64_t net) {
     }
 }
 
-/* Of a hole, what lies between two moments at most. */
+/* The most of a hole that lies between two moments. */
 static int64_t part_of(const struct gpu_timer_hole *hole, int64_t from, int64_t until) {
     int64_t after = greater(0, hole->until - until);
     return greater(0, lesser(hole->ns - after, lesser(hole->until, until) - from));
 }
 
-/* Settles up to `ns` of the holes between two moments, the latest first: returns how much. Where it
- * is sure that there was something to do, the estimates don't count. */
+/* Settles up to `ns` of the holes between two moments, the latest first: returns how much. Where
+ * the card surely had work, the estimates don't count. */
 static int64_t fill_holes(struct gpu_timer *timer, int64_t from, int64_t until, int64_t ns,
                           bool sure) {
     int64_t filled = 0;
@@ -70,10 +70,9 @@ static void leave_hole(struct gpu_timer *timer, struct gpu_timer_hole left) {
     holes[timer->hole_count++] = left;
 }
 
-/* The card's clock doesn't run faster for several streams: what one settles is time that no other
- * has settled, of that in which there was something to do, since its own last pair. What one stream
- * settles pair by pair lies one after the other. The last `sure_ns` of it lie right before the
- * pair's end. */
+/* The card's clock doesn't run faster for several streams: a stream settles time since its own last
+ * pair that no other has settled, and in which the card had work. The times that one stream settles
+ * lie one after the other. The last `sure_ns` of it lie right before the pair's end. */
 static int64_t allow(struct gpu_timer *timer, const struct gpu_timer_stream *stream,
                      const struct gpu_timer_sample *sample, int64_t clock_ns, int64_t ns,
                      int64_t sure_ns) {
@@ -101,13 +100,13 @@ static int64_t allow(struct gpu_timer *timer, const struct gpu_timer_stream *str
     return settled;
 }
 
-/* What all launches of the stream since its last pair took. */
+/* The time of all launches of the stream since its last pair. */
 static int64_t total_of(const struct gpu_timer_stream *stream,
                         const struct gpu_timer_sample *sample,
                         const struct gpu_timer_passed *passed, int64_t measured, uint32_t others) {
     int64_t total = (int64_t)(sample->unsettled_ns - sample->charged_ns) + measured;
     if (others == 0 && sample->queued && stream->placed) {
-        /* The stream ran all the time but while the host had launched nothing. */
+        /* The stream ran all the time, except while the host had no launch queued. */
         int64_t since =
             passed->clock_ns - stream->passed_ns - (int64_t)(sample->idle_ns + sample->late_ns);
         total = greater(total, since);
@@ -128,8 +127,8 @@ static int64_t likely(const struct gpu_timer_sample *sample,
     return lesser(most, greater(least, known));
 }
 
-/* Whether a pair says how long its launches took: `net`, from here on without others'. Of the first
- * of their kind anything is better than nothing. */
+/* Whether a pair tells the time of its launches: `net`, from here on without others'. For the first
+ * launches of a kind any time is better than none. */
 static bool tells(const struct gpu_timer_sample *sample, const struct gpu_timer_estimate *estimate,
                   int64_t *net) {
     if (!sample->mixed || estimate->measured == 0) {
@@ -141,7 +140,7 @@ static bool tells(const struct gpu_timer_sample *sample, const struct gpu_timer_
     return *net > (int64_t)sample->charged_ns;
 }
 
-/* The launches between the events: returns what they took, and adds what the correction changes. */
+/* The launches between the events: returns their time, and adds the correction. */
 static int64_t measure(struct gpu_timer_keys *keys, const struct gpu_timer_sample *sample,
                        int64_t net, struct gpu_timer_sharing sharing, int64_t *corrected) {
     struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, sample->key, sample->threads);
@@ -173,7 +172,7 @@ static void settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
     stream->placed = true;
     stream->passed_ns = passed->clock_ns;
     bill->charge_ns += total - charged;
-    bill->busy_ns += total - charged; /* gpu_timer_drop adds what was charged */
+    bill->busy_ns += total - charged; /* gpu_timer_drop adds the charge */
     double raw = (double)(charged - (int64_t)sample->charged_ns) / sharing.factor +
                  (double)(measured - corrected);
     bill->raw_ns += (found > 0 ? (int64_t)(raw * (double)total / (double)found) : 0) - charged;

@@ -1,4 +1,4 @@
-/* What a pair of events that has passed says. */
+/* The result of a pair of events that has passed. */
 #ifndef HOOK_GPU_TIMER_SETTLE_H
 #define HOOK_GPU_TIMER_SETTLE_H
 
@@ -9,7 +9,7 @@ struct gpu_timer_passed {
     int64_t span_ns;  /* between the two events */
     int64_t clock_ns; /* of the second, on the card's clock */
 };
-/* Whom the card is shared with, and how the agent's count compares to ours. */
+/* The neighbours on the card, and the ratio of the agent's count to ours. */
 struct gpu_timer_sharing {
     uint32_t others;
     double factor;

@@ -43,8 +43,8 @@ void gpu_timer_was_busy(struct gpu_timer *timer, const struct gpu_timer_launch *
     struct gpu_timer_stream *stream = &timer->streams[launch->stream];
     uint64_t *idle_ns =
         launch->ends == GPU_TIMER_NONE ? &stream->idle_ns : &timer->samples[launch->ends].idle_ns;
-    /* Else it may be another thread's launch, just made, that it is busy with, or the one before,
-     * made late. */
+    /* Else the stream may be busy with another thread's new launch, or with the late launch
+     * before. */
     bool own = launch->alone && !launch->after_late &&
                launch->number == timer->under_way[launch->stream].so_far;
     bool sure = own || gpu_timer_waits(timer, launch);

@@ -7,33 +7,33 @@
 #include "shared/clock.h"
 
 /* A launch waits from here on, and then until half of it: a bursting container has no more queued,
- * and the card doesn't run dry while the waiter wakes up. */
+ * and the card has work while the waiter wakes up. */
 #define QUEUE_NS ((int64_t)(10 * NS_PER_MS))
 /* Long launches come this part of their length earlier: where the shares of a card make a whole,
- * time that it once was idle is lost for good. */
+ * idle time is lost for good. */
 enum { EARLY_PART = 4 };
 /* A waiting thread reads limits and activity again this often. */
 #define LOOK_AGAIN_NS (100 * NS_PER_MS)
-/* What a launch of unknown length is charged until it is known. */
+/* The charge of a launch of unknown length until it is known. */
 #define UNKNOWN_NS (50 * NS_PER_US)
-/* A second launch of unknown length waits for the first, and one that no pair is free for waits for
- * a pair: a launch of unknown length that isn't measured would be charged next to nothing. But no
- * longer than this: it may be what those wait for. */
+/* A second launch of unknown length waits for the first, and without a free pair it waits for a
+ * pair: unmeasured, it would be charged next to nothing. It waits no longer than this: those may
+ * wait for it. */
 #define UNKNOWN_WAIT_NS (1 * NS_PER_S)
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
 #define POLL_NS (500 * NS_PER_US)
-/* Pairs are further apart than this only where nothing is launched. */
+/* Pairs are further apart than this only without launches. */
 #define PAUSE_NS (10 * NS_PER_MS)
 /* For so long an unlimited card is left alone. */
 #define FREE_NS (10 * NS_PER_MS)
 
-/* What a launch waits for. */
+/* The reason that a launch waits. */
 struct wait {
     uint64_t until;    /* 0: no wait */
-    uint64_t first_ns; /* it has waited to be measured, or for the first of its kind */
+    uint64_t first_ns; /* the wait to be measured, or for the first of its kind */
     uint64_t look_ns;  /* the step of those */
-    bool rested;       /* it has waited for the bucket */
+    bool rested;       /* the wait for the bucket */
 };
 
 static struct limiter_card *card_of(struct limiter *limiter,
@@ -99,8 +99,8 @@ static bool is_unknown(const struct gpu_timer_estimate *estimate, uint64_t estim
     return estimated_ns == 0 && estimate->measured == 0;
 }
 
-/* Whether the launch waits for the first of its kind, or to be that and be measured. That isn't
- * waited for twice. */
+/* Whether the launch waits for the first of its kind, or to be measured as the first. A launch
+ * waits for that once. */
 static bool await_measure(struct wait *wait, const struct gpu_timer *timer,
                           struct gpu_timer_estimate *estimate, uint64_t now) {
     if (wait->first_ns >= UNKNOWN_WAIT_NS) {
@@ -147,7 +147,7 @@ static bool had_nothing(struct limiter_context *limited, uint64_t now) {
     return idle;
 }
 
-/* With the lock held: charges the launch, or says until when to wait before the next try. */
+/* With the lock held: charges the launch, or returns the time of the next try. */
 static CUresult decide(struct limiter *limiter, struct limiter_context *limited,
                        const struct gpu_timer_work *work, uint64_t now, struct wait *wait,
                        struct limiter_launch *launch) {

@@ -4,15 +4,16 @@
  *
  * Charged here, in the process, is every launch; entered into the container's bucket (bucket.h),
  * which all its processes share, is the sum of a millisecond. A launch waits while the bucket is
- * more than QUEUE_NS ahead, and then until it is half of that: one sleep for many short launches,
- * and the card has something to do meanwhile. No lock is held during a sleep.
+ * more than QUEUE_NS ahead, and then until it is half of that: one sleep for many short
+ * launches, and the card has work meanwhile. No lock is held during a sleep.
  *
- * Where the agent says how much GPU time the container used (by NVML), the difference to what was
- * charged is settled second by second, beside neighbours: their slices make long kernels look
+ * Where the agent says how much GPU time the container used (by NVML), the difference to the
+ * charge is settled second by second, beside neighbours: their slices make long kernels look
  * longer.
  *
- * Decided here: NOT_PERMITTED without limits, or where the ledger is unusable and on_error is
- * closed; where it is open, launches go unlimited. A card whose share is 100 % is not limited.
+ * The limiter decides: NOT_PERMITTED without limits, or where the ledger is unusable and
+ * on_error is closed; where on_error is open, launches go unlimited. A share of 100 % isn't
+ * limited.
  */
 #ifndef HOOK_LIMITER_H
 #define HOOK_LIMITER_H
@@ -50,7 +51,7 @@ struct limiter_launch {
 /* The calling thread's context; NULL: no place left. */
 struct limiter_context *limiter_context_of(struct limiter *limiter,
                                            const struct current_context *current);
-/* Contexts of the device that go with their events: one, or all where `context` is NULL. */
+/* Contexts of the device that end, with their events: one, or all where `context` is NULL. */
 void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
                     CUdevice device);
 

@@ -5,20 +5,21 @@
 #define AUDIT_NS (1 * NS_PER_S)
 #define SILENT_NS (4 * NS_PER_S)
 #define FACTOR_MAX 8.0
-#define PRIOR_NS 5e7 /* what the first second is weighed against */
-/* Of the rest, what a second's launches settle. The agent's count is some tenths of a second old,
- * and what has been settled meanwhile isn't in it yet: the whole would swing. */
+#define PRIOR_NS 5e7 /* the weight against the first second */
+/* The part of the rest that a second's launches settle. The agent's count is some tenths of a
+ * second old, and lacks the time that has been settled meanwhile: with the whole rest, the sum
+ * would swing. */
 #define GAIN 0.5
 /* A kernel is counted by the agent while it runs, and by us when it is over: a part of the longest
- * is no rest, and half of it, on either side, weighs against what the sums say. */
+ * is no rest, and half of it, on either side, weighs against the sums. */
 #define LUMP_PART 8
 #define KEPT 0.9 /* of a sum, from second to second */
-/* Eleven days: beyond it a count is noise, of a tenant that writes into its ledger; sums of it
- * would leave what a word holds. */
+/* Eleven days: a count beyond that is noise, of a tenant that writes into its ledger; sums of it
+ * would overflow a word. */
 #define MOST_NS 1e15
 
-/* Both counts as they are now, when the agent's has just come: what the next are compared to. Also
- * while the card has no other tenant: what the container does until one comes, in a burst perhaps
+/* Both counts as they are now, when the agent's has just come: the base of the next comparison.
+ * Also while the card has no other tenant: the container's work until one comes, in a burst perhaps
  * several times its share, is in both counts then, and no debt. */
 static void rebase(struct limiter_audit *audit, const struct compute_limits *limits, uint64_t now) {
     audit->at = now;

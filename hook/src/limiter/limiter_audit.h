@@ -16,8 +16,8 @@
 #include "limiter/limiter_ledger.h"
 
 /*
- * What the agent counted of the container's GPU time, beside what its processes did. Sums are of
- * the last seconds, the older the less.
+ * The agent's count of the container's GPU time, beside that of the container's processes. Sums are
+ * of the last seconds, older ones with less weight.
  */
 struct limiter_audit {
     bool begun;
@@ -33,7 +33,7 @@ struct limiter_audit {
  */
 void limiter_audit(struct limiter_audit *audit, const struct compute_limits *limits,
                    uint32_t others, uint64_t longest_ns, uint64_t now);
-/* What is to be added to a charge of `ns` for earlier ones. */
+/* The amount to add to a charge of `ns` for earlier ones. */
 int64_t limiter_audit_take(struct limiter_audit *audit, int64_t ns);
 
 #endif

@@ -3,7 +3,7 @@
 #include "limiter/bucket.h"
 #include "shared/clock.h"
 
-/* A launching thread reads the pages this often; a burst ends by the next read. */
+/* A launching thread reads the pages this often; a burst ends with the next read. */
 #define REFRESH_NS (20 * NS_PER_MS)
 #define ENTER_NS (1 * NS_PER_MS)
 /* Unused time that is saved up: a late wake-up costs no share. Over 10 s it adds at most 1 % of the
@@ -14,8 +14,8 @@
 
 static uint64_t credit_ns(const struct limiter_card *card, uint64_t now) {
     /* A launch that is held up by its neighbours' work is late by about its own length; and a
-     * process that always had something queued was held up for as long: most of all when neighbours
-     * begin whose launches aren't known yet. */
+     * process that always had a launch queued was held up for as long: most of all when neighbours
+     * begin, with launches of unknown length. */
     uint64_t credit =
         CREDIT_NS + (uint64_t)bucket_wall_ns((int64_t)card->longest_ns, card->percent) / 2;
     if (card->others != 0) {
@@ -25,7 +25,7 @@ static uint64_t credit_ns(const struct limiter_card *card, uint64_t now) {
 }
 
 void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now) {
-    /* A count of time doesn't go back: what is spared shows when more has passed. */
+    /* A count of time doesn't go back: spared time shows when more has passed. */
     int64_t busy = card->busy_ns > 0 ? card->busy_ns : 0;
     const struct limiter_entry entry = {.wall_ns = bucket_wall_ns(card->charged_ns, card->percent),
                                         .credit_ns = credit_ns(card, now),
@@ -38,7 +38,7 @@ void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now) {
     card->audit.own_ns += busy;
     card->throttled_ns = 0;
     if (card->paid_until == 0) {
-        card->refresh_at = 0; /* the ledger is lost: the next launch asks what that means */
+        card->refresh_at = 0; /* the ledger is lost: the next launch decides by on_error */
     }
 }
 
@@ -72,8 +72,8 @@ void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill 
 }
 
 /* The processes that share the card with this one: the other tenants, and of the container's own
- * processes one at a time, for the bucket lets a launch go when the one before is nearly paid for.
- */
+ * processes one at a time, since the bucket lets a launch go when the one before is nearly paid
+ * for. */
 static uint32_t others_of(const struct compute_limits *limits) {
     uint32_t tenants = limits->tenants_wanting > 1 ? limits->tenants_wanting - 1 : 0;
     return tenants + (limits->siblings != 0);

@@ -11,7 +11,7 @@ struct limiter_card {
     struct compute_limits limits;
     uint64_t refresh_at;
     uint32_t percent;      /* in force: the share, or the burst's ceiling */
-    uint32_t others;       /* that use the card now, as far as we know */
+    uint32_t others;       /* that are known to use the card now */
     int64_t charged_ns;    /* GPU time charged, and not yet entered */
     int64_t busy_ns;       /* measured, and not yet entered */
     uint64_t throttled_ns; /* waited, and not yet entered */
@@ -24,17 +24,17 @@ struct limiter_card {
 
 /* Reads the limits again where that is due. CUDA_SUCCESS or NOT_PERMITTED. */
 CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t now);
-/* Enters what was charged and measured, and that the process wants the card. */
+/* Enters the charge and the measured time, and that the process wants the card. */
 void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now);
-/* The same where enough has come together. */
+/* The same, once the sum is large enough. */
 void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t now);
-/* How far the container is ahead of what it has paid for, in wall time; negative: behind. */
+/* How far the container's launches are ahead of its paid time, in wall time; negative: behind. */
 int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now);
-/* How the agent's count compares to ours. */
+/* The ratio of the agent's count to ours. */
 double limiter_card_factor(const struct limiter_card *card);
 /* Charges a launch. Not known: for as long as it waited to be measured, which is no length. */
 void limiter_card_charge(struct limiter_card *card, uint64_t ns, bool known);
-/* What launches took in the end. */
+/* The measured time of launches. */
 void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill);
 
 #endif

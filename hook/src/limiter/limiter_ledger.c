@@ -7,8 +7,8 @@
 #include "shared/clock.h"
 #include "shared/paths.h"
 
-/* A page older than this allows no burst; and this long its count of neighbours, which is written
- * once a second, holds. */
+/* A page older than this allows no burst. Its count of neighbours, which is written once a second,
+ * holds for as long. */
 #define BURST_FRESH_NS (1 * NS_PER_S)
 #define WORD_FRESH_NS (5 * NS_PER_S)
 /* Another process of the container uses the card if it launched within this time: a waiting thread
@@ -17,7 +17,7 @@
 
 typedef _Atomic uint64_t word;
 
-/* What the container's other processes do on the card. */
+/* The activity of the container's other processes on the card. */
 static void read_slots(const struct ledger *ledger, int card, uint64_t now,
                        struct compute_limits *limits) {
     limits->ledger_busy_ns = 0;
@@ -70,7 +70,7 @@ CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
     return CUDA_SUCCESS;
 }
 
-/* Never below zero, whatever a tenant has written there. */
+/* Never below zero, for any value that a tenant has written there. */
 static void add(uint64_t *shared, int64_t change) {
     uint64_t before = atomic_load((word *)shared);
     uint64_t after = change < 0 && (uint64_t)-change > before ? 0 : before + (uint64_t)change;

@@ -1,6 +1,6 @@
 /*
- * What the limiter of one process reads of its files and writes into its ledger. The simulation
- * links another one, whose files are plain memory.
+ * The reads of the limiter from its files, and its writes into the ledger. The simulation links
+ * another one, with plain memory for files.
  */
 #ifndef HOOK_LIMITER_LEDGER_H
 #define HOOK_LIMITER_LEDGER_H
@@ -13,19 +13,19 @@
 struct compute_limits {
     bool counted; /* false: the ledger is unusable, and on_error is open: nothing is limited */
     uint32_t percent;
-    uint32_t burst_percent; /* what idle time of the card may be used up to; `percent` for now */
+    uint32_t burst_percent; /* up to this percentage, idle time is used; `percent` for now */
     bool agent_fresh;       /* the activity page is young enough to be used */
     uint32_t tenants_wanting;
     uint32_t siblings;       /* other processes of this container that use the card */
-    uint64_t agent_busy_ns;  /* GPU time of the container, as the agent counts */
-    uint64_t ledger_busy_ns; /* and as its own processes do */
+    uint64_t agent_busy_ns;  /* GPU time of the container, by the agent's count */
+    uint64_t ledger_busy_ns; /* and by that of its own processes */
 };
 
 /* CUDA_SUCCESS or NOT_PERMITTED. */
 CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
                              struct compute_limits *limits);
 
-/* What happened since the last entry. */
+/* The events since the last entry. */
 struct limiter_entry {
     int64_t wall_ns; /* to charge, or, negative, to refund */
     uint64_t credit_ns;
@@ -33,8 +33,8 @@ struct limiter_entry {
     uint64_t throttled_ns;
 };
 
-/* Enters it and says that the process wants the card now. Answers up to when the container has
- * paid; 0 where there is no ledger at this moment. */
+/* Enters them and says that the process wants the card now. Returns the time up to which the
+ * container has paid; 0 where there is no ledger at this moment. */
 uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
                               const struct limiter_entry *entry);
 

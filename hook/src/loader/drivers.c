@@ -39,8 +39,8 @@ static const char *name_of(unsigned symbol) { return (const char *)&names + symb
 
 static const char *const sonames[DRIVER_KINDS] = {CUDA_SONAME, NVML_SONAME};
 
-/* Written in the callback of elf_objects_visit only, whose lock is the writers' lock. What it
- * guards is atomic too, for a thread sanitizer sees no locks inside libc. */
+/* Written in the callback of elf_objects_visit only: its lock is the writers' lock. The guarded
+ * words are atomic too, for a thread sanitizer sees no locks inside libc. */
 static struct {
     struct driver drivers[DRIVER_KINDS][DRIVER_COPIES];
     _Atomic unsigned long long adds, subs;
@@ -107,7 +107,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *argument) {
     return 0;
 }
 
-/* The outer callback of a scan: what was unloaded leaves the table under the same lock. */
+/* The outer callback of a scan: an unloaded object leaves the table under the same lock. */
 static int visit_all(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)info;
     (void)size;

@@ -1,8 +1,8 @@
 /*
  * The driver libraries of this process and the gates that stand before them.
  *
- * One table for each loaded object whose SONAME is the driver's; a program may bring a second copy,
- * and a gate calls the copy whose function it stands for.
+ * One table for each loaded object with the driver's SONAME; a program may bring a second copy,
+ * and a gate calls the copy of the function that it stands for.
  */
 #ifndef HOOK_DRIVERS_H
 #define HOOK_DRIVERS_H
@@ -73,14 +73,14 @@ struct driver {
 /* The copy with this number, where it is loaded and has `symbol`; else NULL. */
 struct driver *driver_with(enum driver_kind kind, unsigned number, enum symbol symbol);
 
-/* What a program gets for an address: the gate where it is the real address of a gated function of
- * any copy, else the address itself. */
+/* The function that a program gets for an address: the gate where it is the real address of a gated
+ * function of any copy, else the address itself. */
 void *drivers_route(void *address);
-/* Looks again which copies are loaded. */
+/* Reads again which copies are loaded. */
 void drivers_scan(void);
 bool drivers_gate(const char *name);   /* whether a function of this name is gated */
 bool drivers_own(const void *address); /* whether it is an exported gate of ours */
-/* Whether it lies in a copy beyond those. */
+/* Whether the address lies in a copy beyond those. */
 bool drivers_is_stray(const void *address);
 
 #endif

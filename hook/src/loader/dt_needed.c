@@ -78,7 +78,7 @@ static int visit_reached(struct dl_phdr_info *info, size_t size, void *argument)
     return walk->found != NULL;
 }
 
-/* Runs as the callback of one outer elf_objects_visit, whose lock keeps the order as it is. */
+/* Runs as the callback of one outer elf_objects_visit: its lock keeps the order as it is. */
 static int walk_all(struct dl_phdr_info *info, size_t size, void *argument) {
     (void)info;
     (void)size;

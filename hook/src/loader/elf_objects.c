@@ -1,6 +1,6 @@
 /*
- * Reads the loader's lists instead of asking dlsym: dlsym is what the hook stands in for, and what
- * is wanted is an object's own definition, not the first that a search meets.
+ * Reads the loader's lists instead of asking dlsym: the hook stands in for dlsym, and needs an
+ * object's own definition, not the first that a search meets.
  */
 #include "loader/elf_objects.h"
 
@@ -23,7 +23,7 @@ static const void *dynamic_pointer(const struct elf_object *object, const ElfW(D
     return (const void *)(value < object->base ? object->base + value : value);
 }
 
-/* False where it has no symbols. */
+/* False where the object has no symbols. */
 static bool read_dynamic(struct elf_object *object) {
     const ElfW(Dyn) *soname = NULL;
     for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++) {
@@ -130,10 +130,10 @@ void *elf_object_symbol(const struct elf_object *object, const char *name) {
     return object->sysv_hash == NULL ? NULL : sysv_lookup(object, name);
 }
 
-#pragma weak _r_debug /* of the loader, which no program is linked with */
+#pragma weak _r_debug /* of the loader; programs aren't linked with it */
 
-/* The loader lists first what the program started with, libc among it, and unloads none of that: so
- * the way to libc needs no lock. */
+/* The loader lists the program's first objects first, libc among them, and unloads none of those:
+ * so the way to libc needs no lock. */
 static void *find_in_libc(const char *name) {
     const struct link_map *map = &_r_debug == NULL ? NULL : _r_debug.r_map;
     for (; map != NULL; map = map->l_next) {
@@ -146,7 +146,7 @@ static void *find_in_libc(const char *name) {
 }
 
 /* Another library's function of that name may stand before libc's: a thread sanitizer's does, and
- * isn't ready while it asks dlsym for what it stands before itself. */
+ * isn't ready while it asks dlsym for the function that it stands before. */
 void elf_objects_visit(visit_fn *visit, void *argument) {
     static void *_Atomic known;
     void *iterate = atomic_load(&known);

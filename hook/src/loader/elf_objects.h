@@ -22,7 +22,7 @@ struct elf_object {
 /* libc's own dl_iterate_phdr. */
 void elf_objects_visit(int (*visit)(struct dl_phdr_info *, size_t, void *), void *argument);
 
-/* Fills `object` from what elf_objects_visit hands out; false for one without dynamic symbols. The
+/* Fills `object` from an entry of elf_objects_visit; false for one without dynamic symbols. The
  * result is good while that call lasts: it keeps dlclose away. */
 bool elf_object_open(struct elf_object *object, const struct dl_phdr_info *info);
 bool elf_object_is_named(const struct elf_object *object, const char *soname);
@@ -31,7 +31,7 @@ void *elf_object_symbol(const struct elf_object *object, const char *name);
 
 /* The definition of `name` in the loaded object with this SONAME, or NULL. */
 void *elf_objects_find(const char *soname, const char *name);
-/* The place in load order of the object that holds `address`; -1 for none. */
+/* The place in load order of the object that holds `address`; -1: no object does. */
 int elf_objects_position(const void *address);
 bool text_equal(const char *one, const char *other);
 

@@ -56,7 +56,7 @@ static void *search(void *handle, const char *name, const char *version) {
 /*
  * The definition that a search from `caller` meets when our own is left out: the next one in the
  * global scope, or one in a library that the caller itself needs. RTLD_NEXT means from the caller
- * on; what it would skip is left out too.
+ * on; the objects that it would skip are left out too.
  */
 static void *search_without_us(void *handle, const char *name, const char *version,
                                const void *caller) {
@@ -69,7 +69,7 @@ static void *search_without_us(void *handle, const char *name, const char *versi
         const char *soname = begins(name, "nvml") ? NVML_SONAME : CUDA_SONAME;
         found = dt_needed_find(caller, soname, name);
         if (found != NULL) {
-            search(RTLD_NEXT, "dlsym", NULL); /* one that succeeds: dlerror has nothing to say */
+            search(RTLD_NEXT, "dlsym", NULL); /* one that succeeds: dlerror has no message */
         }
     }
     return found;

@@ -14,7 +14,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t step) {
 
 static bool is_small(uint64_t bytes) { return bytes <= SMALL_MAX_BYTES; }
 
-/* What one more request takes of the card, in a context that holds what it holds. */
+/* The memory that one more request takes of the card, in a context with its present ones. */
 static uint64_t cost_units(const struct context *context, uint64_t bytes) {
     if (!is_small(bytes)) {
         return page_units(bytes);
@@ -23,7 +23,7 @@ static uint64_t cost_units(const struct context *context, uint64_t bytes) {
     return page_units(small) - page_units(context->small_bytes);
 }
 
-/* Takes a request out of what its context holds; the units that this frees. */
+/* Takes a request out of its context's; returns the units that this frees. */
 static uint64_t take_out(struct context *context, uint64_t bytes) {
     if (is_small(bytes)) {
         context->small_bytes -= round_up(bytes, SMALL_STEP_BYTES);
@@ -42,7 +42,7 @@ static void put_in(struct context *context, uint64_t bytes, uint64_t units) {
 
 static void give_back(struct process *process, const struct charge *charge) {
     struct context *context = context_by_number(process, charge->context);
-    if (context != NULL) { /* else it went back with its context */
+    if (context != NULL) { /* otherwise the memory went back with its context */
         card_limits_return(process, context->card, take_out(context, charge->bytes));
     }
 }
@@ -82,7 +82,7 @@ CUresult account_charge(const struct current_context *current, uint64_t bytes,
     return result;
 }
 
-/* Only the difference is asked for: both sizes at once might not fit. */
+/* Only the difference is charged: both sizes at once might not fit. */
 static CUresult resize_counted(struct process *process, struct context *context,
                                const struct card_limits *limits, uint64_t from, uint64_t to) {
     uint64_t freed = take_out(context, from);

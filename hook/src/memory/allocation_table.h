@@ -1,6 +1,6 @@
 /*
- * What this process holds: a size and an owner by the driver's handle. Plain data of one process;
- * callers hold its lock. The table lies in memory that a forked child doesn't have.
+ * The memory that this process holds: a size and an owner by the driver's handle. Plain data of one
+ * process; callers hold its lock. The table lies in memory that a forked child doesn't have.
  */
 #ifndef HOOK_ALLOCATION_TABLE_H
 #define HOOK_ALLOCATION_TABLE_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a key is: handles of different kinds may have the same value. */
+/* The kind of a key: handles of different kinds may have the same value. */
 enum allocation_kind {
     ALLOCATION_NONE, /* a free place */
     /* These go with their context. */
@@ -36,9 +36,9 @@ struct allocation {
     uint64_t key;
     uint64_t bytes; /* as requested */
     union {
-        uint64_t handle; /* of a mapping: what is mapped */
+        uint64_t handle; /* of a mapping: the mapped memory */
         struct {
-            uint32_t handles, mappings; /* of physical memory: what keeps it */
+            uint32_t handles, mappings; /* of physical memory: its holders */
         };
         struct {
             uint32_t launched, trims; /* of an executable graph: whether and when */

@@ -1,7 +1,7 @@
 /*
  * Extents times the size of an element, in the blocks of 64 bytes by 8 rows that cards of all
- * generations lay arrays out in ("group of bytes" of NVIDIA's open-gpu-doc). What a driver takes
- * beyond that shows in the agent's `unaccounted`.
+ * generations lay arrays out in ("group of bytes" of NVIDIA's open-gpu-doc). Memory that a driver
+ * takes beyond that shows in the agent's `unaccounted`.
  */
 #include "memory/array_size.h"
 
@@ -53,7 +53,7 @@ static const struct format {
     {0xca, 0xca, 32, false, false}, {0xcb, 0xcb, 64, false, false},
 };
 
-/* Of a format newer than this table the largest channel that there is: the share is kept. */
+/* A format newer than this table counts with the largest channel: the share is kept. */
 static const struct format unknown = {0, 0, 32, true, false};
 
 static const struct format *find_format(unsigned value) {
@@ -85,7 +85,7 @@ static bool add_level(uint64_t width, uint64_t height, uint64_t depth, const str
         return false;
     }
     row = round_up(row / 8 + (row % 8 != 0), GOB_BYTES);
-    rows = height == 0 ? 1 : round_up(rows, GOB_ROWS); /* without a height it has one row */
+    rows = height == 0 ? 1 : round_up(rows, GOB_ROWS); /* an array without a height has one row */
     return rows != 0 && !__builtin_mul_overflow(row, rows, &size) &&
            !__builtin_mul_overflow(size, depth, &size) &&
            !__builtin_add_overflow(*bytes, size, bytes);

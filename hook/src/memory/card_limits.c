@@ -36,7 +36,7 @@ const struct vcuda_card_activity *card_limits_activity(const struct process *pro
     return NULL;
 }
 
-/* The last valid page counts however old it is: memory stays when the agent is gone. */
+/* The last valid page counts at any age: memory stays when the agent is gone. */
 static uint64_t find_unaccounted(const struct process *process, const CUuuid *uuid) {
     const struct vcuda_card_activity *activity = card_limits_activity(process, uuid);
     return activity == NULL ? 0 : activity->unaccounted_bytes;

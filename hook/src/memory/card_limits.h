@@ -12,17 +12,17 @@ struct card_limits {
 };
 
 /* Reads limits, activity and ledger again where they changed. SUCCESS or NOT_PERMITTED. `own` asks
- * for a slot of the ledger, without which nothing can be charged. */
+ * for a slot of the ledger: a charge needs one. */
 CUresult card_limits_read(struct process *process, const CUuuid *uuid, bool own,
                           struct card_limits *limits);
-/* process_enter and card_limits_read in one. NULL, and the lock isn't held, where either fails: the
+/* process_enter and card_limits_read in one. NULL, without the lock, where either fails: the
  * caller's answer is NOT_PERMITTED then. */
 struct process *card_limits_enter(const CUuuid *uuid, bool own, struct card_limits *limits);
-/* What the pages that were read last say of a card; NULL: nothing. */
+/* The entry of a card in the pages that were read last; NULL: it has none. */
 const struct vcuda_device_limit *card_limits_of(const struct process *process, const CUuuid *uuid);
 const struct vcuda_card_activity *card_limits_activity(const struct process *process,
                                                        const CUuuid *uuid);
-/* Where something else than the ledger makes accounting impossible. */
+/* The answer where another reason than the ledger makes accounting impossible. */
 CUresult card_limits_on_error(const struct process *process);
 
 /* Adds units to the card's sum within the limits: SUCCESS or OUT_OF_MEMORY. */

@@ -44,8 +44,8 @@ void context_charge(struct process *process, struct context *context, uint64_t u
     ledger_count_contexts(&process->ledger, context->card, 1);
 }
 
-/* It was made by an unknown call, or is a primary one that a library retained: it occupies the card
- * already, so it is charged even beyond the share. */
+/* The context was made by an unknown call, or is a primary one that a library retained: it occupies
+ * the card already, so it is charged even beyond the share. */
 struct context *context_seen(struct process *process, const struct current_context *current,
                              const struct card_limits *limits) {
     struct context *context = context_find(process, current);

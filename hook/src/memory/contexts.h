@@ -17,13 +17,13 @@ uint32_t context_number(const struct current_context *current);
 CUresult context_charge_if_new(const struct current_context *current);
 /* The device of a known context; false for another number. */
 bool context_device(uint32_t number, CUdevice *device);
-/* Its charge and all that was allocated in it go back. */
+/* The context's charge and all its allocations go back. */
 void context_drop(uint32_t number);
 
 /* Inside the accounting: callers hold the process's lock. */
 struct context *context_by_number(struct process *process, uint32_t number);
 struct context *context_find(struct process *process, const struct current_context *current);
-/* A free place with a new number; NULL when all are taken. Nothing is charged. */
+/* A free place with a new number, without a charge; NULL when all are taken. */
 struct context *context_add(struct process *process, const struct current_context *current,
                             int card);
 void context_charge(struct process *process, struct context *context, uint64_t units);

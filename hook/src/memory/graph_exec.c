@@ -6,7 +6,7 @@
 
 /* Stays set, also in a child of fork. */
 static _Atomic int devices;
-/* Counts trims: what was launched before the last one isn't in place. */
+/* Counts trims: the memory of launches before the last one isn't in place. */
 static _Atomic uint32_t trims;
 
 CUdevice graph_exec_devices(void) { return atomic_load(&devices); }
@@ -18,7 +18,7 @@ static uint64_t key_of(CUgraphExec exec, CUdevice device) {
     return (uint64_t)exec * GRAPH_EXEC_DEVICES + (uint64_t)device;
 }
 
-/* Without memory for it what it takes is charged after its launch only. */
+/* Without memory for the record the graph is charged after its launch only. */
 void graph_exec_put(CUgraphExec exec, CUdevice device, uint64_t bytes) {
     ERRNO_KEPT;
     struct process *process = bytes != 0 || device < graph_exec_devices() ? process_enter() : NULL;

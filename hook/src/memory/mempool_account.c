@@ -49,7 +49,7 @@ static struct mempool *add(struct process *process, const struct mempool_name *n
     return NULL;
 }
 
-/* What holds nothing leaves its place to another. */
+/* An empty pool leaves its place to another. */
 static void drop_if_empty(struct mempool *mempool) {
     if (mempool->charged_units == 0 && mempool->under_way == 0 && mempool->given == 0) {
         mempool->number = 0;
@@ -76,7 +76,8 @@ static CUresult charge_counted(struct process *process, const struct current_con
     if (mempool == NULL) {
         return card_limits_on_error(process);
     }
-    /* It grows by whole pages at least; by more, the difference is charged after. */
+    /* The pool grows by whole pages at least; where it grows by more, the difference is charged
+     * after. */
     uint64_t units = page_units(bytes);
     CUresult result = units == 0 ? CUDA_SUCCESS : card_limits_charge(process, limits, units);
     if (result == CUDA_SUCCESS) {
@@ -139,7 +140,7 @@ uint32_t mempool_next(uint32_t number) {
     return next;
 }
 
-/* Charges what more is held, or returns what less is. */
+/* Charges the growth of a pool, or returns its loss. */
 static enum mempool_outcome follow(struct process *process, struct mempool *mempool,
                                    uint64_t target, bool *gave_back) {
     struct card_limits limits;
@@ -191,7 +192,7 @@ enum mempool_outcome mempool_settle(uint32_t number, uint64_t epoch, uint64_t he
     return outcome;
 }
 
-/* Forgets what is known of a pointer; the number of its pool, 0: nothing was. */
+/* Forgets a pointer; returns the number of its pool, 0: the pointer was unknown. */
 static uint32_t forget_pointer(struct process *process, CUdeviceptr pointer) {
     struct allocation record = {.owner = 0};
     if (allocation_table_take(&process->allocations, ALLOCATION_POOLED, pointer, &record)) {
@@ -209,7 +210,7 @@ void mempool_allocated(uint32_t number, CUdeviceptr pointer) {
     if (process == NULL) {
         return;
     }
-    forget_pointer(process, pointer); /* a free that we didn't see, such as a graph's */
+    forget_pointer(process, pointer); /* a free that the hook didn't see, such as a graph's */
     struct mempool *mempool = by_number(process, number);
     if (mempool != NULL && allocation_table_reserve(&process->allocations, process->pending + 1)) {
         mempool->given++;

@@ -2,7 +2,7 @@
 
 #include "memory/process.h"
 
-/* Without memory for it a pool counts as one made by an unknown call. */
+/* Without memory for the record a pool counts as one made by an unknown call. */
 void pool_location_put(CUmemoryPool pool, const CUmemLocation *location) {
     ERRNO_KEPT;
     struct process *process = process_enter();

@@ -1,4 +1,4 @@
-/* Where a pool's memory lies. A pool that was made by an unknown call is found by its device. */
+/* The place of a pool's memory. A pool that was made by an unknown call is found by its device. */
 #ifndef HOOK_POOL_LOCATION_H
 #define HOOK_POOL_LOCATION_H
 

@@ -1,7 +1,6 @@
 /*
  * The state of one process. It lies in pages that the kernel wipes in a child (MADV_WIPEONFORK), so
- * that a child, also one of a raw clone, starts with nothing: its own slot, no allocations, a free
- * lock.
+ * that a child, also one of a raw clone, starts empty: its own slot, no allocations, a free lock.
  */
 #ifndef HOOK_PROCESS_H
 #define HOOK_PROCESS_H
@@ -47,7 +46,7 @@ struct process {
     struct shared_page limits, activity;
     struct ledger ledger;
     struct allocation_table allocations;
-    size_t pending; /* charges whose record isn't put yet */
+    size_t pending; /* charges before their record is put */
     size_t kept;    /* records of memory that a descriptor alone keeps */
     uint32_t last_number;
     struct context contexts[MAX_CONTEXTS];

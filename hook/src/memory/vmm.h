@@ -1,8 +1,8 @@
 /*
- * Physical memory of cuMemCreate: on a card, in no context. It is charged when it is made and goes
- * back when the last of its handles is released and the last of its mappings is undone, as the
- * driver frees it (cuda.h, cuMemRelease), and when the descriptor is closed that it was exported
- * by. What is imported from another process isn't known here: the exporter pays.
+ * Physical memory of cuMemCreate: on a card, in no context. The memory is charged when it is made,
+ * and goes back when the last of its handles is released, the last of its mappings is undone, as
+ * the driver frees it (cuda.h, cuMemRelease), and its export's descriptor is closed. Memory
+ * imported from another process isn't known here: the exporter pays.
  */
 #ifndef HOOK_VMM_H
 #define HOOK_VMM_H
@@ -36,8 +36,8 @@ struct vmm_release {
 struct vmm_release vmm_release_begin(uint64_t handle);
 void vmm_release_end(const struct vmm_release *release, bool released);
 
-/* Inside the accounting: callers hold the process's lock. What a record of physical memory, by its
- * handle, held goes back, unless a descriptor keeps it. */
+/* Inside the accounting: callers hold the process's lock. The charge of physical memory, by its
+ * handle, goes back, unless a descriptor keeps the memory. */
 struct process;
 void vmm_free(struct process *process, const struct allocation *physical);
 

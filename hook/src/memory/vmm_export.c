@@ -4,7 +4,8 @@
 
 #include "memory/card_limits.h"
 
-/* Which file is open there; 0: none. A number that was closed may be given out again. */
+/* The file that is open at the descriptor; 0: none. A number that was closed may be given out
+ * again. */
 static uint64_t file_at(int fd) {
     struct stat found;
     if (!sys_stat(fd, &found)) {
@@ -15,7 +16,7 @@ static uint64_t file_at(int fd) {
     return file == 0 ? 1 : file;
 }
 
-/* What was kept by a descriptor that was closed since, and whose number is another's now. */
+/* The memory of a descriptor that was closed since: its number is another's now. */
 static void drop_stale(struct process *process, int fd) {
     struct allocation kept;
     const struct allocation *found =
@@ -30,7 +31,7 @@ static void drop_stale(struct process *process, int fd) {
 static void note(struct process *process, uint64_t handle, int fd) {
     uint64_t file = file_at(fd);
     if (file == 0 || !allocation_table_reserve(&process->allocations, process->pending + 2)) {
-        return; /* then what it keeps is unaccounted */
+        return; /* then the memory that it keeps is unaccounted */
     }
     allocation_table_put(
         &process->allocations,
@@ -68,7 +69,7 @@ bool vmm_is_kept(struct process *process, const struct allocation *physical) {
     struct allocation *found =
         allocation_table_find(&process->allocations, ALLOCATION_DESCRIPTOR, exported.handle);
     if (found == NULL || found->handle != physical->key) {
-        return false; /* its number is another export's by now */
+        return false; /* another export has its number by now */
     }
     allocation_table_take(&process->allocations, ALLOCATION_DESCRIPTOR, exported.handle,
                           &descriptor);

@@ -22,7 +22,7 @@ CUresult vmm_map_begin(uint64_t handle, bool *known) {
     return result;
 }
 
-/* A mapping less; true where it was the last thing that kept the memory. */
+/* One mapping less; true where it was the last holder of the memory. */
 static bool lose_mapping(struct process *process, uint64_t handle, struct allocation *physical) {
     struct allocation *found =
         allocation_table_find(&process->allocations, ALLOCATION_PHYSICAL, handle);
@@ -75,7 +75,7 @@ void vmm_unmap_begin(uint64_t address, uint64_t bytes) {
     process_leave(process);
 }
 
-/* As if the driver hadn't been asked. */
+/* The state before the driver's call. */
 static void restore(struct process *process, struct allocation mapping) {
     struct allocation physical;
     if (allocation_table_take(&process->allocations, ALLOCATION_DYING, mapping.key, &physical)) {

@@ -8,8 +8,8 @@
 
 #include "memory/vmm.h"
 
-/* Around cuMemMap. SUCCESS, or NOT_PERMITTED where there is no memory for a record. `known`: it is
- * ours, and vmm_map_end must follow. */
+/* Around cuMemMap. SUCCESS, or NOT_PERMITTED where there is no memory for a record. `known`: the
+ * memory is ours, and vmm_map_end must follow. */
 CUresult vmm_map_begin(uint64_t handle, bool *known);
 void vmm_map_end(uint64_t handle, uint64_t address, uint64_t bytes, bool mapped);
 

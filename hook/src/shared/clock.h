@@ -1,6 +1,6 @@
 /*
  * Time and waiting, the only places where the limiter touches either: the simulation links another
- * clock.c, whose time is virtual.
+ * clock.c, with virtual time.
  */
 #ifndef HOOK_CLOCK_H
 #define HOOK_CLOCK_H
@@ -13,7 +13,7 @@
 
 uint64_t clock_now(void);        /* CLOCK_MONOTONIC, ns */
 uint64_t clock_now_coarse(void); /* the same up to a timer tick behind, at a quarter of the cost */
-uint64_t clock_wall_us(void);    /* since 1970, for what is shown */
+uint64_t clock_wall_us(void);    /* since 1970, for display */
 /* May return early, by a signal. Changes errno; is no cancellation point. */
 void clock_sleep_until(uint64_t ns);
 

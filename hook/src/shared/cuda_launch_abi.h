@@ -26,7 +26,7 @@ typedef struct {
     void **kernelParams;
 } CUDA_LAUNCH_PARAMS;
 
-typedef void (*CUgraphRecaptureCallback)(void); /* it has arguments, and isn't called by us */
+typedef void (*CUgraphRecaptureCallback)(void); /* it has arguments; the hook doesn't call it */
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 
 typedef void (*CUhostFn)(void *data);

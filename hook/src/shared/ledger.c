@@ -1,7 +1,7 @@
 /*
  * The protocol that vcuda_layout.h describes. All words are shared with processes that may die at
- * any instruction, and with tenants that may write anything: nothing read here is used as an index
- * or a pointer unchecked, and no loop waits for another process to do something.
+ * any instruction, and with tenants that may write any value: a value that is read here is checked
+ * before it is an index or a pointer, and no loop waits for another process.
  */
 #include "shared/ledger.h"
 
@@ -30,7 +30,7 @@ static struct vcuda_ledger_entry *entry_of(const struct ledger *ledger, unsigned
 
 static uint64_t sequence_of_used(uint64_t used) { return used >> VCUDA_UNITS_BITS; }
 
-/* Units stay within their field, whatever a tenant has written. */
+/* Units stay within their field, for any value that a tenant has written. */
 static uint64_t add_units(uint64_t units, int64_t delta) {
     int64_t result = (int64_t)units + delta;
     if (result < 0) {
@@ -60,9 +60,9 @@ static void complete(const struct ledger *ledger, int card, uint64_t sum) {
     atomic_compare_exchange_strong(used, &before, after);
 }
 
-/* As ledger_add, for any slot whose lock the caller holds. Where the slot has no owner, several
- * processes may return what it holds at the same time: they write the same delta, and the swap of
- * one of them fails those of the others, which then look again at what is left. */
+/* As ledger_add, for any slot that the caller has locked. Where the slot has no owner, several
+ * processes may return its units at the same time: they write the same delta, and the swap of one
+ * of them fails those of the others, which then read the rest again. */
 static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t units,
                         uint64_t limit) {
     word *sum = sum_word(ledger, card);
@@ -71,7 +71,7 @@ static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t 
     for (;;) {
         complete(ledger, card, now); /* it may be this slot's own, of an owner that died */
         uint64_t used = atomic_load((word *)&entry->used);
-        /* A slot gives back what it holds, never others'. */
+        /* A slot gives back its own units, never others'. */
         int64_t held = (int64_t)(used & UNITS_MASK), delta = units < -held ? -held : units;
         if (delta == 0 || (delta > 0 && (now & UNITS_MASK) + (uint64_t)delta > limit)) {
             return delta == 0;
@@ -88,7 +88,7 @@ static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t 
     }
 }
 
-/* Makes a slot whose lock the caller holds say `units` of a card, and the sum with it. */
+/* Sets a slot that the caller has locked to `units` of a card, and the sum with it. */
 static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t units) {
     complete(ledger, card, atomic_load(sum_word(ledger, card)));
     uint64_t used = ledger_used(ledger, slot, card);
@@ -97,14 +97,14 @@ static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t
     }
 }
 
-/* What a slot without an owner still holds goes back. */
+/* The units of a slot without an owner go back. */
 static void return_slot(struct ledger *ledger, unsigned slot, int card) {
     add_to_slot(ledger, slot, card, -(int64_t)UNITS_MASK, 0);
     atomic_store((word *)&entry_of(ledger, slot, card)->contexts, 0);
 }
 
-/* Before the slot becomes this process's. Where that lost its slot, this may be it: what is its own
- * stays, for others would be given it. */
+/* Before the slot becomes this process's. It may be the slot that this process lost: its own units
+ * stay, for others would get them. */
 static void clear_slot(struct ledger *ledger, unsigned slot) {
     for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {
         complete(ledger, card, atomic_load(sum_word(ledger, card)));
@@ -129,9 +129,8 @@ static bool header_fits(const struct ledger *ledger) {
            header.version == VCUDA_LAYOUT_VERSION && header.file_bytes == sizeof *ledger->file;
 }
 
-/* A slot just taken: it says what this process holds, mostly nothing, and its counters start anew.
- * It isn't asked whether that still fits: the memory is taken, and what is asked for next won't be
- * given. */
+/* A slot just taken: it gets this process's units, mostly none, and its counters start anew.
+ * Whether they still fit isn't checked: the memory is taken, and the next request is refused. */
 static void settle_own(struct ledger *ledger) {
     unsigned slot = ledger->slot_lock.slot;
     for (int card = 0; card < (int)VCUDA_MAX_CARDS; card++) {

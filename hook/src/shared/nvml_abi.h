@@ -76,7 +76,7 @@ typedef struct {
     nvmlProcessUtilizationInfo_v1_t *procUtilArray;
 } nvmlProcessesUtilizationInfo_v1_t;
 
-/* Never looked into. */
+/* Never read. */
 typedef struct nvmlAccountingStats_st nvmlAccountingStats_t;
 typedef struct nvmlAccountingStats_v2_st nvmlAccountingStats_v2_t;
 typedef struct nvmlEncoderSessionInfo_st nvmlEncoderSessionInfo_t;

@@ -1,4 +1,4 @@
-/* Where a container finds its files. Constants of the build: what a tenant could set, such as an
+/* The paths of a container's files. Constants of the build: a tenant's setting, such as an
  * environment variable, must not choose its limits. Tests build a variant with relative paths. */
 #ifndef HOOK_PATHS_H
 #define HOOK_PATHS_H

@@ -1,6 +1,6 @@
 /*
  * Reads the two-slot pages. Both are mounted read-only and never resized by the agent; where a page
- * is truncated nevertheless, what it said last stands. The copy is taken first and checked after:
+ * is truncated nevertheless, its last content stands. The copy is taken first and checked after:
  * the writer may be at work.
  */
 #include "shared/shared_page.h"

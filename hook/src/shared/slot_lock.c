@@ -7,8 +7,9 @@
 #include "shared/sys.h"
 #include "vcuda_layout.h"
 
-/* Where a kept descriptor goes: above those that programs close one by one or choose for dup2, and
- * below the usual limit of 1024, as the table of descriptors grows with the highest number. */
+/* The least number of a kept descriptor: above those that programs close one by one or choose for
+ * dup2, and below the usual limit of 1024, as the table of descriptors grows with the highest
+ * number. */
 enum { KEPT_FD_MIN = 1000 };
 
 /* The descriptor that was kept last. Unlike the state of the process it survives fork: a child
@@ -53,9 +54,9 @@ static int move_up(int fd) {
     return fd;
 }
 
-/* Shared first, for what a dead process left goes back before the slot has a new owner; then one
- * call makes a write lock of it. Of two that try the same slot at the same time both may go on to
- * the next. */
+/* Shared first, for a dead process's units go back before the slot has a new owner; then one call
+ * makes a write lock of it. Of two that try the same slot at the same time both may go on to the
+ * next. */
 static bool take_first_free(struct slot_lock *slot_lock, int fd, enum lock_owner owner,
                             const struct slot_clearing *clearing) {
     for (unsigned i = 0; i < VCUDA_LEDGER_SLOTS; i++) {
@@ -75,8 +76,8 @@ static bool take_first_free(struct slot_lock *slot_lock, int fd, enum lock_owner
 
 /*
  * Tries it with another open file, another mapping and the byte after the slot's: only the slot's
- * owner touches that one, and `fd` keeps the slot meanwhile, so what is found there is ours. Where
- * the trial itself fails, the answer is no: a descriptor always serves.
+ * owner touches that one, and `fd` keeps the slot meanwhile, so a lock that is found there is ours.
+ * Where the trial itself fails, the answer is no: a descriptor always serves.
  */
 static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
     size_t byte = byte_of(slot) + 1;
@@ -105,7 +106,7 @@ bool slot_lock_take(struct slot_lock *slot_lock, const char *path, int fd,
     }
     sys_unlock_byte(fd, byte_of(slot_lock->slot), LOCK_OF_FILE); /* the two exclude each other */
     fd = move_up(fd);
-    /* 0 means none; it is left over only where the program has used up all others. */
+    /* 0 means none; descriptor 0 is left over only where the program has used up all others. */
     slot_lock->held = fd != 0 && take_first_free(slot_lock, fd, LOCK_OF_PROCESS, clearing);
     if (!slot_lock->held) {
         sys_close(fd);

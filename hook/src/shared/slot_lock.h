@@ -18,12 +18,12 @@ struct ledger;
 
 struct slot_lock {
     bool held;
-    unsigned slot; /* also when it was lost: it is tried first then */
+    unsigned slot; /* also after its loss: it is tried first then */
     int fd;        /* 0: the mapping keeps the lock */
 };
 
-/* What is done to a free slot, which stays free meanwhile, before it is taken: other processes
- * would count what it held as its new owner's. */
+/* The caller's work on a free slot, which stays free meanwhile, before it is taken: other processes
+ * would count its units as the new owner's. */
 struct slot_clearing {
     void (*clear)(struct ledger *ledger, unsigned slot);
     struct ledger *ledger;
@@ -33,7 +33,7 @@ struct slot_clearing {
  * all slots are taken, and `fd` is closed. */
 bool slot_lock_take(struct slot_lock *slot_lock, const char *path, int fd,
                     const struct slot_clearing *clearing);
-/* Whether it still holds; cheap where the mapping keeps it. */
+/* Whether the slot is still held; cheap where the mapping keeps the lock. */
 bool slot_lock_is_held(const struct slot_lock *slot_lock);
 /* To be called when the mapping goes. */
 void slot_lock_release(struct slot_lock *slot_lock);
@@ -42,7 +42,7 @@ void slot_lock_release(struct slot_lock *slot_lock);
 int slot_lock_borrow_descriptor(const struct slot_lock *slot_lock, const char *path);
 void slot_lock_give_back_descriptor(const struct slot_lock *slot_lock, int fd);
 /* Keeps another slot, if it is free, from being taken until slot_lock_unshare_other. Several
- * processes may do so at the same time: a slot whose owner is gone never looks as if it had one. */
+ * processes may do so at the same time: a slot without an owner never looks as if it had one. */
 bool slot_lock_share_other(const struct slot_lock *slot_lock, int fd, unsigned slot);
 void slot_lock_unshare_other(int fd, unsigned slot);
 

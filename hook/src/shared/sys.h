@@ -25,8 +25,8 @@ int sys_duplicate(int fd, int least);
 bool sys_stat(int fd, struct stat *found);
 /* The owner of a lock: the open file's (OFD), or the process's (POSIX). */
 enum lock_owner { LOCK_OF_FILE, LOCK_OF_PROCESS };
-/* Whether a write lock on one byte could be taken at once, or made of a read lock that this owner
- * has, which it then keeps otherwise; and a read lock. */
+/* Takes a write lock on one byte, or makes it of this owner's read lock, which stays where that
+ * fails; and takes a read lock. False where that isn't possible at once. */
 bool sys_lock_byte(int fd, size_t offset, enum lock_owner owner);
 bool sys_share_byte(int fd, size_t offset, enum lock_owner owner);
 void sys_unlock_byte(int fd, size_t offset, enum lock_owner owner);

@@ -113,10 +113,21 @@ def minor_version(said: str) -> int:
 
 def image(manifest: Mapping[str, Any]) -> str:
     """Return the image of the container that runs kube-scheduler; empty for none."""
+    return str(_container(manifest).get("image", ""))
+
+
+def file_of_manifest(manifest: Mapping[str, Any], name: str) -> str:
+    """Return the file that a static pod's scheduler reads by the flag `name`; empty for none."""
+    container = _container(manifest)
+    return flag([*(container.get("command") or []), *(container.get("args") or [])], name)
+
+
+def _container(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     for container in (manifest.get("spec") or {}).get("containers") or []:
         if (container.get("command") or [""])[0].rpartition("/")[2] == "kube-scheduler":
-            return str(container.get("image", ""))
-    return ""
+            found: Mapping[str, Any] = container
+            return found
+    return {}
 
 
 def api_version(minor: int) -> str:
@@ -141,6 +152,7 @@ class FilterModule:
         return {
             "kube_scheduler_api_version_of": api_version,
             "kube_scheduler_environment_files": environment_files,
+            "kube_scheduler_file_of_manifest": file_of_manifest,
             "kube_scheduler_file_of_unit": file_of_unit,
             "kube_scheduler_form_of": form,
             "kube_scheduler_image": image,

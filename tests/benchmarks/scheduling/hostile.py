@@ -2,7 +2,7 @@
 
 The extender runs in this process, so that its lock can be metered; the API server is another one
 (`hostile_cluster`). One thread asks and binds as a scheduler does, one looks at the cluster as
-Prometheus and a page do. Fails where what is promised doesn't hold.
+Prometheus and a page do. The run fails where a promise doesn't hold.
 """
 
 import dataclasses
@@ -46,8 +46,8 @@ class Found:
         filter: of pods that aren't hostile.
         bind: of the same.
         asked: how many of each.
-        held: the hold of the view's lock that took most.
-        filled_bytes: resident memory before anything was asked.
+        held: the hold of the cache's lock that took most.
+        filled_bytes: resident memory before the first question.
         resident_bytes: at the end.
     """
 
@@ -63,7 +63,7 @@ def section(nodes: int = NODES, *, seconds: float = SECONDS) -> str:
     """Measure and return the section's text.
 
     Raises:
-        AssertionError: others wait too long, are refused wrongly, or memory isn't bounded.
+        AssertionError: other pods wait too long, are refused wrongly, or memory isn't bounded.
     """
     alone = _measured("honest", nodes, seconds)
     beside = _measured("hostile", nodes, seconds)
@@ -74,7 +74,7 @@ def section(nodes: int = NODES, *, seconds: float = SECONDS) -> str:
 
 
 def _measured(kind: str, nodes: int, seconds: float) -> Found:
-    """Measure in a process of its own, whose memory is nobody else's."""
+    """Measure in a process of its own, so that its memory is of this run alone."""
     module = "tests.benchmarks.scheduling.hostile"
     command = [sys.executable, "-m", module, kind, str(nodes), str(seconds)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -91,7 +91,7 @@ def _measured(kind: str, nodes: int, seconds: float) -> Found:
 
 
 class _Api:
-    """Where the kubeconfig lies."""
+    """The path of the kubeconfig."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -244,15 +244,15 @@ def _text(alone: Found, beside: Found, nodes: int) -> str:
         " them (`tests/extender/hostile.py`), ten of each change it every second, and one question"
         " in twenty is about such a pod. The extender runs beside a simulated API server; times"
         " are those of its verbs for the other pods, from the body to the answer, and every node"
-        " with room is in it. Held: the longest time of its thread that anybody held the cluster"
-        " view's lock. The run fails where filter's p99 passes"
+        " with room is in it. Held: the longest CPU time for which a thread held the cache's"
+        " lock. The run fails where filter's p99 passes"
         f" {MOST_FILTER_SECONDS * 1e3:.0f} ms, a hold {MOST_HELD_SECONDS * 1e3:.0f} ms, or the"
         f" process {MOST_BYTES >> 20} MiB.",
         "",
         "| cluster | filter, ms | bind, ms | asked, bound | held, ms | memory before, after, MB |",
         "|---|---|---|---|---|---|",
     ]
-    for name, each in (("nobody hostile", alone), ("some hostile", beside)):
+    for name, each in (("none hostile", alone), ("some hostile", beside)):
         lines.append(
             f"| {name} | {each.filter.text()} | {each.bind.text()} | {each.asked[0]},"
             f" {each.asked[1]} | {each.held.cpu_seconds * 1e3:.1f} |"

@@ -1,8 +1,8 @@
-"""An API server of a fleet, some of whose nodes and pods are hostile, as a process of its own.
+"""An API server of a fleet with some hostile nodes and pods, as a process of its own.
 
 ``python -m tests.benchmarks.scheduling.hostile_cluster FOLDER NODES HOSTILE`` fills it, writes
-FOLDER/kubeconfig and says `ready`. From a line on its standard input on, the hostile ones change
-what they say all the time; at the input's end it ends.
+FOLDER/kubeconfig and says `ready`. After a line on its standard input, the hostile nodes and pods
+change their objects all the time; the process ends at the input's end.
 """
 
 import itertools
@@ -24,12 +24,12 @@ POD_CHANGES = 10
 
 
 def is_hostile(number: int, part: float) -> bool:
-    """Say whether this one of many is: so many of a hundred are, evenly."""
+    """Say whether this one of many is hostile; the hostile ones are spread evenly."""
     return part > 0 and number % round(1 / part) == 0
 
 
 def node_name(number: int, part: float) -> str:
-    """Return a node's name, which says what it is."""
+    """Return a node's name, which says whether the node is hostile."""
     return f"bad-{number:05d}" if is_hostile(number, part) else fleet.name_of(number)
 
 
@@ -73,7 +73,7 @@ def _changes(api: FakeKubeApi, nodes: list[str], pods: list[str], stop: threadin
 
 
 def main() -> int:
-    """Serve until nobody wants it any more."""
+    """Serve until standard input ends."""
     folder, nodes = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     parts = (0.01, 0.05) if sys.argv[3] == "hostile" else (0.0, 0.0)
     with FakeKubeApi() as api:

@@ -1,7 +1,7 @@
 """The least that an extender can cost: ``least_extender/main.go``, which decides nothing.
 
-Beside it the figures of ours can be read: the scheduler's own part of three questions a pod, each
-with every node's name in it, is in both.
+Its figures stand beside ours: both hold the scheduler's own part of three questions a pod, each
+with every node's name in it.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _SOURCE = pathlib.Path(__file__).parent / "least_extender"
 
 @contextlib.contextmanager
 def start(control: plane.ControlPlane) -> Iterator[extending.RunningExtender]:
-    """Run it as long as the block does, built with the Go that builds Kubernetes.
+    """Run the program as long as the block does, built with the Go that builds Kubernetes.
 
     Raises:
         BenchError: no Go tool chain, or it did not build.
@@ -50,7 +50,7 @@ def _listens(port: int) -> bool:
     try:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2).close()
     except urllib.error.HTTPError:
-        return True  # it has no such page, but it answers
+        return True  # the program has no such page, but it answers
     except OSError:
         return False
     return True

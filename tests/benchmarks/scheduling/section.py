@@ -21,8 +21,8 @@ PODS_EACH = 8
 TIMES = 60
 BATCH = 1000
 BATCH_NODES = 1000
-# The machine's own speed changes by half within minutes: the schedulers take turns, and the one
-# that all are compared with has one before ours and one after it.
+# The machine's own speed changes by half within minutes: the schedulers take turns, and the
+# scheduler that all are compared with has a turn before ours and one after it.
 ROUNDS = 5
 # Below the 10 s that the scheduler waits. After a pause the extender lists pods from the API
 # server's store, which with an etcd before 3.5.13 takes seconds where there are 40 000.
@@ -33,7 +33,7 @@ REQUEST_LIMIT_BYTES = 32 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one size of fleet showed."""
+    """The figures of one size of fleet."""
 
     nodes: int
     ready_seconds: float
@@ -46,8 +46,8 @@ class Throughput:
     """A scheduler's rates, and how many bindings the extender refused, in one round.
 
     `sampling` is the scheduler as it comes: it looks at less than half of so many nodes. `bare`
-    looks at all of them, as the one that asks the extender does: the mean of a batch before that
-    one's and a batch after it. `least` is with an extender that decides nothing. Pods bound a
+    looks at all of them, as the scheduler with the extender does: the mean of a batch before that
+    scheduler's and a batch after it. `least` is with an extender that decides nothing. Pods bound a
     second.
     """
 

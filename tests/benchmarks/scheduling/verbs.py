@@ -56,9 +56,9 @@ class Form:
 
     Attributes:
         verb: the path below `/scheduler`.
-        nodes: the body's part that names the nodes, in some orders: a scheduler's is another one
-            each time, and what is asked twice in a row is remembered.
-        once: every question is about a pod of its own, because the answer is written on it.
+        nodes: the body's part that names the nodes, in some orders: a scheduler's order differs
+            each time, and a question that comes twice in a row is remembered.
+        once: every question is about a pod of its own, because its answer is written on the pod.
     """
 
     verb: str

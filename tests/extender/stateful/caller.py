@@ -1,4 +1,4 @@
-"""A process as the API server sees it: what it has been shown, and who judges what it does."""
+"""A process as the API server sees it: the objects that it has seen, and the judge of its calls."""
 
 import dataclasses
 import json
@@ -10,12 +10,12 @@ from tests.fakes.kube_store import KubeObject, StoreError
 
 
 class Crash(BaseException):
-    """The process was killed at this point; nothing of it catches that."""
+    """The process was killed at this point; the process itself can't catch it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What somebody had been shown when it decided, and which version was the newest then."""
+    """The objects that a caller had seen at its decision, and the newest version of that time."""
 
     shown: Mapping[str, int]
     nodes_at: int
@@ -26,20 +26,20 @@ class Known:
 
 
 class Judge(Protocol):
-    """Who is told of what a process does; see ``truth``."""
+    """Gets the decisions of a process; see ``truth``."""
 
     def decided(self, author: "Caller", call: Call, known: Known) -> None:
         """A decision took effect."""
 
     def doubt(self, author: "Caller", call: Call, status: int) -> None:
-        """Its author can't know whether it did, or will; ``status`` is 0 without an answer."""
+        """The author can't know whether it did, or will; ``status`` is 0 without an answer."""
 
     def told(self, author: "Caller", call: Call) -> None:
-        """Its author knows that it did."""
+        """The author knows that it did."""
 
 
 class Caller:
-    """A process, and what it has been shown so far."""
+    """A process, and the objects that it has seen so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -47,30 +47,30 @@ class Caller:
         self.shown: dict[str, int] = {}  # newest version of each pod and node, by UID
         self.nodes_at = 0  # version of its newest list of all nodes
         self.quota: KubeObject | None = None
-        self.no_quota_yet = True  # it has only seen one that can't be used: it decides nothing
+        self.no_quota_yet = True  # every quota so far was unusable: it decides nothing
         self.fresh_at = float("-inf")  # last acknowledged decision, or consistent list
-        # What it must know of: all that was true when it began to decide after a pause.
+        # The version that it must know: the newest when it began to decide after a pause.
         self.obliged = 0
-        self._paused_at = float("nan")  # since when it had been idle when that was
-        self.busy: set[str] = set()  # pods (UID) that it is just asked about
+        self._paused_at = float("nan")  # the start of that pause
+        self.busy: set[str] = set()  # pods (UID) of its open requests
         self.deliver = 0
         self.bookmarks = False
-        self.known: Known | None = None  # when the decision was made that this request is writing
+        self.known: Known | None = None  # at the decision that this request writes
         self.locked: Callable[[], bool] = lambda: False
         self._watched: dict[str, int] = {}  # how far each watch has come
 
     def begin(self, server: Server, idle_seconds: float) -> None:
-        """Oblige it to know all there is, where it is asked after a pause.
+        """Oblige the process to know all objects, for a request after a pause.
 
-        Who is asked while an earlier request still looks after the same pause decides with it, on
-        what that one sees: another instance that decides meanwhile decides at the same time.
+        A request that comes while an earlier one still reads after the same pause decides with it,
+        on the objects that it sees: another instance that decides then decides at the same time.
         """
         idle = server.clock.seconds - self.fresh_at > idle_seconds
         if idle and not (self.busy and self._paused_at == self.fresh_at):
             self.obliged, self._paused_at = server.store.version, self.fresh_at
 
     def die(self) -> None:
-        """Nothing more comes from it.
+        """End the process: it sends no more requests.
 
         Raises:
             Crash: always.
@@ -79,7 +79,7 @@ class Caller:
         raise Crash(self.name)
 
     def show(self, value: KubeObject) -> None:
-        """Remember that it was given an object, alone or in a list."""
+        """Remember that the process got an object, alone or in a list."""
         for each in value.get("items") or (value,):
             metadata = each.get("metadata") or {}
             if "uid" in metadata:
@@ -87,7 +87,7 @@ class Caller:
                 self.shown[metadata["uid"]] = max(version, self.shown.get(metadata["uid"], 0))
 
     def listed(self, resource: str, version: int) -> None:
-        """Remember that it was given all objects of a resource."""
+        """Remember that the process got all objects of a resource."""
         self.watched(resource, version)
         if resource == "nodes":
             self.nodes_at = version
@@ -97,7 +97,7 @@ class Caller:
         self._watched[resource] = max(version, self._watched.get(resource, 0))
 
     def learn_quota(self, value: KubeObject | None) -> None:
-        """Take a ConfigMap as it was shown; while it can't be read the last good one holds."""
+        """Take a ConfigMap from the watch; while it is unreadable the last good one holds."""
         try:
             self.quota = None if value is None else json.loads(value["data"]["gpu_quota"])
         except ValueError:
@@ -105,7 +105,7 @@ class Caller:
         self.no_quota_yet = False
 
     def current(self, server: Server) -> bool:
-        """Whether it has been shown all there is: by its watches, or as its own writes' answers."""
+        """Whether the process has seen all objects: by its watches, or in its writes' answers."""
         for resource in ("nodes", "pods", "configmaps"):
             try:
                 missed = server.changes(resource, self._watched.get(resource, 0))
@@ -118,7 +118,7 @@ class Caller:
         return True
 
     def knows(self, server: Server) -> Known:
-        """What it could have decided on now."""
+        """The state that a decision of now would rest on."""
         return Known(
             shown=dict(self.shown),
             nodes_at=self.nodes_at,

@@ -5,5 +5,5 @@ from tests.extender.stateful.machine import Cluster
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Node n1 has an A100, n2 an A100 and an A40; two instances that know all that."""
+    """Node n1 has an A100, n2 an A100 and an A40; two instances know both nodes."""
     return Cluster()

@@ -1,4 +1,4 @@
-"""The machines of the cluster, and whether a pod finds cards on one: by trying all there are."""
+"""The machines of the cluster, and whether a pod finds cards on one, by trying every way."""
 
 import dataclasses
 import itertools
@@ -12,7 +12,7 @@ from tests.fakes.kube_store import KubeObject
 A100 = "NVIDIA-A100-SXM4-80GB"
 A40 = "NVIDIA-A40"
 UNITS = {A100: 320, A40: 192}  # of 256 MiB
-# Which models a name in a quota or an annotation means.
+# The models of a name in a quota or an annotation.
 MEANS = {"A100": {A100}, "A40": {A40}, "NVIDIA": {A100, A40}, A40: {A40}, "": {A100, A40}}
 
 Free = Mapping[int, tuple[int, int]]  # cores and units by minor
@@ -21,14 +21,14 @@ Way = tuple[tuple[int, int], ...]  # minor and cores of each container's part
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A node at one version: the model of each card, which are well, and the pool."""
+    """A node at one version: each card's model and health, and the pool."""
 
     models: Sequence[str] = ()
     well: Sequence[bool] = ()
     pool: str = ""
 
     def amounts(self, taken: Mapping[int, int]) -> Counter[str]:
-        """Hundredths by model; of cards that it doesn't have, nobody knows which they are."""
+        """Hundredths by model; the model of a card that the node lacks is unknown."""
         found: Counter[str] = Counter()
         for minor, cores in taken.items():
             if minor < len(self.models):
@@ -37,22 +37,22 @@ class Host:
 
 
 class Hosts:
-    """Every node's history: at which version it became what."""
+    """Every node's history: its state from each version on."""
 
     def __init__(self) -> None:
         self._history: dict[str, list[tuple[int, Host]]] = {}
 
     def set(self, name: str, version: int, host: Host) -> None:
-        """A node is this from a version on; one without cards is gone."""
+        """Set a node's state from a version on; a node without cards is gone."""
         self._history.setdefault(name, []).append((version, host))
 
     @property
     def names(self) -> list[str]:
-        """The nodes that are there."""
+        """The present nodes."""
         return sorted(name for name in self._history if self.now(name).models)
 
     def at(self, name: str, version: int) -> Host:
-        """What a node was then."""
+        """A node's state at a version."""
         found = Host()
         for since, host in self._history.get(name, ()):
             if since <= version:
@@ -60,7 +60,7 @@ class Hosts:
         return found
 
     def now(self, name: str) -> Host:
-        """What a node is."""
+        """A node's state now."""
         return self._history[name][-1][1] if name in self._history else Host()
 
 
@@ -76,7 +76,7 @@ def ways(pod: KubeObject, name: str, host: Host, taken: Mapping[Any, int]) -> It
 
 
 def _ways(wanted: Sequence[Asked], free: Free) -> Iterator[Way]:
-    """Yield the ways for all these containers; those that ask whole cards come first."""
+    """Yield the ways for all these containers; containers with whole cards come first."""
     if not wanted:
         yield ()
         return
@@ -95,7 +95,7 @@ def _ways(wanted: Sequence[Asked], free: Free) -> Iterator[Way]:
 
 
 def add(total: "Counter[Any]", taken: Mapping[Any, tuple[int, int]]) -> None:
-    """Count what somebody holds: ``(card, 0)`` are its cores, ``(card, 1)`` its units."""
+    """Add a holder's cards to a total: ``(card, 0)`` are cores, ``(card, 1)`` units."""
     for card, use in taken.items():
         for which in (0, 1):
             total[card, which] += use[which]

@@ -53,14 +53,14 @@ class NoAnswer(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Filtered:
-    """What filter says of nodes; of the ``hopeless`` ones, that no pod's end would help there."""
+    """filter's answer; on the ``hopeless`` nodes the end of a pod doesn't help."""
 
     fitting: Sequence[str]
     hopeless: Collection[str]
 
 
 class Instance:
-    """A process with its memory; ``caller`` is what the API server knows of it."""
+    """A process with its memory; ``caller`` is the API server's record of it."""
 
     def __init__(self, server: Server, judge: Judge, name: str, skew_seconds: float) -> None:
         self.server = server
@@ -76,19 +76,15 @@ class Instance:
         )
         lock: Any = self.service.cache.lock
         self.caller.locked = lock._is_owned
-        self.watchers: dict[str, kube.Watcher[Any]] = {
-            "nodes": self.service._nodes,
-            "pods": self.service._pods,
-            "quota": self.service._quota_watch.watcher,
-        }
+        self.watchers = self.service._watched
         self.deliver_all()
 
     def now_ns(self) -> int:
-        """Its clock."""
+        """The process's clock."""
         return _EPOCH_NS + self.server.clock.read_ns() + int(self.skew_seconds * 1e9)
 
     def deliver(self, which: str, count: int, *, bookmark: bool) -> None:
-        """Show a watch's next changes; a watch that was told to list again lists and follows."""
+        """Show a watch's next changes; a watch that got 410 lists and follows."""
         self.caller.deliver, self.caller.bookmarks = count, bookmark
         self.watchers[which].turn()
 
@@ -96,11 +92,11 @@ class Instance:
         """Let every watch catch up."""
         for which, watcher in self.watchers.items():
             self.deliver(which, _ALL, bookmark=True)
-            if not watcher.version:  # it got 410, and lists again in its next turn
+            if not watcher.version:  # it got 410, and lists in its next turn
                 self.deliver(which, _ALL, bookmark=True)
 
     def wake(self) -> list[str]:
-        """Do what the retry thread does once; returns whom it woke, by UID."""
+        """Do one turn of the retry thread; returns the woken pods by UID."""
         woken = []
         for pod in self.service.requeue._look():
             self.service.requeue.activate(pod)
@@ -108,15 +104,15 @@ class Instance:
         return woken
 
     def keeps(self, uid: str) -> bool:
-        """Whether it has refused this pod, or taken it over, and would wake it."""
+        """Whether the instance has refused this pod, or taken it over, and would wake it."""
         return uid in self.service.requeue._waiting._where
 
     def busy_with(self, uid: str) -> bool:
-        """Whether a request for this pod is under way, which another one would wait for."""
+        """Whether a request for this pod is open, so that another one would wait."""
         return uid in self.caller.busy
 
     def predicates(self, pod: KubeObject, nodes: list[str]) -> list[str]:
-        """Return the node that the verb chose, or none."""
+        """Return the node of the verb's choice, or none."""
         args = bodies.decode_filter_args(_raw({"Pod": pod, "NodeNames": nodes}))
         found: list[str] = self._ask(pod, lambda deadline: self.service.predicates(args, deadline))[
             "NodeNames"
@@ -132,7 +128,7 @@ class Instance:
         )
 
     def preempt(self, pod: KubeObject, proposed: Victims) -> Victims:
-        """Return whom the verb would end on which node."""
+        """Return the verb's victims by node."""
         victims = {
             name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
             for name, uids in proposed.items()
@@ -145,10 +141,10 @@ class Instance:
         return {name: [each["UID"] for each in there["Pods"]] for name, there in said.items()}
 
     def bind(self, pod: KubeObject, node: str) -> None:
-        """Have the pod bound.
+        """Bind the pod.
 
         Raises:
-            NoAnswer: it isn't.
+            NoAnswer: the pod isn't bound.
         """
         metadata = pod["metadata"]
         name = bodies.PodName(
@@ -161,12 +157,12 @@ class Instance:
         """Call a verb as the web application does.
 
         Raises:
-            NoAnswer: there is none.
+            NoAnswer: the verb gave no decision.
             Crash: the process died.
         """
         if not self.caller.alive:
             raise Crash(self.caller.name)
-        if self.service.unready:  # silence: the watches are opened again, and show nothing new
+        if self.service.unready:  # silence: the watches open again, without a change
             for which in self.watchers:
                 self.deliver(which, 0, bookmark=False)
         self.caller.begin(self.server, _IDLE_SECONDS)

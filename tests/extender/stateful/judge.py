@@ -1,11 +1,10 @@
 """Judges every decision at the moment when it takes effect.
 
-It must fit beside all that its author had to know: what the author decided itself, what it had been
-shown, and what was true when it began to decide after a pause (then it has to look). The one thing
-that is excused: two instances that decide at the same time. The agent refuses the
-second at Allocate. What a pod had before it was asked for anew is nobody's: a scheduler that asks
-again has given up the answer before, and the next one that asks gets those cards as far as they are
-free still.
+A decision must fit beside all that its author had to know: the author's own decisions, the objects
+that it had seen, and the state when it began to decide after a pause (then it has to read). One
+fault is excused: two instances decide at the same time. The agent refuses the second at Allocate.
+A new request for a pod frees the pod's earlier cards: a scheduler that asks again has given up the
+answer before, and the next request gets those cards as far as they are still free.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ from tests.fakes.kube_store import KubeObject
 
 
 class Decisions:
-    """The judge of what is written; ``wrong`` holds what must not have happened."""
+    """The judge of written decisions; ``wrong`` holds the faults."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -68,7 +67,7 @@ class Decisions:
                 self._complain(author, pod, f"over capacity: {card}; {told}")
 
     def _told(self, author: Caller, pod: KubeObject, known: Known) -> str:
-        """What there was to know of each holder: for whoever reads a failure."""
+        """What the author could know of each holder, for the reader of a failure."""
         words = [f"it was obliged to know {known.obliged}"]
         for holder in self._truth.others(pod):
             if taken := self._truth.holds(holder, surely=True):
@@ -81,10 +80,10 @@ class Decisions:
     def _must_know(self, author: Caller, holder: KubeObject, known: Known) -> bool:
         made = self._truth.decision(holder)
         if not pods.bound(holder) and pods.uid(holder) in author.busy:
-            return False  # it is just asked anew, and what stood there before will bind no pod
+            return False  # a new request is open, and the decision before will bind no pod
         later = dict(self._truth.doubts(author)).get(pods.uid(holder))
         if not pods.bound(holder) and later is not None and later != pods.cards(holder):
-            return False  # it has decided anew since, and what stands there will bind no pod
+            return False  # a later decision of the author exists, and this one will bind no pod
         return (
             made.author is author
             or made.version <= known.obliged
@@ -92,7 +91,7 @@ class Decisions:
         )
 
     def _host(self, name: str, known: Known) -> Host:
-        """The node that was decided on, which has to be looked at after a pause."""
+        """The decision's node, which the author has to read after a pause."""
         shown = known.shown.get(f"node-{name}", 0)
         return self._truth.hosts.at(name, max(shown, known.nodes_at, known.obliged))
 
@@ -103,14 +102,14 @@ class Decisions:
             return
 
         def host(name: str) -> Host:
-            # Nobody has to look at the other nodes; of one that is gone no model is known.
+            # The author may leave other nodes unread; the models of a deleted node are unknown.
             shown = known.shown.get(f"node-{name}", 0)
             return self._truth.hosts.at(name, max(shown, known.nodes_at))
 
         def counts(holder: KubeObject) -> bool:
             made = self._truth.decision(holder)
             later = made.author is author and made.version > known.version
-            # This write came late; what its author gave since was held against the quota of then.
+            # This write came late; its author's later decisions were judged by their own quota.
             if later and made.quota != known.quota:
                 return False
             return self._must_know(author, holder, known)
@@ -122,16 +121,16 @@ class Decisions:
             self._complain(author, pod, f"quota: {no}")
 
     def _judge_turn(self, author: Caller, pod: KubeObject, known: Known) -> None:
-        """Room that is made for a pod goes to it, and to nobody who is less important."""
+        """Room that is made for a pod goes to it, and not to a less important pod."""
         if not known.current or self._truth.server.store.version != known.version + 1:
-            return  # what happened in between nobody could know
+            return  # the author couldn't know the changes in between
         mine = pods.cards(pod)
         name = next(iter(mine), ("", 0))[0]
         first = self._truth.first_in_line(pod, name)
         without = self._truth.leaving(name) | {pods.uid(pod)}
         total = self._truth.uses(name, surely=True, without=without)
         if total != self._truth.uses(name, surely=False, by=author, without=without):
-            return  # its author may take more for held
+            return  # the author may count more cards as held
         if first is None or not self._truth.fits(first, name, total):
             return
         add(total, mine)

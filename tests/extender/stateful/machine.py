@@ -1,6 +1,6 @@
-"""All that may happen around two extenders, as rules that hypothesis puts in any order.
+"""All events around two extenders, as rules that hypothesis puts in any order.
 
-No draw depends on what is there: rules take numbers and choose by them, so a failing run shrinks.
+A draw doesn't depend on the state: rules take numbers and choose by them, so a failing run shrinks.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class Cluster(stateful.RuleBasedStateMachine):
         owners = (self.users, self.stories, self)
         getattr(next(each for each in owners if hasattr(each, name)), name)(**values)
 
-    # What happens to the extenders.
+    # Events of the extenders.
 
     def deliver(self, which: int, watch: str, count: int, bookmark: bool) -> None:
         self.instances[which].deliver(watch, count, bookmark=bookmark)
@@ -76,7 +76,7 @@ class Cluster(stateful.RuleBasedStateMachine):
             self.stories.land(which)
 
     def wake(self, which: int, plan: Plan) -> None:
-        """Let the retry thread run once, and the scheduler look at whom it woke."""
+        """Let the retry thread run once, and the scheduler ask for the woken pods."""
         self.world.asked = "", which
         with self.stories.planned(plan):
             self.look(self.instances[which])
@@ -94,10 +94,10 @@ class Cluster(stateful.RuleBasedStateMachine):
             if pods.uid(value) in uids and not pods.gated(value):
                 self.schedulers.cycle(self.instances[0], value)
 
-    # Nothing but time.
+    # Time passes.
 
     def settle(self, crash: tuple[int, ...], free: list[int]) -> None:
-        """Some pods end, then nothing happens for 5 s, and watches keep up: nobody waits."""
+        """Some pods end, then watches keep up for 5 s without events: no pod waits in vain."""
         self.stories.land_all()
         for at in crash:
             self.world.replace(self.instances[at])
@@ -109,7 +109,7 @@ class Cluster(stateful.RuleBasedStateMachine):
             for instance in list(self.instances):
                 instance.deliver_all()
                 self.look(instance)
-            # The end of any pod lets those be looked at again that wait for it.
+            # The scheduler asks again for nominated pods when any pod ends.
             waiting = {pods.uid(each) for each in self.truth.pods() if pods.nominated(each)}
             self.ask_again(self.schedulers.unfinished | waiting)
             self.server.clock.seconds += 0.5
@@ -120,7 +120,7 @@ class Cluster(stateful.RuleBasedStateMachine):
                 self.waits_for_a_reason(value)
 
     def end_victims(self) -> None:
-        """Let all pods go that were told to."""
+        """Delete all ending pods."""
         for value in list(self.truth.pods()):
             if pods.ending(value):
                 self.users.change(value, "delete")
@@ -128,8 +128,8 @@ class Cluster(stateful.RuleBasedStateMachine):
     def waits_for_a_reason(self, value: KubeObject) -> None:
         leader = self.instances[0].caller
         waits = pods.gated(value) or self.truth.holds(value, surely=False)
-        # Who was refused elsewhere is woken from there, or after a crash by what runs there then;
-        # it doesn't while it refuses everybody. The scheduler's own flush comes to that.
+        # The instance that refused a pod wakes it, or after a crash its successor does; an instance
+        # that refuses all pods wakes none. The scheduler's own flush comes to that.
         elsewhere = any(
             each.caller.no_quota_yet and each.keeps(pods.uid(value)) for each in self.instances[1:]
         )
@@ -141,7 +141,7 @@ class Cluster(stateful.RuleBasedStateMachine):
             first = self.truth.in_line(value, name)
             assert not fits or first, f"{value['metadata']['name']} waits, and fits on {name}"
 
-    # What must be.
+    # Invariants.
 
     @stateful.invariant()
     def nothing_was_given_twice(self) -> None:
@@ -149,13 +149,13 @@ class Cluster(stateful.RuleBasedStateMachine):
         assert not self.world.wrong, self.world.wrong
 
     def teardown(self) -> None:
-        """However it went, in the end every card is free that no bound pod holds."""
+        """After any run, in the end all cards are free but those of bound pods."""
         self.judged["decisions"] += self.world.decisions.count
         self.judged["preemptions"] += self.world.preemptions.exact
         self.stories.land_all()
         self.users.set_quota(None)
         self.schedulers.forget_nominations()
-        for _ in range(7):  # longer than any reservation, and never so long that a watch is stale
+        for _ in range(7):  # longer than any reservation, in steps in which a watch stays fresh
             self.server.clock.seconds += 160
             for instance in self.instances:
                 instance.deliver_all()

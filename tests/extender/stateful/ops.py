@@ -1,4 +1,4 @@
-"""What may happen, for hypothesis to draw: no draw depends on what is there, so runs shrink."""
+"""Events for hypothesis to draw: a draw doesn't depend on the state, so runs shrink."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ PROBES: list[Ask] = [(30, 100), (70, 250), (100, None), (200, None)]
 
 WHICH = st.integers(0, 1000)
 ONE = st.integers(0, 1)
-# What happens at an API call: to the answer, to the process, or meanwhile to others.
+# Events of an API call: for the answer, for the process, or meanwhile for others.
 EVENTS = [
     "crash", "crash after", "cut", "cut after", "silent", "late", "late", "403", "409", "429",
     "500", "504 after",
@@ -37,7 +37,7 @@ TOUCHES = [
     "delete", "delete", "finish", "finish", "end", "label", "choose", "ungate", "strip", "forge",
     "forge", "replace",
 ]  # fmt: skip
-# Calls to let pass, whether only writes count, what happens then, and meanwhile; which of many.
+# Calls to let pass, whether only writes count, the event, the event meanwhile; which of many.
 Planned = tuple[int, bool, str, str, int]
 Plan = list[Planned]
 EVENT = st.tuples(
@@ -50,11 +50,11 @@ Op = tuple[str, dict[str, Any]]
 
 
 def op(name: str, **draws: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
-    """A method of the machine, and what it is called with."""
+    """A method of the machine, and its arguments."""
     return st.tuples(st.just(name), st.fixed_dictionaries(draws))
 
 
-Step = tuple[str, int, int, int]  # what a scheduler does, about which pod, asking whom, where
+Step = tuple[str, int, int, int]  # a scheduler's action, and numbers of pod, instance, node
 SCHEDULE = op(
     "schedule",
     steps=st.lists(st.tuples(st.sampled_from(SCHEDULING), WHICH, ONE, ONE), min_size=1, max_size=5),
@@ -65,7 +65,7 @@ SCHEDULE = op(
 def arrival(
     copies: tuple[int, int], priorities: list[int], *more: str
 ) -> st.SearchStrategy[dict[str, Any]]:
-    """What ``users.arrive`` is called with."""
+    """The arguments of ``users.arrive``."""
     return st.fixed_dictionaries(
         {
             "ask": st.sampled_from(ASKS),
@@ -79,9 +79,9 @@ def arrival(
 
 @st.composite
 def _lost(draw: st.DrawFn) -> Op:
-    """The answer to a decision is lost, and some after it, as where a network is down for a while.
+    """The answer to a decision and some later ones are lost, as while a network is down.
 
-    The same instance is asked about others then; what it sent may be carried out at any time.
+    The same instance gets requests for other pods then; its calls may take effect at any time.
     """
     asked = draw(ONE)
     asking = st.sampled_from(["predicates", "cycle", "cycle"])
@@ -152,8 +152,8 @@ DISTURB = op(
 ADVANCE = op("advance", seconds=st.sampled_from([1, 6, 11, 31, 200, 900]))
 WAKE = op("wake", which=ONE, plan=PLAN)
 SETTLE = op("settle", crash=st.sampled_from([(), (0,), (0, 1)]), free=st.lists(WHICH, max_size=2))
-# One rule draws them all: rules of their own would be left out of most runs, and too many of the
-# runs that are left would do nothing but one thing over and over.
+# One rule draws all events: with a rule for each, most runs would leave these rules out, and too
+# many of the other runs would repeat one event over and over.
 OPS = st.one_of(
     SCHEDULE, SCHEDULE, SCHEDULE, LOSE, LOSE, ARRIVE, ARRIVE, URGENT, URGENT, TOUCH, TOUCH,
     RECONFIGURE, DELIVER, DELIVER, DELIVER, DISTURB, ADVANCE, ADVANCE, WAKE, SETTLE,
@@ -161,6 +161,6 @@ OPS = st.one_of(
 
 
 def chosen(among: Iterable[KubeObject], which: int) -> list[KubeObject]:
-    """One of these, or none where there is none."""
+    """One of these objects, or none of an empty list."""
     found = list(among)
     return [found[which % len(found)]] if found else []

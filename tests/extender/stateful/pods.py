@@ -1,4 +1,4 @@
-"""What a pod's JSON says, read without the product's code."""
+"""The fields of a pod's JSON, read without the product's code."""
 
 import functools
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ CORES = 100
 
 Asked = tuple[str, int, int]  # of one container: annotation suffix, cores, units
 Card = tuple[str, int]  # node, minor
-Cards = Mapping[Card, tuple[int, int]]  # cores and units taken; of a whole card no units are told
+Cards = Mapping[Card, tuple[int, int]]  # cores and units taken; a whole card has no units here
 
 
 def key(pod: KubeObject) -> tuple[str, str, str]:
-    """Where the store has it."""
+    """The pod's key in the store."""
     return "pods", pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
@@ -31,7 +31,7 @@ def version(pod: KubeObject) -> int:
 
 
 def asked(pod: KubeObject) -> list[Asked]:
-    """What each container asks that runs to the pod's end."""
+    """The requests of the containers that run to the pod's end."""
     found = []
     for prefix, name in (("", "containers"), ("init-", "initContainers")):
         for index, container in enumerate(pod["spec"].get(name) or ()):
@@ -43,7 +43,7 @@ def asked(pod: KubeObject) -> list[Asked]:
 
 
 def totals(pod: KubeObject) -> tuple[int, int]:
-    """What the scheduler itself counts of a pod: cores and units over all containers."""
+    """The scheduler's own sum of a pod: cores and units over all containers."""
     wanted = asked(pod)
     return sum(cores for _, cores, _ in wanted), sum(units for _, _, units in wanted)
 
@@ -53,7 +53,7 @@ def annotations(pod: KubeObject) -> dict[str, str]:
 
 
 def text_of(pod: KubeObject) -> tuple[tuple[str, str], ...]:
-    """The decision as it stands on a pod; none where all its cards were removed."""
+    """The decision in a pod's annotations; empty where all its cards were removed."""
     found = sorted((k, v) for k, v in annotations(pod).items() if "/predicate-" in k)
     return tuple(found) if any(k.startswith(KEYS.idx_prefix) for k, _ in found) else ()
 
@@ -88,12 +88,12 @@ def priority(pod: KubeObject) -> int:
 
 
 def nominated(pod: KubeObject) -> str:
-    """The node on which the scheduler makes room for it."""
+    """The node on which the scheduler makes room for the pod."""
     return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
 def cards(pod: KubeObject) -> dict[Card, tuple[int, int]]:
-    """The cards that a pod's annotations give it; none where they can't be what was decided."""
+    """The cards of a pod's annotations; none where the annotations can't be a decision."""
     written = annotations(pod)
     node = written.get(KEYS.predicate_node, "")
     if not node or (bound(pod) and bound(pod) != node):
@@ -116,7 +116,7 @@ def cards(pod: KubeObject) -> dict[Card, tuple[int, int]]:
 
 
 def patch(store: Store, pod: KubeObject, **changes: Any) -> KubeObject:
-    """Change a pod that is there; returns it then."""
+    """Change a present pod; returns the changed pod."""
     return store.update(key(pod), functools.partial(_merged, changes=changes))
 
 

@@ -1,7 +1,7 @@
 """Stands in place of urllib3's connections, below the product's own client.
 
-Every call is a point where something can happen: an answer that is lost, a request that is carried
-out late, a process that dies, another request.
+Every call is a point for an event: an answer is lost, a request takes effect late, a process dies,
+another request comes.
 """
 
 import json
@@ -19,7 +19,7 @@ _Effect = Callable[[], tuple[int, KubeObject]]
 
 
 class Response:
-    """An answer, all of it there."""
+    """A whole answer."""
 
     def __init__(self, status: int, data: bytes) -> None:
         self.status = status
@@ -68,9 +68,9 @@ class Pool:
         )
         if not self._caller.alive:
             raise Crash(self._caller.name)
-        assert not self._caller.locked(), f"{call.method} {call.path} while others are locked out"
-        assert call.method == "GET" or call.uid, f"it may hit another of the name: {call}"
-        assert not call.decides or call.uid in self._caller.busy, f"nobody asked for {call}"
+        assert not self._caller.locked(), f"{call.method} {call.path} under the cache's lock"
+        assert call.method == "GET" or call.uid, f"may hit another pod of the name: {call}"
+        assert not call.decides or call.uid in self._caller.busy, f"no request for {call}"
         if "watch" in call.query:
             return self._watch(call)
         return self._answer(call, _seconds(timeout))
@@ -98,7 +98,7 @@ class Pool:
         return self._deliver(what, call, status, value)
 
     def _deliver(self, what: str, call: Call, status: int, value: KubeObject) -> Response:
-        """Give the answer to what was carried out, unless it gets lost on the way."""
+        """Give the answer of a call that took effect, unless it gets lost on the way."""
         if what in {"cut after", "504 after"}:
             self._judge.doubt(self._caller, call, 0)
         elif status >= 300:
@@ -111,7 +111,7 @@ class Pool:
         return Response(status, json.dumps(value).encode())
 
     def _lose(self, what: str, call: Call, effect: _Effect, seconds: float) -> None:
-        """Give no answer, and do what was asked later, or never."""
+        """Give no answer, and carry the call out later, or never."""
         if what not in {"late", "silent", "cut"}:
             return
         self._judge.doubt(self._caller, call, 0)
@@ -123,7 +123,7 @@ class Pool:
         raise urllib3.exceptions.ReadTimeoutError(None, call.path, "no answer")  # type: ignore[arg-type]
 
     def _remember(self, call: Call) -> Known:
-        """Note what is known now; what comes while strangers' cards are removed is too late."""
+        """Note the known state; changes during the removal of forged cards come too late."""
         caller = self._caller
         known = caller.known
         if known is None or not call.decides:

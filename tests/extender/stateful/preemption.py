@@ -1,4 +1,4 @@
-"""Judges what the verb preempt answers, by trying every set of pods that may end."""
+"""Judges the answers of the verb preempt, by trying every set of pods that may end."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ Victims = Mapping[str, Sequence[str]]  # UIDs by node
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question: who asks for room, from whom, and whom the scheduler would end.
+    """A question: the pod that asks for room, the instance, and the scheduler's proposed victims.
 
     ``short`` are the nodes whose totals are too small for the pod: whatever is free there.
     """
@@ -26,15 +26,15 @@ class Asked:
 
 
 class Preemptions:
-    """Holds answers against the truth; ``wrong`` holds what must not have been answered."""
+    """Holds answers against the truth; ``wrong`` holds the faults."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
         self.wrong: list[str] = []
-        self.exact = 0  # answers that could be held against every set of victims
+        self.exact = 0  # answers that were held against every set of victims
 
     def judge(self, asked: Asked, answer: Victims) -> None:
-        """Nobody ends who is as important; and where all is known, the fewest end, or none."""
+        """Only less important pods end; and where all is known, the fewest end, or none."""
         self._wrong(asked, answer, self._important(asked, answer))
         if answer.keys() - asked.proposed.keys():
             self._wrong(asked, answer, [f"other nodes than were asked about: {asked.proposed}"])
@@ -57,7 +57,7 @@ class Preemptions:
                     yield f"{pods.uid(victim)} is not on {name}"
 
     def _certain(self, asked: Asked) -> bool:
-        """Whether the instance knows all there is, and nothing of it is open."""
+        """Whether the instance knows all objects, and no write is in doubt."""
         truth, caller = self._truth, asked.caller
         return (
             caller.current(truth.server)
@@ -70,7 +70,7 @@ class Preemptions:
         )
 
     def _needless(self, asked: Asked, answer: Victims) -> Iterator[str]:
-        """Pods are ended though there is room, or will be when those are gone that are going."""
+        """Pods end though there is room, or will be after the end of the ending pods."""
         truth, own = self._truth, pods.uid(asked.pod)
         if not answer:
             return
@@ -87,7 +87,7 @@ class Preemptions:
         if truth.in_line(asked.pod, name):
             return
         gone = {pods.uid(asked.pod), *truth.leaving(name)}
-        comes = self._fits(asked, name, gone)  # by itself, with whoever is ending
+        comes = self._fits(asked, name, gone)  # room after the end of the ending pods
         fewest = self._fewest(asked, name)
         if fewest is None and ended is not None:
             yield f"no set helps on {name}"
@@ -105,9 +105,9 @@ class Preemptions:
                 yield f"the end of {fewest} on {name} is enough"
 
     def _fewest(self, asked: Asked, name: str) -> tuple[str, ...] | None:
-        """The fewest pods whose end makes room, beside those that are ending anyway.
+        """The fewest pods whose end makes room, beside the pods that end anyway.
 
-        Those that are as important can't be named, so kube-scheduler doesn't count on their end.
+        Pods as important can't be victims, so kube-scheduler doesn't count on their end.
         """
         truth = self._truth
         gone = {pods.uid(asked.pod)} | {

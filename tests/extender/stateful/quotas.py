@@ -1,4 +1,4 @@
-"""The quotas that namespaces get in the test, and what one allows."""
+"""The quotas of the test's namespaces, and the amounts that a quota allows."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ NAMESPACES = (FREE, LIMITED, POOLED)
 def quota(
     limited: Mapping[str, float], pooled: Mapping[str, float] | None = None, *pools: str
 ) -> KubeObject:
-    """What a ConfigMap says of both namespaces, or of the first alone."""
+    """The data of a ConfigMap for both namespaces, or for the first alone."""
     found: KubeObject = {LIMITED: {"quota": dict(limited), "pool": []}}
     if pooled is not None:
         found[POOLED] = {"quota": dict(pooled), "pool": list(pools)}
@@ -34,17 +34,17 @@ QUOTAS: list[KubeObject | str | None] = [
 
 
 class Limit:
-    """What one namespace may hold; ``said`` is the whole quota, None where there is none."""
+    """The limit of one namespace; ``said`` is the whole quota, None without one."""
 
     def __init__(self, said: KubeObject | None, namespace: str) -> None:
         self._limit = None if said is None else said.get(namespace)
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether there is a limit."""
         return self._limit is not None
 
     def problem(self, host: Host, more: Counter[str], used: Counter[str]) -> str:
-        """Why these hundredths of a host's models may not be had beside those used; or nothing."""
+        """Why the limit refuses these hundredths of a host's models beside those used; or empty."""
         if self._limit is None:
             return ""
         if self._limit["pool"] and host.pool not in self._limit["pool"]:

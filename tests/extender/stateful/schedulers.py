@@ -1,4 +1,4 @@
-"""What two kube-schedulers do: 1.22 with `predicates`, today's with filter, bind, preempt."""
+"""Two kube-schedulers: 1.22 with `predicates`, today's with filter, bind, preempt."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
@@ -24,7 +24,7 @@ _REFUSED = {
 
 
 class Schedulers:
-    """They ask the instances, and write to the API server what they made of the answer."""
+    """The schedulers ask the instances, and write the results to the API server."""
 
     def __init__(self, world: World, users: Users) -> None:
         self._world = world
@@ -38,14 +38,14 @@ class Schedulers:
     def unfinished(self) -> set[str]:
         """UIDs of pods that a scheduler asks for again by itself, without any event.
 
-        Those that got an error, and those that were promised a node and neither bound nor given
-        up: their scheduler died, and one that starts asks for every pod that waits.
+        These got an error, or were promised a node and neither bound nor given up: their scheduler
+        died, and a scheduler that starts asks for every waiting pod.
         """
         return self._failed | self._promised.keys()
 
     @contextlib.contextmanager
     def _asking(self, instance: Instance, value: KubeObject) -> Iterator[None]:
-        """Ask one instance; it may die of it, and give no answer."""
+        """Ask one instance; it may crash, and give no answer."""
         uid = pods.uid(value)
         self._failed.discard(uid)
         try:
@@ -60,23 +60,23 @@ class Schedulers:
             self._world.replace(instance)
 
     def _keeps_nothing(self, instance: Instance, value: KubeObject) -> None:
-        """A pod that got nothing holds nothing, if its instance can know that it got nothing."""
+        """A pod without a decision holds no cards, if its instance can know that."""
         uid, caller = pods.uid(value), instance.caller
         there = self._truth.pod(uid)
         if there is None or caller.shown.get(uid, 0) < pods.version(there):
             return
         if not pods.text_of(there) and uid not in dict(self._truth.doubts(caller)):
-            assert instance.service.cache.placement(uid) is None, "keeps what it didn't give"
+            assert instance.service.cache.placement(uid) is None, "refused, and keeps cards"
 
     def _stands(self, instance: Instance, value: KubeObject, name: str) -> None:
-        """What was answered stands on the pod, or what somebody wrote since."""
+        """The pod has the answered decision, or a later one."""
         there = self._truth.pod(pods.uid(value))
         if there is None:
             return
-        assert pods.text_of(there), "said to be reserved, and isn't"
+        assert pods.text_of(there), "the answer says reserved, and the pod isn't"
         if instance.caller.shown.get(pods.uid(value), 0) >= pods.version(there):
             where = {node for node, _ in pods.cards(there)}
-            assert where == {name}, f"said to be reserved on {name}, and is on {where}"
+            assert where == {name}, f"the answer says reserved on {name}, and the pod says {where}"
 
     # With a Policy.
 
@@ -103,12 +103,12 @@ class Schedulers:
             self._server.store.update(pods.key(value), lambda old: kube_rules.bound(old, binding))
 
     def give_up(self, value: KubeObject) -> None:
-        """Something else than the extender refuses the pod after all."""
+        """Another part than the extender refuses the pod after all."""
         if self._promised.pop(pods.uid(value), None):
             self._refuse(value)
             self._failed.add(pods.uid(value))
 
-    # Today's way.
+    # Today's scheduler.
 
     def cycle(self, instance: Instance, value: KubeObject, where: int = 0) -> None:
         """Find a node and bind the pod, or find pods to end for it."""
@@ -119,17 +119,17 @@ class Schedulers:
             if not said.fitting:
                 try:
                     self._make_room(instance, value, said, where)
-                finally:  # what the scheduler writes of the pod it writes after all that
+                finally:  # the scheduler writes the pod's status last
                     self._refuse(value)
             for name in _turned(said.fitting, where)[:1]:
                 instance.bind(value, name)
                 there = self._truth.pod(pods.uid(value))
                 if there is not None:
-                    assert pods.bound(there) == name, "said to be bound, and isn't"
-                    assert pods.cards(there), "said to be bound, and has no cards"
+                    assert pods.bound(there) == name, "the answer says bound, and the pod isn't"
+                    assert pods.cards(there), "the answer says bound, and the pod has no cards"
 
     def _without_nodes(self, value: KubeObject) -> bool:
-        """Where there are none no extender is asked, and the first that comes wakes every pod."""
+        """A cluster without nodes asks no extender, and its first node wakes every pod."""
         if self._world.nodes:
             return False
         self._refuse(value)
@@ -137,7 +137,7 @@ class Schedulers:
         return True
 
     def _refuse(self, value: KubeObject) -> None:
-        """Write down that no node fits."""
+        """Write that no node fits."""
         self._truth.unschedulable[pods.uid(value)] = self._server.clock.seconds
         there = self._truth.pod(pods.uid(value))
         if there is not None and pods.pending(there):
@@ -163,7 +163,7 @@ class Schedulers:
             self._end(there, name, answer[name])
 
     def _waits_for_victims(self, value: KubeObject, said: Filtered, short: Collection[str]) -> bool:
-        """Whether pods are on their way out for this one already, and their end may help it."""
+        """Whether pods are ending for this one already, and their end may help it."""
         name = pods.nominated(value)
         hopeless = name not in short and name in said.hopeless
         return not hopeless and any(
@@ -191,7 +191,7 @@ class Schedulers:
         return before or pods.running(other, name)
 
     def _proposal(self, value: KubeObject, name: str, where: int) -> list[str]:
-        """Whom the scheduler would end: as few of the less important as the totals allow."""
+        """The scheduler's victims: as few of the less important pods as the totals allow."""
         lower = [
             each
             for each in self._truth.pods()
@@ -208,7 +208,7 @@ class Schedulers:
         return victims
 
     def _end(self, value: KubeObject, name: str, victims: Sequence[str]) -> None:
-        """Delete the victims, which takes its time, and keep their room for the pod."""
+        """Begin the victims' deletion, and keep their room for the pod."""
         for victim in filter(None, map(self._truth.pod, victims)):
             self._users.change(victim, "end")
         for other in list(self._truth.others(value)):
@@ -222,12 +222,12 @@ class Schedulers:
             pods.patch(self._server.store, there, status={"nominatedNodeName": name or None})
 
     def forget_nominations(self) -> None:
-        """Give up every claim, as a scheduler does that finds no victims any more."""
+        """Remove every nomination, as a scheduler without further victims does."""
         for value in list(self._truth.pods()):
             self._nominate(value, "")
 
 
 def _turned(among: Sequence[str], by: int) -> list[str]:
-    """The same, beginning with another."""
+    """The same list, beginning with another item."""
     at = by % max(1, len(among))
     return [*among[at:], *among[:at]]

@@ -1,8 +1,8 @@
 """An API server that is a plain object: no sockets, no threads, no time but the test's.
 
-Its rules are those of the fake on sockets (``tests/fakes``); what it adds is a plan: every call is
-a point where something can happen (``pool``). Watches don't run: they show what there is, as far
-as the test lets them, and end.
+Its rules are those of the fake on sockets (``tests/fakes``); it adds a plan: every call is a point
+for an event (``pool``). Watches don't run: they show the changes that the test lets through, and
+end.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ _PATH = re.compile(
     r"^/(?:api/v1|apis/policy/v1)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
     r"/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[a-z]+))?)?$"
 )
-Event = tuple[str, Callable[[], None]]  # what happens at a call, and what others do meanwhile
+Event = tuple[str, Callable[[], None]]  # an event at a call, and the others' action meanwhile
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request, as the server gets it."""
+    """A request to the server."""
 
     method: str
     path: str
@@ -31,12 +31,12 @@ class Call:
 
     @property
     def decides(self) -> bool:
-        """Whether it writes somewhere which cards a pod gets."""
+        """Whether the request writes a pod's cards."""
         return any("/predicate-" in key and value is not None for key, value in self._written)
 
     @property
     def clears(self) -> bool:
-        """Whether it removes what somebody wrote, before the decision itself."""
+        """Whether the request removes forged cards, before the decision itself."""
         written = self._written
         return bool(written) and all(value is None for _, value in written)
 
@@ -47,23 +47,23 @@ class Call:
 
     @property
     def uid(self) -> str:
-        """Which object of its name is meant; empty where any is."""
+        """The UID of the request's object; empty where any object of the name will do."""
         return str((self.body.get("metadata") or {}).get("uid") or "")
 
     @property
     def named(self) -> tuple[str, str]:
-        """Namespace and name of the object that it is about; empty where there is none."""
+        """Namespace and name of the request's object; empty without one."""
         found = self._target
         return found["namespace"] or "", found["name"] or ""
 
     @property
     def resource(self) -> str:
-        """What kind of object it is about."""
+        """The resource of the request's object."""
         return self._target["resource"]
 
     @property
     def sub(self) -> str:
-        """The subresource, empty where it is the object itself."""
+        """The subresource, empty for the object itself."""
         return self._target["sub"] or ""
 
     @property
@@ -87,7 +87,7 @@ class Clock:
 
 
 class Objects(Store):
-    """The objects, and a look at them that costs no copy."""
+    """The objects, and a view of them without a copy."""
 
     def seen(self, resource: str) -> list[KubeObject]:
         """Return all objects of a resource, for reading only."""
@@ -96,17 +96,17 @@ class Objects(Store):
 
 
 class Server:
-    """The objects, and the plan of what happens at the calls to come."""
+    """The objects, and the plan of the events at later calls."""
 
     def __init__(self) -> None:
         self.store = Objects()
         self.clock = Clock()
-        # Calls to let pass first, whether only writes count, what happens then; the first counts.
+        # Calls to let pass first, whether only writes count, the event; the first entry counts.
         self.plan: list[tuple[int, bool, str, Callable[[], None]]] = []
         self.late: list[Callable[[], None]] = []
 
     def planned(self, call: Call) -> Event:
-        """What happens at this call."""
+        """The event of this call."""
         if not self.plan:
             return "", _nothing
         left, writes, what, act = self.plan[0]
@@ -149,10 +149,10 @@ class Server:
         return {"metadata": {"resourceVersion": str(version)}, "items": items}
 
     def changes(self, resource: str, version: int) -> list[Change]:
-        """What a watch from a version has to show.
+        """The changes that a watch from a version has to show.
 
         Raises:
-            StoreError: 410, that is too long ago.
+            StoreError: 410, the version is too old.
         """
         if version < self.store.oldest:
             raise StoreError(410, "Expired", "too old resource version")
@@ -160,4 +160,4 @@ class Server:
 
 
 def _nothing() -> None:
-    """What happens at most calls."""
+    """The event of most calls."""

@@ -1,4 +1,4 @@
-"""What schedulers and instances go through, step by step, with faults where they come."""
+"""Stories of schedulers and instances, step by step, with planned faults."""
 
 import contextlib
 import functools
@@ -17,7 +17,7 @@ from tests.fakes.kube_store import KubeObject
 
 
 class Stories:
-    """Lets schedulers ask, while others do what they do."""
+    """Lets schedulers ask while other events happen."""
 
     def __init__(self, world: World, users: Users, schedulers: Schedulers) -> None:
         self._world = world
@@ -26,7 +26,7 @@ class Stories:
         self._server, self._truth = world.server, world.truth
 
     def schedule(self, steps: list[Step], plan: Plan) -> None:
-        """Let the schedulers do some things one after another; faults come where they come."""
+        """Let the schedulers take steps one after another, with planned faults."""
         if not any(map(pods.pending, self._truth.pods())):
             which, where = steps[0][1], steps[0][3]
             namespace = LIMITED if where else NAMESPACES[0]
@@ -34,7 +34,7 @@ class Stories:
         self._schedule(steps, plan, ())
 
     def _schedule(self, steps: list[Step], plan: Plan, among: Collection[str]) -> None:
-        """Do that with some pods (UID), or with whatever there is where none of them waits."""
+        """Take the steps with some pods (UID), or with any waiting pods if none of them waits."""
         with self.planned(plan):
             for what, which, asked, where in steps:
                 waiting = list(filter(pods.pending, self._truth.pods()))
@@ -70,7 +70,7 @@ class Stories:
         leave: int,
         others: list[int],
     ) -> None:
-        """A pod comes that others may have to end for; some do, and more pods want the room."""
+        """A pod comes and others may have to end for it; some do, and more pods want the room."""
         self._crowd(crowd, asked)
         fresh = self._arrived(arrival)
         self._world.instances[asked].deliver_all()
@@ -84,7 +84,7 @@ class Stories:
             self._schedule([(what, which, asked, 0)], [], ())
 
     def _crowd(self, crowd: list[tuple[Ask, int]], asked: int) -> None:
-        """Let these run in place of all that did, where there are any: shares side by side."""
+        """Replace all bound pods by these, if there are any: shares side by side."""
         for value in list(filter(pods.bound, self._truth.pods())) if crowd else []:
             self._users.change(value, "delete")
         for at, (ask, priority) in enumerate(crowd):
@@ -97,7 +97,7 @@ class Stories:
     def lose(
         self, *, arrival: dict[str, Any], asked: int, free: list[int], steps: list[Step], plan: Plan
     ) -> None:
-        """Pods that are alike want the same cards, and answers are lost."""
+        """Pods with equal requests want the same cards, and answers are lost."""
         for which in free:
             for value in chosen(filter(pods.bound, self._truth.pods()), which):
                 self._users.change(value, "delete")
@@ -111,7 +111,7 @@ class Stories:
         return {pods.uid(each) for each in self._truth.pods()} - before
 
     def catch_up(self, instance: Instance, count: int = 0) -> None:
-        """Show some pods, or everything; whoever lists again for that may die of it."""
+        """Show some pods, or everything; an instance may crash in a list for it."""
         try:
             if count:
                 instance.deliver("pods", count, bookmark=False)
@@ -121,7 +121,7 @@ class Stories:
             self._world.replace(instance)
 
     def land_all(self) -> None:
-        """The API server works on a request for a minute at most."""
+        """Carry out all late requests: the API server works on one for a minute at most."""
         while self._server.late:
             self.land(0)
 
@@ -134,7 +134,7 @@ class Stories:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan) -> Iterator[None]:
-        """Let these events come at the API calls of what the block does."""
+        """Let these events come at the API calls of the block."""
         self._server.plan = [
             (skip, writes, event, functools.partial(self.meanwhile, what, which))
             for skip, writes, event, what, which in plan
@@ -145,7 +145,7 @@ class Stories:
             self._server.plan = []
 
     def meanwhile(self, what: str, which: int) -> None:
-        """Let something else happen while a call is under way."""
+        """Let another event happen during a call."""
         uid, at = self._world.asked
         mine, rival = self._world.instances[at], self._world.instances[1 - at]
         named = [each for each in self._truth.pods() if pods.uid(each) == uid]
@@ -165,7 +165,7 @@ class Stories:
                 self.ask_meanwhile(mine if what == "another" else rival, each, which)
 
     def ask_meanwhile(self, instance: Instance, value: KubeObject, which: int) -> None:
-        # What waits for its turn in a thread would wait here for ever.
+        # A request that waits for another in a thread would wait here for ever.
         if instance.caller.alive and not instance.busy_with(pods.uid(value)):
             before = self._world.asked
             ask = self._schedulers.predicates if which % 2 else self._schedulers.cycle

@@ -1,4 +1,4 @@
-"""No decision is made twice and no pod forgotten, in any order of what may happen."""
+"""No decision is made twice and no pod forgotten, in any order of events."""
 
 import logging
 import threading
@@ -11,14 +11,14 @@ from tests.extender.stateful.machine import Cluster
 
 pytestmark = pytest.mark.long
 
-# A search of hours is cut up: each part says something when it is over, and they share the cores.
+# A search of hours is cut up: each part reports its end, and the parts share the cores.
 PARTS = max(1, settings().max_examples // 2_500)
 
 
 class _Errors(logging.Handler):
-    """What threads would have logged before going on: here it fails.
+    """Errors that a thread would log before it goes on: here they fail the test.
 
-    Everything here happens in one thread; what others say is of tests that came before.
+    The test runs in one thread; records of other threads come from earlier tests.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(
     errors: list[str], part: int
 ) -> None:
     before, judged = Cluster.steps, Cluster.judged.copy()
-    # A fifth more than the 10 000 steps need, so that what is rare among them is there, too.
+    # A fifth more than the 10 000 steps need, so that rare steps are among them, too.
     examples = settings().max_examples * 6 // 5 // PARTS
     stateful.run_state_machine_as_test(
         Cluster, settings=settings(stateful_step_count=60, max_examples=examples)
@@ -54,7 +54,7 @@ def test_no_order_of_events_gives_a_card_twice_or_forgets_a_pod(
     print(f"part {part} of {PARTS}: {Cluster.steps - before} steps")
     assert not errors
     assert Cluster.steps - before >= 10_000
-    # It hasn't gone blind: things happened that there was something to say of.
+    # The judges aren't blind: decisions and preemptions were judged.
     judged = Cluster.judged - judged
     assert judged["decisions"] >= 1_000
     assert judged["preemptions"] >= 50

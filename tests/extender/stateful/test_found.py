@@ -1,4 +1,4 @@
-"""What the search has found, each as the shortest story that shows it."""
+"""Faults that the search has found, each as its shortest story."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from tests.extender.stateful.recorded_events import BOTH, CARD, SHARE, arrived, 
 
 
 @pytest.mark.parametrize("calls_before", range(4))
-def test_a_node_whose_read_failed_is_read_before_the_next_decision_about_it(
+def test_a_node_whose_read_failed_is_read_before_the_next_decision(
     cluster: Cluster, calls_before: int
 ) -> None:
-    """Its pods had been read, and that counted as having read all; a card had failed meanwhile."""
+    """The read of the node's pods counted as a read of the node; a card had failed meanwhile."""
     arrived(cluster, SHARE)
     cluster.users.change_node("n1", 0, "sick")
     cluster.users.change_node("n2", 0, "sick")
@@ -24,10 +24,10 @@ def test_a_node_whose_read_failed_is_read_before_the_next_decision_about_it(
     assert cluster.world.decisions.count
 
 
-def test_a_node_is_read_also_where_the_watch_of_pods_is_ahead_of_that_of_nodes(
+def test_a_node_is_read_while_the_watch_of_pods_is_ahead(
     cluster: Cluster,
 ) -> None:
-    """What the watch of pods had come to counted for the nodes as well."""
+    """The version of the watch of pods counted for the nodes as well."""
     first, second = arrived(cluster, CARD), arrived(cluster, SHARE)
     leader = cluster.instances[0]
     for card in (0, 1):
@@ -38,10 +38,10 @@ def test_a_node_is_read_also_where_the_watch_of_pods_is_ahead_of_that_of_nodes(
     cluster.nothing_was_given_twice()
 
 
-def test_a_pod_that_is_refused_after_a_look_at_the_api_server_keeps_nothing(
+def test_a_pod_that_is_refused_after_a_read_keeps_nothing(
     cluster: Cluster,
 ) -> None:
-    """What was reserved before the look stayed reserved for a quarter of an hour."""
+    """The reservation from before the read stayed for a quarter of an hour."""
     leader, idle = cluster.instances
     cluster.schedulers.cycle(leader, arrived(cluster, SHARE), 1)
     cluster.users.change_node("n1", 0, "gone")
@@ -67,10 +67,10 @@ def test_a_pod_is_woken_for_cards_of_the_model_that_its_quota_has_left(
     assert is_bound(cluster, waits)
 
 
-def test_a_refused_pod_is_woken_also_where_it_had_an_old_reservation_then(
+def test_a_refused_pod_with_an_old_reservation_is_woken(
     cluster: Cluster,
 ) -> None:
-    """It was forgotten by the first look for room, because it still had the cards that failed."""
+    """The first look for room forgot the pod, because it still had the failed cards."""
     cluster.users.change_node("n2", 0, "gone")
     leader = cluster.instances[0]
     leader.deliver_all()
@@ -87,10 +87,10 @@ def test_a_refused_pod_is_woken_also_where_it_had_an_old_reservation_then(
     assert is_bound(cluster, waits)
 
 
-def test_two_bindings_that_were_lost_give_a_pod_nothing_that_another_has(
+def test_two_lost_bindings_give_a_pod_no_cards_of_another(
     cluster: Cluster,
 ) -> None:
-    """Only the second of them was remembered, and the first was the one that came about."""
+    """Only the second binding was remembered, and the first one took effect."""
     leader = cluster.instances[0]
     lost: list[Planned] = [
         (0, True, "late", "later", 0),
@@ -107,8 +107,8 @@ def test_two_bindings_that_were_lost_give_a_pod_nothing_that_another_has(
     cluster.nothing_was_given_twice()
 
 
-def test_a_decision_that_comes_back_into_force_is_no_younger_for_it(cluster: Cluster) -> None:
-    """Its life was forgotten while a later decision was in force, whose write never came about."""
+def test_a_decision_that_returns_to_force_keeps_its_age(cluster: Cluster) -> None:
+    """Its age was forgotten during a later decision, whose write never took effect."""
     leader = cluster.instances[0]
     value = arrived(cluster, SHARE)
     cluster.schedulers.predicates(leader, value)

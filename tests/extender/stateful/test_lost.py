@@ -1,4 +1,4 @@
-"""Bindings whose answer was lost, and what stood on their pods before: nothing comes of it twice.
+"""Lost answers of bindings, and earlier annotations of their pods: no card is given twice.
 
 As in ``test_meanwhile``, mutants of the extender led here.
 """
@@ -23,17 +23,15 @@ from tests.fakes.kube_store import KubeObject
 
 
 def bare_binding(cluster: Cluster, value: KubeObject, node: str) -> None:
-    """Somebody else binds a pod, without any cards."""
+    """Another client binds a pod, without any cards."""
     cluster.server.store.update(
         pods.key(value), lambda old: kube_rules.bound(old, {"target": {"name": node}})
     )
 
 
-@pytest.mark.parametrize("which", [1, 3])  # 3: of a container that there isn't
-def test_cards_that_a_user_wrote_do_not_hide_those_that_are_being_bound(
-    cluster: Cluster, which: int
-) -> None:
-    """What was left after a stranger's card was removed was a decision, and newer than ours."""
+@pytest.mark.parametrize("which", [1, 3])  # 3: of a container that doesn't exist
+def test_card_annotations_of_a_user_do_not_hide_a_binding(cluster: Cluster, which: int) -> None:
+    """After a forged card was removed the rest was a decision, and newer than the extender's."""
     cluster.users.change_node("n1", 0, "gone")
     leader = cluster.instances[0]
     first, forged, other = (arrived(cluster, CARD) for _ in range(3))
@@ -54,10 +52,10 @@ def test_cards_that_a_user_wrote_do_not_hide_those_that_are_being_bound(
     assert not is_bound(cluster, other)
 
 
-def test_a_removal_of_strangers_cards_that_comes_late_takes_no_decision_away(
+def test_a_late_removal_of_forged_cards_removes_no_decision(
     cluster: Cluster,
 ) -> None:
-    """It names the version that it was made for, as every write does that can do harm."""
+    """The removal names the version that it was made for, as every harmful write does."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     cluster.users.change(value, "forge", 3)
     leader.deliver_all()
@@ -72,10 +70,8 @@ def test_a_removal_of_strangers_cards_that_comes_late_takes_no_decision_away(
 
 
 @pytest.mark.parametrize("what", ["silent", "cut", "504 after", "409", "403"])
-def test_a_removal_of_strangers_cards_that_fails_leaves_nothing_reserved(
-    cluster: Cluster, what: str
-) -> None:
-    """It was taken for a binding without an answer, which may yet come about."""
+def test_a_failed_removal_of_forged_cards_reserves_nothing(cluster: Cluster, what: str) -> None:
+    """It was taken for a binding without an answer, which may still take effect."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     cluster.users.change(value, "forge", 3)
     leader.deliver_all()
@@ -86,8 +82,8 @@ def test_a_removal_of_strangers_cards_that_fails_leaves_nothing_reserved(
     assert is_bound(cluster, value)
 
 
-def test_a_pod_that_a_rival_binds_while_we_look_is_bound(cluster: Cluster) -> None:
-    """It was told as an error: what the look showed was met by whoever chooses cards."""
+def test_a_pod_that_a_rival_binds_during_a_read_is_bound(cluster: Cluster) -> None:
+    """The answer was an error: the choice of cards met the binding that the read showed."""
     leader, rival = cluster.instances
     value = arrived(cluster, CARD)
     for each in cluster.instances:
@@ -99,25 +95,25 @@ def test_a_pod_that_a_rival_binds_while_we_look_is_bound(cluster: Cluster) -> No
 
 
 def lost(*meanwhile: Happens) -> list[Happens]:
-    """A binding without an answer, a look that is refused, and then this."""
+    """A binding without an answer, a refused read, and then these events."""
     return [(0, True, "cut", nothing), (0, False, "403", nothing), *meanwhile]
 
 
-def test_a_pod_that_somebody_bound_without_cards_since_our_binding_was_lost_keeps_none(
+def test_a_pod_bound_without_cards_after_a_lost_binding_keeps_none(
     cluster: Cluster,
 ) -> None:
-    """They were kept for as long as the pod was there: a bound pod has no reservation to end."""
+    """The pod kept its cards until its deletion: a bound pod has no reservation to end."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     leader.service._consistent_read.wrote()
     cluster.server.plan = lost((0, True, "before", lambda: bare_binding(cluster, value, "n2")))
-    refused(leader, value, "n2", "by somebody else, without cards")
+    refused(leader, value, "n2", "by another writer, without cards")
 
 
-def test_a_pod_that_a_rival_bound_elsewhere_since_our_binding_was_lost_is_an_error(
+def test_a_pod_that_a_rival_bound_after_a_lost_binding_is_an_error(
     cluster: Cluster,
 ) -> None:
-    """A mutant: whatever stood on the pod when no binding could come any more was our own."""
+    """A mutant: any decision on the pod counted as the extender's own after the last binding."""
     leader, rival = cluster.instances
     value = arrived(cluster, CARD)
     for each in cluster.instances:
@@ -131,10 +127,10 @@ def test_a_pod_that_a_rival_bound_elsewhere_since_our_binding_was_lost_is_an_err
     assert held.node == "n1"
 
 
-def test_a_binding_that_was_lost_after_strangers_cards_were_removed_is_out_of_the_question_first(
+def test_a_lost_binding_after_a_removal_is_ruled_out_first(
     cluster: Cluster,
 ) -> None:
-    """It names a later version than it was chosen for, and so it wasn't taken for a danger."""
+    """The binding names a later version than its choice, and so it counted as harmless."""
     leader = cluster.instances[0]
     value, other = (arrived(cluster, CARD) for _ in range(2))
     cluster.users.change_node("n2", 1, "sick")
@@ -158,8 +154,8 @@ def test_a_binding_that_was_lost_after_strangers_cards_were_removed_is_out_of_th
     assert is_bound(cluster, value)
 
 
-def test_a_pod_that_changed_since_its_write_was_lost_keeps_nothing(cluster: Cluster) -> None:
-    """What can't be written any more was reserved for a quarter of an hour, and nobody's."""
+def test_a_pod_that_changed_after_a_lost_write_keeps_nothing(cluster: Cluster) -> None:
+    """Cards whose write can't take effect any more were reserved for a quarter of an hour."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [(0, True, "silent", nothing)]
@@ -170,8 +166,8 @@ def test_a_pod_that_changed_since_its_write_was_lost_keeps_nothing(cluster: Clus
     assert leader.service.cache.reservations == 0
 
 
-def test_a_pod_that_is_refused_after_its_write_was_lost_keeps_nothing(cluster: Cluster) -> None:
-    """It kept what it had been promised before, though that didn't suit it any more."""
+def test_a_pod_that_is_refused_after_a_lost_write_keeps_nothing(cluster: Cluster) -> None:
+    """The pod kept its earlier promise, though those cards didn't fit it any more."""
     cluster.users.change_node("n1", 0, "gone")
     leader, value = cluster.instances[0], arrived(cluster, BOTH)
     leader.deliver_all()
@@ -183,10 +179,10 @@ def test_a_pod_that_is_refused_after_its_write_was_lost_keeps_nothing(cluster: C
     assert leader.service.cache.reservations == 0
 
 
-def test_a_pod_that_goes_while_its_lost_binding_is_ruled_out_keeps_nothing(
+def test_a_pod_deleted_during_the_check_of_a_binding_keeps_nothing(
     cluster: Cluster,
 ) -> None:
-    """A mutant: no such pod was taken for no answer."""
+    """A mutant: a 404 of the pod counted as no answer."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     leader.service._consistent_read.wrote()
@@ -194,10 +190,10 @@ def test_a_pod_that_goes_while_its_lost_binding_is_ruled_out_keeps_nothing(
     refused(leader, value, "n2", "403")
 
 
-def test_a_binding_that_was_lost_is_out_of_the_question_before_other_cards_are_chosen(
+def test_a_lost_binding_is_ruled_out_before_another_choice(
     cluster: Cluster,
 ) -> None:
-    """The next try was made while the first could still come about, and its cards were free."""
+    """The next try was made while the first could still take effect, and its cards were free."""
     leader = cluster.instances[0]
     cluster.users.change_node("n1", 0, "gone")
     value, other = arrived(cluster, CARD, LIMITED), arrived(cluster, CARD)
@@ -214,7 +210,7 @@ def test_a_binding_that_was_lost_is_out_of_the_question_before_other_cards_are_c
         leader.bind(other, "n2")
         cluster.stories.land_all()
 
-    held = (0, False, "after", forbidden_now)  # our look at what became of the first try
+    held = (0, False, "after", forbidden_now)  # the read after the first try
     cluster.server.plan = [(0, True, "late", nothing), held]
     cluster.server.plan.append((0, True, "before", another_comes_first))
     leader.bind(value, "n2")
@@ -223,7 +219,7 @@ def test_a_binding_that_was_lost_is_out_of_the_question_before_other_cards_are_c
 
 @pytest.mark.parametrize("what", ["cut", "504"])
 @pytest.mark.parametrize("fence", ["403", "silent"])
-def test_a_binding_that_may_come_about_still_keeps_its_cards(
+def test_a_binding_that_may_still_take_effect_keeps_its_cards(
     cluster: Cluster, what: str, fence: str
 ) -> None:
     leader, value = cluster.instances[0], arrived(cluster, CARD)
@@ -238,12 +234,12 @@ def test_a_binding_that_may_come_about_still_keeps_its_cards(
         leader.bind(value, "n2")
     assert not cluster.server.plan
     assert leader.service.cache.placement(pods.uid(value)) is not None
-    leader.bind(value, "n1")  # once it is out of the question
+    leader.bind(value, "n1")  # once the first binding is ruled out
     assert is_bound(cluster, value)
 
 
 @pytest.mark.parametrize("what", ["cut after", "silent", "late", "504", "504 after", "429"])
-def test_a_decision_that_may_be_written_still_keeps_its_cards(cluster: Cluster, what: str) -> None:
+def test_a_decision_that_may_still_be_written_keeps_its_cards(cluster: Cluster, what: str) -> None:
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [(0, True, what, nothing), (0, True, what, nothing)]

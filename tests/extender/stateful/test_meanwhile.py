@@ -1,7 +1,7 @@
-"""What comes between a question and its answer.
+"""Events between a request and its answer.
 
-Each of these passed unseen by the search once: a mutant of the extender that it didn't kill, or a
-defect that such a mutant led to.
+The search missed each of these once: a mutant of the extender that it didn't kill, or a defect that
+such a mutant led to.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from tests.extender.stateful.recorded_events import BOTH, CARD, SHARE, arrived, 
 
 
 @pytest.mark.parametrize("change", ["choose", "delete", "replace"])
-def test_what_a_pod_was_to_get_before_it_changed_is_not_kept(cluster: Cluster, change: str) -> None:
-    """A mutant: a conflict took nothing back, so that another answer than cards left them."""
+def test_cards_for_a_pod_that_changed_are_not_kept(cluster: Cluster, change: str) -> None:
+    """A mutant: a conflict took no cards back, so that an answer without cards left them."""
     cluster.users.change_node("n2", 1, "sick")
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
@@ -30,8 +30,8 @@ def test_what_a_pod_was_to_get_before_it_changed_is_not_kept(cluster: Cluster, c
     assert not any(map(pods.text_of, cluster.truth.pods()))
 
 
-def test_a_decision_that_came_too_late_to_be_written_is_not_kept(cluster: Cluster) -> None:
-    """A mutant: the look at the API server took all the time that there was."""
+def test_a_decision_too_late_for_its_write_is_not_kept(cluster: Cluster) -> None:
+    """A mutant: the read of the API server took all the request's time."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
 
@@ -46,10 +46,10 @@ def test_a_decision_that_came_too_late_to_be_written_is_not_kept(cluster: Cluste
 
 @pytest.mark.parametrize("verb", ["predicates", "cycle"])
 @pytest.mark.parametrize("writes", [False, True])
-def test_a_pod_that_was_created_again_gets_nothing_of_what_was_asked_for_the_first(
+def test_a_recreated_pod_gets_no_cards_of_the_first_pod(
     cluster: Cluster, verb: str, writes: bool
 ) -> None:
-    """A mutant: a read took whatever pod had the name."""
+    """A mutant: a read took any pod of the name."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [(0, writes, "before", lambda: cluster.users.change(value, "replace"))]
@@ -65,15 +65,15 @@ def test_a_pod_that_was_created_again_gets_nothing_of_what_was_asked_for_the_fir
     assert pods.text_of(cluster.truth.pods()[0])
 
 
-def test_another_pod_that_has_the_name_by_now_keeps_the_cards_that_a_rival_gave_it(
+def test_a_recreated_pod_keeps_the_cards_from_a_rival(
     cluster: Cluster,
 ) -> None:
-    """Found by the search: the answer was thrown away, because it wasn't of the pod asked for."""
+    """Found by the search: the answer was thrown away, because it was another pod's."""
     leader, rival = cluster.instances
     value, other = arrived(cluster, CARD), arrived(cluster, SHARE)
     leader.deliver_all()
     assert leader.predicates(other, ["n2"])
-    leader.deliver_all()  # from now on it looks at nothing before it decides
+    leader.deliver_all()  # from now on it decides without a read
     cluster.users.change(value, "replace")
     fresh = next(each for each in cluster.truth.pods() if pods.key(each) == pods.key(value))
     rival.bind(fresh, "n1")
@@ -83,7 +83,7 @@ def test_another_pod_that_has_the_name_by_now_keeps_the_cards_that_a_rival_gave_
     cluster.nothing_was_given_twice()
 
 
-def test_a_pod_that_goes_before_it_is_bound_is_forgotten_at_once(cluster: Cluster) -> None:
+def test_a_pod_that_is_gone_before_its_binding_is_forgotten_at_once(cluster: Cluster) -> None:
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [(0, True, "before", lambda: cluster.users.change(value, "delete"))]
@@ -92,10 +92,10 @@ def test_a_pod_that_goes_before_it_is_bound_is_forgotten_at_once(cluster: Cluste
     assert leader.service.cache.pod(pods.uid(value)) is None
 
 
-def test_a_conflict_after_which_the_pod_can_not_be_read_is_settled_by_the_watch(
+def test_the_watch_settles_a_conflict_without_a_read(
     cluster: Cluster,
 ) -> None:
-    """Its cards were reserved for a quarter of an hour, though the pod had none."""
+    """Cards were reserved for a quarter of an hour, though the pod had none."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [
@@ -110,7 +110,7 @@ def test_a_conflict_after_which_the_pod_can_not_be_read_is_settled_by_the_watch(
 
 @pytest.mark.parametrize(("seconds", "due"), [(9.0, False), (11.0, True)])
 @pytest.mark.parametrize("last", ["predicates", "bind", "look"])
-def test_an_instance_rests_on_its_watch_for_ten_seconds_from_its_last_look_or_decision(
+def test_an_instance_rests_on_its_watch_for_ten_seconds(
     cluster: Cluster, last: str, seconds: float, due: bool
 ) -> None:
     leader, value = cluster.instances[0], arrived(cluster, CARD)
@@ -131,10 +131,10 @@ def test_an_instance_rests_on_its_watch_for_ten_seconds_from_its_last_look_or_de
     assert leader.service._consistent_read.due("n1", FREE) is due
 
 
-def test_a_look_that_failed_is_made_again_by_an_instance_that_is_not_idle(
+def test_a_busy_instance_repeats_a_read_that_failed(
     cluster: Cluster,
 ) -> None:
-    """A mutant: what was about to be read counted as read."""
+    """A mutant: a read counted before it was made."""
     leader, rival = cluster.instances
     theirs, first, value = (arrived(cluster, CARD) for _ in range(3))
     for each in cluster.instances:
@@ -153,7 +153,7 @@ def test_a_look_that_failed_is_made_again_by_an_instance_that_is_not_idle(
         leader.bind(value, "n2")
 
 
-def test_a_look_that_failed_does_not_keep_others_from_theirs(cluster: Cluster) -> None:
+def test_a_read_that_failed_blocks_no_other_read(cluster: Cluster) -> None:
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     leader.deliver_all()
     cluster.server.plan = [(1, False, "403", nothing)]
@@ -164,8 +164,8 @@ def test_a_look_that_failed_does_not_keep_others_from_theirs(cluster: Cluster) -
         assert asking.result()
 
 
-def test_what_was_reserved_too_long_ago_is_free_for_the_next_question(cluster: Cluster) -> None:
-    """Nobody has to wait until the clock is looked at by itself."""
+def test_an_expired_reservation_is_free_for_the_next_request(cluster: Cluster) -> None:
+    """The next request doesn't wait for the regular look at the clock."""
     cluster.users.change_node("n1", 0, "gone")
     leader = cluster.instances[0]
     first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
@@ -176,10 +176,10 @@ def test_what_was_reserved_too_long_ago_is_free_for_the_next_question(cluster: C
     assert leader.predicates(second, cluster.world.nodes) == ["n2"]
 
 
-def test_nobody_sees_the_room_between_a_last_look_and_its_reservation(
+def test_no_thread_sees_the_room_between_check_and_reservation(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads that race for it hardly ever meet there, so the lock itself is looked at."""
+    """Threads that race for it hardly ever meet there, so the test looks at the lock itself."""
     leader, value = cluster.instances[0], arrived(cluster, CARD)
     answers, view = leader.service.evaluator, leader.service.cache
     seen: list[tuple[str, bool]] = []
@@ -201,7 +201,7 @@ def test_nobody_sees_the_room_between_a_last_look_and_its_reservation(
 def test_a_card_that_is_taken_during_the_search_is_not_given_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    """Another pod is reserved on the whole node between the answer and the decision on it."""
+    """Another pod gets the whole node between the search and the decision."""
     leader = cluster.instances[0]
     first, second = arrived(cluster, BOTH), arrived(cluster, BOTH)
     leader.deliver_all()

@@ -1,7 +1,7 @@
-"""What is true, computed from the API server's objects alone, without the product's arithmetic.
+"""The true state, computed from the API server's objects alone, without the product's arithmetic.
 
-Who holds which cards, surely or perhaps; who may come next; what is free. ``judge`` and
-``preemption`` hold what the instances do against it.
+The cards that pods hold, surely or perhaps; the pods that come next; the free cards. ``judge`` and
+``preemption`` hold the instances' decisions against it.
 """
 
 import dataclasses
@@ -18,16 +18,16 @@ from tests.extender.stateful.server import Call, Server
 from tests.fakes.kube_store import KubeObject
 
 # A reservation lives for 900 s from the decision. A decision may take effect up to 60 s after it
-# was made, and clocks differ by 20 s; for so long it surely holds, and schedulers bind within it.
+# was made, and clocks differ by 20 s; it surely holds for this time, and schedulers bind within it.
 SURE_SECONDS = 600.0
 _CONFLICT = 409
-_CLEAR = {403, 404, 422}  # nothing was written, and nothing will be
+_CLEAR = {403, 404, 422}  # the write has no effect, now or later
 LONGEST_SECONDS = 900.0 + 60.0 + 20.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A decision that took effect: by whom (None: a user), at which version, when, what quota."""
+    """A decision that took effect: its author (None: a user), version, time and quota."""
 
     author: Caller | None
     version: int
@@ -38,7 +38,7 @@ class Decided:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Cards that an instance may keep, for how long, and which calls about the pod end that."""
+    """Cards that an instance may keep, for how long, and the calls of the pod that end it."""
 
     taken: Cards
     until: float
@@ -46,7 +46,7 @@ class Doubt:
 
 
 class Truth:
-    """Knows all objects, and who wrote what stands on them."""
+    """Knows all objects, and the authors of their decisions."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -56,10 +56,10 @@ class Truth:
         # Cards that an instance may keep, because it can't know whether its write took effect.
         self._doubts: dict[tuple[str, str], Doubt] = {}
 
-    # What is written.
+    # Writes.
 
     def took_effect(self, author: Caller, pod: KubeObject, quota: KubeObject | None) -> None:
-        """Remember who wrote the decision that stands on a pod now, knowing which quota."""
+        """Remember the author of the pod's present decision, and the quota that it knew."""
         self._of[pods.uid(pod)] = Decided(
             author=author,
             version=pods.version(pod),
@@ -69,7 +69,7 @@ class Truth:
         )
 
     def doubt(self, author: Caller, call: Call, status: int) -> None:
-        """An instance can't know whether its write took effect, or will; 0 without an answer."""
+        """Note that an instance can't know its write's effect; status 0: without an answer."""
         pod = self.named(call) if call.decides else None
         if pod is None or status in _CLEAR or (status == _CONFLICT and call.method == "POST"):
             return
@@ -80,14 +80,14 @@ class Truth:
         }
         ends = {"PATCH", "POST"}
         if call.method == "PATCH":
-            # A conflict may come from a first try that lost its answer; a look at the pod tells.
+            # A conflict may come from a first try that lost its answer; a read of the pod tells.
             ends = {"decision", "GET"} if status == _CONFLICT else {"decision"}
         self._doubts[author.name, pods.uid(pod)] = Doubt(
             taken=pods.cards(wanted), until=self.server.clock.seconds + LONGEST_SECONDS, ends=ends
         )
 
     def told(self, author: Caller, call: Call) -> None:
-        """An instance knows what became of its write."""
+        """Note that an instance knows the result of its write."""
         pod = self.named(call)
         key = author.name, pods.uid(pod) if pod else ""
         said = {call.method, "decision"} if call.decides else {call.method}
@@ -95,22 +95,22 @@ class Truth:
             del self._doubts[key]
 
     def written(self, uid: str) -> Decided | None:
-        """The last decision that some instance or user wrote on a pod."""
+        """The last decision that an instance or user wrote on a pod."""
         return self._of.get(uid)
 
     def named(self, call: Call) -> KubeObject | None:
-        """The pod that a call is about, and not another one of its name."""
+        """The pod of a call, and not another pod of its name."""
         there = (each for each in self.pods() if pods.key(each)[1:] == call.named)
         return next((each for each in there if call.uid in {"", pods.uid(each)}), None)
 
-    # What is.
+    # State.
 
     def pods(self) -> list[KubeObject]:
         """All pods, for reading only."""
         return self.server.store.seen("pods")
 
     def pod(self, uid: str) -> KubeObject | None:
-        """One that is there."""
+        """A present pod."""
         return next((each for each in self.pods() if pods.uid(each) == uid), None)
 
     def others(self, pod: KubeObject) -> Iterator[KubeObject]:
@@ -118,7 +118,7 @@ class Truth:
         return (each for each in self.pods() if pods.uid(each) != pods.uid(pod))
 
     def decision(self, pod: KubeObject) -> Decided:
-        """Who wrote what stands on a pod; a text that no instance wrote is a user's."""
+        """The decision on a pod and its author; the author of any other text is a user."""
         known = self._of.get(pods.uid(pod))
         if known is not None and known.text == pods.text_of(pod):
             return known
@@ -132,7 +132,7 @@ class Truth:
         return made
 
     def holds(self, pod: KubeObject, *, surely: bool) -> Cards:
-        """What a pod holds: bound, or reserved, ``surely`` or perhaps still."""
+        """The cards of a pod: bound, or reserved, ``surely`` or perhaps still."""
         if pods.finished(pod) or not pods.text_of(pod):
             return {}
         if pods.bound(pod):
@@ -146,16 +146,16 @@ class Truth:
         return pods.cards(pod)
 
     def doubts(self, author: Caller) -> Iterator[tuple[str, Cards]]:
-        """The pods (UID) whose cards an instance may keep, though nobody else sees them."""
+        """The pods (UID) whose cards an instance may keep, unseen by others."""
         now = self.server.clock.seconds
         for (name, uid), doubt in self._doubts.items():
             if name == author.name and doubt.until > now:
                 yield uid, doubt.taken
 
-    # Whose turn it is.
+    # The order of nominated pods.
 
     def in_line(self, pod: KubeObject, node: str) -> list[KubeObject]:
-        """The others for whom room is made on a node, and who don't come after this pod."""
+        """The other pods nominated to a node that come before this pod, or are its equals."""
         return [
             each
             for each in self.others(pod)
@@ -167,18 +167,18 @@ class Truth:
         ]
 
     def first_in_line(self, pod: KubeObject, node: str) -> KubeObject | None:
-        """The most important one of those, if there is a single one."""
+        """The most important of these pods, if there is a single one."""
         found = sorted(self.in_line(pod, node), key=pods.priority)
         if len(found) > 1 and pods.priority(found[-1]) == pods.priority(found[-2]):
             return None
         return found[-1] if found else None
 
     def leaving(self, node: str) -> set[str]:
-        """The pods (UID) that are on their way out of a node."""
+        """The ending pods (UID) of a node."""
         there = (each for each in self.pods() if pods.running(each, node))
         return {pods.uid(each) for each in there if pods.ending(each)}
 
-    # What is free.
+    # Free cards.
 
     def uses(
         self,
@@ -188,7 +188,7 @@ class Truth:
         by: Caller | None = None,
         without: Collection[str] = (),
     ) -> Counter[Any]:
-        """What is taken of a node's cards; also what one instance may keep where it is named."""
+        """The taken cards of a node, and those that instance ``by`` may keep."""
         held = [
             self.holds(pod, surely=surely) for pod in self.pods() if pods.uid(pod) not in without
         ]
@@ -207,7 +207,7 @@ class Truth:
         *,
         surely: bool = True,
     ) -> Counter[str]:
-        """What the others of a pod's namespace hold, by model."""
+        """The use of the other pods of a pod's namespace, by model."""
         used: Counter[str] = Counter()
         for each in self.others(pod):
             if each["metadata"]["namespace"] == pod["metadata"]["namespace"] and counts(each):
@@ -227,7 +227,7 @@ class Truth:
         *,
         without: Collection[str] = (),
     ) -> bool:
-        """Whether such cards are free that the pod's namespace may have."""
+        """Whether cards are free that the pod's namespace may have."""
         host = self.hosts.now(node)
         limit = Limit(quota, pod["metadata"]["namespace"])
         used = self.used(

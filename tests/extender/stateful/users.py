@@ -1,4 +1,4 @@
-"""What users, operators and nodes do: pods come and go, nodes and quotas change."""
+"""Actions of users, operators and nodes: pods come and go, nodes and quotas change."""
 
 import contextlib
 import dataclasses
@@ -23,7 +23,7 @@ _CONFIG_MAP = "configmaps", "kube-system", "gpuquota"
 
 
 class Users:
-    """They write to the API server as they like."""
+    """Users, operators and nodes; they write to the API server as they like."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -86,7 +86,7 @@ class Users:
     # Pods.
 
     def arrive(self, ask: Ask, namespace: str, more: str, priority: int, copies: int = 1) -> None:
-        """Create pods, as far as there are names left; what has finished is cleared away then."""
+        """Create pods while names are free; finished pods go if none is."""
         for _ in range(copies):
             if not self._names():
                 for each in filter(pods.finished, self._truth.pods()):
@@ -119,7 +119,7 @@ class Users:
         metadata: dict[str, Any] = {}
         changes: KubeObject = {"metadata": metadata}
         if how in {"delete", "replace"}:
-            with contextlib.suppress(StoreError):  # somebody else was quicker
+            with contextlib.suppress(StoreError):  # another writer was quicker
                 self._store.delete(pods.key(value))
                 if how == "replace":
                     self._create_again(value)
@@ -155,13 +155,13 @@ class Users:
             KEYS.predicate_time: str(self._world.instances[0].now_ns()),
             f"{KEYS.idx_prefix}0": ",".join(map(str, range(count))),
             f"{KEYS.uuid_prefix}0": None,
-            # Sometimes of a container that there isn't, which makes all of it unreadable.
+            # Sometimes for a container that doesn't exist, which makes the whole text unreadable.
             f"{KEYS.idx_prefix}7": "0" if which % 3 == 0 else None,
         }
 
 
 def fresh(name: str) -> Host:
-    """A node as it was delivered."""
+    """A node in its first state."""
     models = MODELS[name]
     return Host(models=models, well=(True,) * len(models), pool=POOLS[name])
 

@@ -1,4 +1,4 @@
-"""What there is: the API server, the instances, and the judges of what they do."""
+"""The world: the API server, the instances, and the judges of their decisions."""
 
 from tests.extender.stateful.hosts import A40, A100
 from tests.extender.stateful.instance import Instance
@@ -12,7 +12,7 @@ MODELS = {"n1": (A100,), "n2": (A100, A40)}  # of the cards of each node
 
 
 class World:
-    """Everything that users, schedulers and faults have in common."""
+    """The common state of users, schedulers and faults."""
 
     def __init__(self) -> None:
         self.server = Server()
@@ -20,11 +20,11 @@ class World:
         self.decisions = Decisions(self.truth)
         self.preemptions = Preemptions(self.truth)
         self.instances: list[Instance] = []
-        self.asked = "", 0  # the pod (UID) that a scheduler asks about, and which instance
+        self.asked = "", 0  # the pod (UID) of a scheduler's request, and the instance's index
         self._count = 0
 
     def number(self) -> int:
-        """A number that nothing had yet: names come back, UIDs don't."""
+        """A new number: names come back, UIDs don't."""
         self._count += 1
         return self._count
 
@@ -33,7 +33,7 @@ class World:
         return Instance(self.server, self.decisions, f"e{self.number()}", 0.0)
 
     def replace(self, instance: Instance) -> None:
-        """Start another process in place of one that is gone."""
+        """Start another process in place of a crashed one."""
         for at, each in enumerate(self.instances):
             if each is instance:
                 plan, self.server.plan = self.server.plan, []
@@ -42,10 +42,10 @@ class World:
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes that are there."""
+        """The present nodes."""
         return self.truth.hosts.names
 
     @property
     def wrong(self) -> list[str]:
-        """What must not have happened."""
+        """The faults so far."""
         return self.decisions.wrong + self.preemptions.wrong

@@ -1,12 +1,12 @@
 """Calls as the gates make them, and the table of all rows.
 
-``LOCAL`` is what the code does of its own between two of them.
+``LOCAL`` has the code's own steps between two of them.
 """
 
 from collections.abc import Callable
 
 from tests.hook.model import slots, steps
-from tests.hook.model.state import NOBODY, Broken, Moment
+from tests.hook.model.state import NONE, Broken, Moment
 
 # ---- card_limits.c: card_limits_charge and card_limits_return; account.c: account_view
 
@@ -50,7 +50,7 @@ def _looked(moment: Moment) -> None:
 
 def _exec(moment: Moment) -> None:
     moment.lose_own()
-    moment.set(held=0, slot=NOBODY)
+    moment.set(held=0, slot=NONE)
     moment.leave()
 
 

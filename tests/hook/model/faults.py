@@ -1,14 +1,14 @@
-"""The protocol with one thing wrong: what the search is for.
+"""The protocol with one fault each, for the search to find.
 
-Each is a rule of ``ledger.c`` or ``slot_lock.c`` left out or turned round. That a search finds
-every one of them shows that it looks where it matters. Two are what the hook did once.
+Each is a rule of ``ledger.c`` or ``slot_lock.c`` left out or turned round. A search that finds
+every one of them looks where it matters. The hook once had two of them.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
 
 from tests.hook.model import calls, slots, steps
-from tests.hook.model.state import NOBODY, Moment
+from tests.hook.model.state import NONE, Moment
 
 Run = Callable[[Moment], None]
 
@@ -18,9 +18,9 @@ class Fault:
     """One of them.
 
     Attributes:
-        table: rows that are other than the code's.
-        local: the same of what lies between rows.
-        says: part of what the search must say.
+        table: rows that differ from the code's.
+        local: steps between rows that differ from the code's.
+        says: part of the search's message.
     """
 
     table: Mapping[str, Run] = dataclasses.field(default_factory=dict)
@@ -42,7 +42,7 @@ def _unlimited(moment: Moment) -> None:
 
 
 def _swap_without_looking_again(moment: Moment) -> None:
-    """Charge on: the sum has moved, and what it leaves isn't compared with the limit again."""
+    """Charge on: the sum has moved, and the rest isn't compared with the limit again."""
     process = moment.process
     if moment.sum == process.now:
         calls.TABLE["add swap"].run(moment)
@@ -85,7 +85,7 @@ def _late_delta(moment: Moment) -> None:
 
 
 def _amount_worked_out_once(moment: Moment) -> None:
-    """The share of a slot without an owner is returned by what was read before the lock."""
+    """The share of a slot without an owner is returned as it was read before the lock."""
     units = moment.slots[moment.process.at].units
     calls.TABLE["reclaim share"].run(moment)
     if moment.stack[-1] == "add sum":
@@ -122,13 +122,13 @@ def _share_alone(moment: Moment) -> None:
 
 
 def _share_or_wait(moment: Moment) -> None:
-    if moment.slots[moment.process.at].writer == NOBODY:
+    if moment.slots[moment.process.at].writer == NONE:
         calls.TABLE["reclaim share"].run(moment)
 
 
 def _own_at_once(moment: Moment) -> None:
     slot = moment.slots[moment.process.at]
-    if slot.readers or slot.writer != NOBODY:
+    if slot.readers or slot.writer != NONE:
         slots.next_to_take(moment)
     else:
         _own_in_any_case(moment)

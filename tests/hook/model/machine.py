@@ -1,4 +1,4 @@
-"""Processes that run scripts of calls, and the ways in which they end; what must hold always.
+"""Processes that run scripts of calls, the ways in which they end, and the rules that always hold.
 
 A script is a list of calls as ``gpustack``'s gates make them: ``open`` (ledger_open), ``charge N``
 (card_limits_charge), ``return N`` (card_limits_return, after the driver has freed), ``look``
@@ -9,13 +9,13 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 from tests.hook.model import calls, steps
-from tests.hook.model.state import NOBODY, Bounds, Broken, Moment, Process, Shared, Slot, Sum
+from tests.hook.model.state import NONE, Bounds, Broken, Moment, Process, Shared, Slot, Sum
 
 Call = tuple[str, int]
 Outcome = tuple[Shared, Process]
 # As much as one call can do alone: more is no end at all.
 MANY_STEPS = 400
-# A call that is over before it has done anything, such as a return of what was refused.
+# A call that ends before its first operation, such as a return of a refused charge.
 NOTHING = steps.Step("", "nothing", "", lambda _: None)
 
 
@@ -44,7 +44,7 @@ class Machine:
         bounds: sizes.
         scripts: one a process.
         table: rows that stand in for those of the code.
-        local: the same of what lies between them.
+        local: steps between rows that stand in for the code's.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Machine:
         return not process.alive or (not process.stack and done)
 
     def label(self, process: Process) -> str:
-        """Name what a process does next."""
+        """Name the next operation of a process."""
         if process.stack:
             return process.stack[-1]
         name, amount = self.scripts[process.number][process.position]
         return f"begins {name} {amount}"
 
     def step(self, shared: Shared, process: Process) -> Iterator[tuple[Outcome, Event]]:
-        """Yield each thing that the process's next operation may do."""
+        """Yield each outcome of the process's next operation."""
         moment = self._begun(shared, process)
         label = moment.stack[-1] if moment.stack else ""
         if label == "add swap" and moment.process.spurious and moment.sum == moment.process.now:
@@ -117,7 +117,7 @@ class Machine:
         moment.stack = ["returned", "open"]
 
     def _begin_charge(self, moment: Moment, amount: int) -> None:
-        if moment.process.slot == NOBODY:
+        if moment.process.slot == NONE:
             return  # NOT_PERMITTED
         moment.stack = [""]
         steps.add(moment, moment.process.slot, amount, limited=True, then="charge first")
@@ -136,26 +136,26 @@ class Machine:
         moment.stack = ["exec"]
 
     def kill(self, shared: Shared, process: Process) -> Outcome:
-        """Return what SIGKILL leaves."""
+        """Return the state after SIGKILL."""
         moment = Moment(self.bounds, shared, process)
         moment.lose_own()
         moment.process = Process(number=process.number, alive=False)
         return moment.freeze()
 
     def fork(self, shared: Shared, parent: int, child: int) -> Shared:
-        """Return what another thread's fork adds: the child has the open descriptors."""
+        """Return the state after another thread's fork: the child has the open descriptors."""
         of_parent, of_child = (1 << self.bounds.processes + each for each in (parent, child))
         files = tuple(kept | of_child if kept & of_parent else kept for kept in shared.files)
         return shared._replace(files=files)
 
-    # ---- what must hold
+    # ---- rules that hold always
 
     def check_shared(self, shared: Shared) -> None:
         """Check the ledger as it lies.
 
         Raises:
-            Broken: more is charged than the limit, or the sum isn't that of the slots, or what
-                the processes left when all are gone can't be given back.
+            Broken: more is charged than the limit, or the sum isn't that of the slots, or the
+                charge of processes that are all gone can't be given back.
         """
         moment = Moment(self.bounds, shared, Process(number=0))
         total = sum(moment.effective(slot)[0] for slot in range(self.bounds.slots))
@@ -186,10 +186,10 @@ class Machine:
         """Check one process against the ledger.
 
         Raises:
-            Broken: a process between calls has another charge than the memory it holds, or isn't
-                the one that its slot is locked by.
+            Broken: a process between calls has another charge than the memory it holds, or doesn't
+                hold the lock of its slot.
         """
-        if not process.alive or process.slot == NOBODY:
+        if not process.alive or process.slot == NONE:
             return
         slot = shared.slots[process.slot]
         charged, _ = Moment(self.bounds, shared, process).effective(process.slot)

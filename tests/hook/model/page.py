@@ -1,7 +1,7 @@
 """The pages with two slots: an agent that writes, may die and start again; a hook that reads.
 
-Every word that is written or copied is a step of its own, as neither ``pwrite`` nor ``memcpy`` is
-one. The checksum is taken for perfect. The writer's steps are ``gpustack/adapters/mapped.py``'s
+Every word that is written or copied is a step of its own: ``pwrite`` and ``memcpy`` are many. The
+checksum is taken for perfect. The writer's steps are ``gpustack/adapters/mapped.py``'s
 ``_publish``, the reader's ``shared_page_refresh`` of ``hook/src/shared/shared_page.c``;
 ``test_ledger_model.py`` looks at the former,
 ``hook/tests/test_pages_never_published_are_not_read.c`` at the latter.
@@ -17,7 +17,7 @@ ATTEMPTS = 4  # READ_ATTEMPTS of shared_page.c
 
 
 class PageSlot(NamedTuple):
-    """One slot; a checksum is what it was made of."""
+    """One slot; its checksum is the value that it was made of."""
 
     generation: int
     checksum: tuple[int, int]
@@ -33,7 +33,7 @@ class Page(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """An agent. ``value`` counts what it has tried to publish."""
+    """An agent. ``value`` counts its attempts to publish."""
 
     value: int = 0
     step: int = 0
@@ -42,7 +42,7 @@ class Writer(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """A hook. ``copy`` is what it has read of a slot so far; each checksum is one step."""
+    """A hook. ``copy`` is the part of a slot that it has read so far; each checksum is one step."""
 
     step: str = "published"
     calls: int = 0
@@ -67,9 +67,9 @@ class Pages:
         values: how often the writer publishes, or dies of it.
         calls: how often the reader looks.
         looks_again: whether the reader looks at `published` and `generation` after its copy too.
-        counts_all: whether a generation that a dead writer left doesn't come again.
-        fills_idle: whether the writer fills the slot that isn't published.
-        checks: whether the reader checks what it copied.
+        counts_all: whether the generation of a dead writer is passed over.
+        fills_idle: whether the writer fills the idle slot, and not the published one.
+        checks: whether the reader checks its copy.
     """
 
     values: int
@@ -83,8 +83,8 @@ class Pages:
         """Look at every state and return how many there are.
 
         Raises:
-            Broken: the reader took what was torn or never published, went back to an older value,
-                or doesn't find what is published when no writer is left.
+            Broken: the reader took a value that was torn or never published, went back to an older
+                value, or misses the published one when no writer is left.
         """
         seen: set[State] = set()
         waiting: list[State] = [(FIRST, Writer(), Reader(of_slot=(0, 1)))]
@@ -187,7 +187,7 @@ class Pages:
         return Reader(calls=reader.calls + 1, body=reader.body, of_slot=reader.of_slot)
 
     def _check_last_look(self, page: Page, reader: Reader) -> None:
-        """Check that a call without a writer in the way finds what is published."""
+        """Check that a call finds the published value while no writer is in the way."""
         if reader.step != "published" or reader.attempts:
             return
         alone = reader._replace(calls=0)

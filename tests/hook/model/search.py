@@ -1,7 +1,7 @@
 """Every interleaving of a machine's processes, with kills and forks at every point.
 
-Depth first, each state once. States are numbered parts, so that a state is a short tuple and what
-one process does to one ledger is worked out once. A way back to a state on the path is a wait
+Depth first, each state once. States are numbered parts, so that a state is a short tuple and one
+process's effect on one ledger is worked out once. A way back to a state on the path is a wait
 without an end: every call is a part of a script, and scripts end.
 """
 
@@ -33,7 +33,7 @@ class Numbers(Generic[Thing]):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What may happen beside the processes' own steps.
+    """Events beside the processes' own steps.
 
     Attributes:
         first: calls that each process has done before the search begins.
@@ -52,8 +52,8 @@ class Search:
     """The states of one machine.
 
     Args:
-        machine: what is searched.
-        plan: what else happens.
+        machine: the machine to search.
+        plan: the events beside its steps.
     """
 
     def __init__(self, machine: Machine, plan: Plan | None = None) -> None:
@@ -72,7 +72,7 @@ class Search:
         """Look at every state and return how many there are.
 
         Raises:
-            Broken: one of them must not be; the message ends with the way there.
+            Broken: one of them breaks a rule; the message ends with the way there.
         """
         begin = self._begin()
         path: list[tuple[State, str, Iterator[tuple[str, State]]]] = []

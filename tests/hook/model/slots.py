@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.hook.model.state import NOBODY, Moment
+from tests.hook.model.state import NONE, Moment
 from tests.hook.model.steps import ALL, Step, add, complete_now
 
 # ---- ledger.c: ledger_open, with slot_lock.c: slot_lock_take
@@ -41,7 +41,7 @@ def next_to_take(moment: Moment) -> None:
 
 def _take_share(moment: Moment) -> None:
     index = moment.process.at
-    fits = moment.slots[index].writer == NOBODY
+    fits = moment.slots[index].writer == NONE
     moment.detail = (index, int(fits))
     if fits:
         moment.set_slot(index, readers=moment.slots[index].readers | 1 << file_of(moment))
@@ -62,7 +62,7 @@ def _clear_used(moment: Moment) -> None:
 def _take_own(moment: Moment) -> None:
     index = moment.process.at
     mine = 1 << file_of(moment)
-    fits = moment.slots[index].readers == mine and moment.slots[index].writer == NOBODY
+    fits = moment.slots[index].readers == mine and moment.slots[index].writer == NONE
     moment.detail = (index, int(fits))
     if fits:
         moment.set_slot(index, readers=0, writer=file_of(moment))
@@ -142,7 +142,7 @@ def _reclaim_used(moment: Moment) -> None:
 def _reclaim_share(moment: Moment) -> None:
     index = moment.process.at
     slot = moment.slots[index]
-    fits = slot.writer == NOBODY
+    fits = slot.writer == NONE
     moment.detail = (index, int(fits))
     if fits:
         moment.set_slot(index, readers=slot.readers | 1 << looking_file(moment))
@@ -152,7 +152,7 @@ def _reclaim_share(moment: Moment) -> None:
 
 
 def _contexts(after: str) -> Callable[[Moment], None]:
-    """Contexts are shown, and decide nothing: a row of its own only for the code's sake."""
+    """Contexts are shown and decide nothing; they have a row because the code has one."""
 
     def run(moment: Moment) -> None:
         moment.detail = (moment.process.at, 0)

@@ -1,4 +1,4 @@
-"""What processes share, what each keeps, and how an operation changes both.
+"""The words that processes share, those that each keeps, and how an operation changes both.
 
 One card. A file here is an open file description: process ``p`` has file ``p``, which its mapping
 keeps and which holds its slot, and file ``count + p`` while it looks at others' slots. Locks belong
@@ -8,7 +8,7 @@ Fields that start with ``of_`` or say so are the checker's own; no operation rea
 
 from typing import Any, NamedTuple
 
-NOBODY = -1
+NONE = -1
 
 
 class Sum(NamedTuple):
@@ -25,9 +25,9 @@ class Slot(NamedTuple):
     units: int = 0
     sequence: int = 0
     delta: int = 0
-    writer: int = NOBODY  # a file
+    writer: int = NONE  # a file
     readers: int = 0  # files, as bits
-    of_process: int = NOBODY  # whose memory the units are
+    of_process: int = NONE  # whose memory the units are
 
 
 class Shared(NamedTuple):
@@ -40,16 +40,16 @@ class Shared(NamedTuple):
 
 
 class Process(NamedTuple):
-    """What one process knows. ``stack`` names the operation to do next, and where it returns to."""
+    """The state of one process. ``stack`` names the next operation, and where it returns to."""
 
     number: int
     alive: bool = True
-    born: bool = True  # else a fork may still make it
+    born: bool = True  # otherwise a fork may still make it
     stack: tuple[str, ...] = ()
     position: int = 0  # in its script
-    held: int = 0  # what the driver has given it
+    held: int = 0  # given by the driver
     amount: int = 0  # of the call under way
-    slot: int = NOBODY
+    slot: int = NONE
     at: int = 0  # the slot that is looked at
     now: Sum = Sum(0, 0, 0)
     carried: Sum = Sum(0, 0, 0)
@@ -62,12 +62,12 @@ class Process(NamedTuple):
     after: Sum = Sum(0, 0, 0)
     result: bool = False
     spurious: int = 0  # failures of a weak swap without a reason that may still come
-    # of the checker: for each slot the sequence of what a dead process held when the call began
+    # of the checker: for each slot the sequence of a dead process's charge when the call began
     dead: tuple[int, ...] = ()
     dead_units: int = 0  # that were still in the sum when `now` was read
 
     def between_calls(self) -> "Process":
-        """Return what a process keeps from one call to the next."""
+        """Return the state that a process keeps from one call to the next."""
         return Process(
             number=self.number, alive=self.alive, position=self.position, held=self.held,
             slot=self.slot, spurious=self.spurious,
@@ -84,11 +84,11 @@ class Bounds(NamedTuple):
 
 
 class Broken(Exception):
-    """Something that must never be."""
+    """A state that breaks a rule."""
 
 
 class Moment:
-    """A process and what is shared while one operation changes them."""
+    """A process and the shared words while one operation changes them."""
 
     def __init__(self, bounds: Bounds, shared: Shared, process: Process) -> None:
         self.bounds = bounds
@@ -97,15 +97,15 @@ class Moment:
         self.files = list(shared.files)
         self.process = process
         self.stack = list(process.stack)
-        self.detail: tuple[int, int] = (NOBODY, 0)  # the slot and the outcome of the operation
+        self.detail: tuple[int, int] = (NONE, 0)  # the slot and the outcome of the operation
 
     def freeze(self) -> tuple[Shared, Process]:
-        """Return what has become of both."""
+        """Return both after the operation."""
         shared = Shared(self.sum, tuple(self.slots), tuple(self.files))
         return shared, self.process._replace(stack=tuple(self.stack))
 
     def set(self, **fields: Any) -> None:
-        """Change what the process keeps."""
+        """Change the process's state."""
         self.process = self.process._replace(**fields)
 
     def set_slot(self, slot: int, **fields: Any) -> None:
@@ -121,9 +121,9 @@ class Moment:
         self.stack[-1:] = [then, label]
 
     def leave(self) -> None:
-        """Return to the caller. What only the function that ends has used is forgotten.
+        """Return to the caller. The values of the function that ends are forgotten.
 
-        So states that differ in nothing that matters are one.
+        So states are equal where they differ in such values only.
         """
         ended = self.stack.pop()
         if ended.startswith("complete"):
@@ -143,20 +143,20 @@ class Moment:
         return entry.units, entry.sequence
 
     def is_gone(self, process: int) -> bool:
-        """Return whether nothing keeps the process's file, and so its slot, any more."""
+        """Return whether the last reference to the process's file, and so to its slot, is gone."""
         return self.files[process] == 0
 
     def note_dead(self) -> None:
-        """Remember what the dead hold as a call begins."""
+        """Remember the charge of dead processes as a call begins."""
         dead = []
         for slot, entry in enumerate(self.slots):
             units, sequence = self.effective(slot)
-            gone = entry.of_process != NOBODY and self.is_gone(entry.of_process)
-            dead.append(sequence if gone and units > 0 else NOBODY)
+            gone = entry.of_process != NONE and self.is_gone(entry.of_process)
+            dead.append(sequence if gone and units > 0 else NONE)
         self.set(dead=tuple(dead))
 
     def still_dead(self) -> int:
-        """Return how much of that is in the sum still."""
+        """Return how much of that charge is in the sum still."""
         held = 0
         for slot, sequence in enumerate(self.process.dead):
             units, latest = self.effective(slot)
@@ -185,6 +185,6 @@ class Moment:
     def _drop_locks(self, file: int) -> None:
         for slot, entry in enumerate(self.slots):
             if entry.writer == file:
-                self.set_slot(slot, writer=NOBODY)
+                self.set_slot(slot, writer=NONE)
             if entry.readers & 1 << file:
                 self.set_slot(slot, readers=entry.readers & ~(1 << file))

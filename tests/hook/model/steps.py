@@ -1,16 +1,16 @@
 """Charge and refund: ``complete`` and ``add_to_slot`` of ``hook/src/shared/ledger.c``, row by row.
 
-A row is one operation on shared memory or locks: the function that does it, what it does to which
-word, and what comes of it. Between two rows nothing is shared, so a process is stopped, killed or
-overtaken there.
+A row is one operation on shared memory or locks: its function, its word, the operation and its
+outcome. A process is stopped, killed or overtaken between two rows, where it touches no shared
+word.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.hook.model.state import NOBODY, Moment
+from tests.hook.model.state import NONE, Moment
 
-ALL = -1_000_000  # what -UNITS_MASK is to the code: more than any slot holds
+ALL = -1_000_000  # stands for the code's -UNITS_MASK: more than any slot holds
 
 
 class Step(NamedTuple):
@@ -44,7 +44,7 @@ def _complete_delta(moment: Moment) -> None:
 
 
 def _complete_sum(moment: Moment) -> None:
-    moment.detail = (NOBODY, moment.sum.units)
+    moment.detail = (NONE, moment.sum.units)
     if moment.sum == moment.process.carried:
         moment.go("complete swap")
     else:
@@ -74,7 +74,7 @@ def add(moment: Moment, target: int, want: int, *, limited: bool, then: str) -> 
 
 def complete_now(moment: Moment, then: str) -> None:
     """Call complete with the sum as it is."""
-    moment.detail = (NOBODY, moment.sum.units)
+    moment.detail = (NONE, moment.sum.units)
     moment.set(carried=moment.sum)
     moment.call("complete used", then)
 
@@ -110,11 +110,11 @@ def _add_delta(moment: Moment) -> None:
 def _add_swap(moment: Moment) -> None:
     process = moment.process
     fits = moment.sum == process.now
-    moment.detail = (NOBODY, int(fits))
+    moment.detail = (NONE, int(fits))
     if not fits:
         moment.look()
         complete_now(moment, "add used")
-        moment.detail = (NOBODY, 0)
+        moment.detail = (NONE, 0)
         return
     moment.sum = process.after
     if process.change > 0:

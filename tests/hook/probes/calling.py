@@ -1,7 +1,8 @@
-"""Calls every function of a list with senseless arguments, and prints what became of it.
+"""Calls every function of a list with senseless arguments, and prints the outcomes.
 
 calling.py LIBRARY INIT < NAMES, a JSON list. Each is called before INIT and after it, with nothing,
-with pointers to zeroes, and with small numbers. What ends the process ends a child of this one.
+with pointers to zeroes, and with small numbers. A call that ends its process ends a child of this
+one.
 """
 
 import ctypes

@@ -26,7 +26,7 @@ class DlInfo(ctypes.Structure):
 
 
 class Namer:
-    """Tells what an address is."""
+    """Names the library and the symbol of an address."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None)
@@ -63,7 +63,7 @@ def by_driver(cuda: ctypes.CDLL, namer: Namer, questions: list[list[object]]) ->
 
 
 def by_loader(cuda: ctypes.CDLL, namer: Namer, names: list[str]) -> Iterator[object]:
-    """Dlsym and dlvsym: by handle, in the program's scope, and what dlerror says then."""
+    """Dlsym and dlvsym: by handle, in the program's scope, and the text of dlerror then."""
     libc = ctypes.CDLL(None)
     libc.dlsym.restype = libc.dlvsym.restype = libc.dlopen.restype = ctypes.c_void_p
     libc.dlsym.argtypes = (ctypes.c_void_p, ctypes.c_char_p)

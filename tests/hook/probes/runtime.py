@@ -1,4 +1,4 @@
-"""NVIDIA's CUDA runtime, as far as the driver below lets it go: runtime.py LIBCUDART."""
+"""NVIDIA's CUDA runtime, up to the first call that the driver refuses: runtime.py LIBCUDART."""
 
 import ctypes
 import json

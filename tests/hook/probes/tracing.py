@@ -15,7 +15,7 @@ _errno_location.restype = ctypes.c_void_p
 
 
 class Trace:
-    """Prints, for every call: its name, its result, errno, and which context is current then."""
+    """Prints, for every call: its name, its result, errno, and the context that is current then."""
 
     def __init__(self, current: Callable[[], object]) -> None:
         self._current = current
@@ -23,7 +23,7 @@ class Trace:
         self._errno = ctypes.c_int.from_address(_errno_location())
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call it, print the line, and return what it returned."""
+        """Call it, print the line, and return the call's result."""
         self._errno.value = ERRNO
         try:
             result = function(*arguments)
@@ -44,7 +44,7 @@ class Trace:
 
 
 def plain(word: object) -> object:
-    """What two processes can agree on: codes, sizes and texts, but no handle."""
+    """The values on which two processes can agree: codes, sizes and texts, but no handle."""
     if isinstance(word, enum.Enum):
         return word.name
     if isinstance(word, list | tuple):

@@ -1,4 +1,4 @@
-/* For checks of stream capture: streams that capture, and what they came to. */
+/* For checks of stream capture: streams that capture, and their results. */
 #ifndef SIMGPU_CAPTURING_H
 #define SIMGPU_CAPTURING_H
 

@@ -1,5 +1,5 @@
 /* For programs that use the simulated driver as any program uses a driver: linked to libcuda.so.1,
- * knowing nothing of its inside. */
+ * without knowledge of its inside. */
 #ifndef SIMGPU_CLIENT_H
 #define SIMGPU_CLIENT_H
 
@@ -20,7 +20,7 @@
 
 #define MIB (1024UL * 1024)
 
-/* Ends the program with a line that says what was expected. */
+/* Ends the program with a line that names the expected result. */
 #define EXPECT(condition)                                                                          \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of stream capture. */
+/* Promises of the driver to CUDA programs: stream capture. */
 #include <pthread.h>
 
 #include "capturing.h"

@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of captures that several streams take part in. */
+/* Promises of the driver to CUDA programs: captures that several streams take part in. */
 #include "capturing.h"
 #include "checks.h"
 

@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of graphs that allocate. */
+/* Promises of the driver to CUDA programs: graphs that allocate. */
 #include "graphs.h"
 
 static CUdeviceptr add_allocation(CUgraph graph, CUgraphNode *node) {

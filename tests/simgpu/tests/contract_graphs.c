@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of graphs. */
+/* Promises of the driver to CUDA programs: graphs. */
 #include <stdatomic.h>
 
 #include "graphs.h"

@@ -1,6 +1,6 @@
-/* Legacy IPC. Rules: the documentation of the calls in CUDA 12.2; errors of opening and closing:
- * what HIP's tests of hipIpcOpenMemHandle and hipIpcCloseMemHandle expect of NVIDIA's driver, and
- * UCX's report of "invalid device context" in the same process (openucx/ucx#11603). */
+/* Legacy IPC. Rules: the documentation of the calls in CUDA 12.2; errors of opening and closing: as
+ * HIP's tests of hipIpcOpenMemHandle and hipIpcCloseMemHandle expect of NVIDIA's driver, and UCX's
+ * report of "invalid device context" in the same process (openucx/ucx#11603). */
 #include "checks.h"
 #include "two_processes.h"
 
@@ -10,7 +10,7 @@
 static void export_by_ipc(int socket) {
     CUipcMemHandle handle;
     new_context(0);
-    filled(100, "somebody else's"); /* in the same granule, below */
+    filled(100, "a neighbour's"); /* in the same granule, below */
     CUdeviceptr address = filled(1000, "written by the first");
     size_t before = free_bytes();
     OK(cuIpcGetMemHandle(&handle, address));

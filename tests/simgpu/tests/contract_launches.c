@@ -1,4 +1,5 @@
-/* What a CUDA program may rely on of the other forms of launch, host functions, and events. */
+/* Promises of the driver to CUDA programs: the other forms of launch, host functions, and
+ * events. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of libraries, which belong to no context. */
+/* Promises of the driver to CUDA programs: libraries, which belong to no context. */
 #include <unistd.h>
 
 #include "checks.h"

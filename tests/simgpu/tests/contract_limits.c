@@ -1,5 +1,5 @@
-/* Limits of a context, what is known of pointers, memory of graphs as a device shows it. Rules:
- * the documentation of the calls in CUDA 12.2; the heap of device code: the programming guide's
+/* Limits of a context, attributes of pointers, memory of graphs as a device shows it. Rules: the
+ * documentation of the calls in CUDA 12.2; the heap of device code: the programming guide's
  * "Dynamic Global Memory Allocation"; the stack's size is arithmetic: every thread that the card
  * can hold (2048 on each of 108 SMs) has one. */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of the driver, devices, contexts and memory. */
+/* Promises of the driver to CUDA programs: itself, devices, contexts and memory. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* Which memory a stream-ordered allocation gets. Rules: the documentation of the pools' attributes
- * in CUDA 12.2, and the programming guide's chapter "Stream Ordered Memory Allocator". */
+/* The memory that a stream-ordered allocation gets. Rules: the documentation of the pools'
+ * attributes in CUDA 12.2, and the programming guide's chapter "Stream Ordered Memory
+ * Allocator". */
 #include "checks.h"
 #include "pools.h"
 

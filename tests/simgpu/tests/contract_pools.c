@@ -1,5 +1,5 @@
 /* Stream-ordered memory. Rules: the documentation of the calls in CUDA 12.2, and the programming
- * guide's chapter "Stream Ordered Memory Allocator". What is ours says so. */
+ * guide's chapter "Stream Ordered Memory Allocator". A rule of ours says so. */
 #include <string.h>
 
 #include "checks.h"

@@ -1,5 +1,5 @@
-/* Many threads of one process take and give back at once: nothing is lost, nothing counted twice.
- * Sums are of what the other contracts say each kind takes. */
+/* Many threads of one process take and give back at the same time: no memory is lost, and none
+ * counted twice. The other contracts give the size of each kind. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a CUDA program may rely on of modules, launches, streams and events. */
+/* Promises of the driver to CUDA programs: modules, launches, streams and events. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

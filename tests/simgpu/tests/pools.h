@@ -1,10 +1,10 @@
-/* For checks of stream-ordered memory: a device's pool, what it says and gives. */
+/* For checks of stream-ordered memory: a device's pool, its figures and its memory. */
 #ifndef SIMGPU_POOLS_H
 #define SIMGPU_POOLS_H
 
 #include "client.h"
 
-/* Ours: what cudaMemPoolAttrReservedMemCurrent shows after a small request. */
+/* Ours: the figure of cudaMemPoolAttrReservedMemCurrent after a small request. */
 #define CHUNK (32 * MIB)
 
 /* CU_MEMPOOL_ATTR_... */

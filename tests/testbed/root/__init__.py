@@ -15,7 +15,7 @@ from tests.testbed import paths, progress
 
 SUITE = "bookworm"
 PACKAGES = (
-    # a host as one finds it
+    # a plain host
     "systemd-sysv", "dbus", "python3", "python3-apt", "python3-debian", "sudo", "kmod", "procps",
     "iproute2", "iputils-ping", "ca-certificates", "mount", "file", "less",
     # a node
@@ -69,7 +69,7 @@ def build() -> str:
 def program(name: str) -> pathlib.Path:
     """Return a program of the root that runs on this machine as well, made when it is missing.
 
-    Of a package that would start a service where it is installed, only the program is wanted here.
+    The tests need only the program of a package that would start a service where it is installed.
 
     Raises:
         TestbedError: the root could not be made, or lacks the program.

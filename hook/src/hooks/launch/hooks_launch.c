@@ -16,7 +16,7 @@ static struct limiter *limiter_of_process(void) {
 static _Atomic uint64_t forgotten;
 
 /* The limiter's context of the calling thread. A thread rarely changes it, so it is kept; a child
- * finds its memory wiped, and then it fits no context. */
+ * finds the memory wiped, which fits no context. */
 static CUresult find_context(struct driver *driver, struct limiter *limiter,
                              struct limiter_context **limited) {
     static __thread struct limiter_context *kept;
@@ -151,7 +151,7 @@ CUresult gate_cuLaunchCooperativeKernel_ptsz(struct driver *driver, CUfunction f
                                    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
-/* What the configuration says; without one the driver refuses. */
+/* The configuration's values; without a configuration the driver refuses. */
 static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
                                         CUfunction function, bool per_thread) {
     static const CUlaunchConfig none;
@@ -183,8 +183,8 @@ CUresult gate_cuLaunchKernelEx_ptsz(struct driver *driver, const CUlaunchConfig 
                       REAL(driver, cuLaunchKernelEx_ptsz)(config, function, parameters, extra));
 }
 
-/* Launches of before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for it.
- */
+/* Launches from before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for
+ * it. */
 static struct gpu_timer_work grid(CUfunction function, int width, int height, CUstream stream) {
     return kernel(function, (uint64_t)width, (uint64_t)height, 1, 1, 1, 1, stream, false);
 }
@@ -220,8 +220,8 @@ CUresult gate_cuLaunchGridAsync(struct driver *driver, CUfunction function, int 
     return launch_end(&launch, REAL(driver, cuLaunchGridAsync)(function, width, height, stream));
 }
 
-/* A graph is one unit; an update that makes it longer or shorter shows in its next times. What it
- * allocates is charged around the launch. */
+/* A graph is one unit; an update that makes it longer or shorter shows in its next times. The
+ * memory that it allocates is charged around the launch. */
 static CUresult launch_graph(struct driver *driver, cuGraphLaunch_fn *launch_exec,
                              CUgraphExec graph, CUstream stream, bool per_thread) {
     const struct gpu_timer_work work = {

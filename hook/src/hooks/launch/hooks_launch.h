@@ -9,13 +9,13 @@
 
 /* A launch between the program's call and the driver's. */
 struct launch {
-    struct limiter_context *context; /* NULL: it isn't limited */
+    struct limiter_context *context; /* NULL: the launch isn't limited */
     struct gpu_timer_work work;
     struct limiter_launch limiter;
 };
 
 /* Waits as the limiter says. SUCCESS, and then launch_end with the driver's answer, or
- * NOT_PERMITTED. Without a current context, in a callback and while its stream is captured it
+ * NOT_PERMITTED. Without a current context, in a callback and while its stream is captured a launch
  * passes. */
 CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
                       struct launch *launch);

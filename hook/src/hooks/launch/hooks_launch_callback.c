@@ -31,7 +31,7 @@ static void run_callback(CUstream stream, CUresult status, void *data) {
     depth--;
 }
 
-/* NULL: it goes to the driver as it is. */
+/* NULL: the callback goes to the driver as it is. */
 static struct wrapped *wrap(struct driver *driver, CUstream stream, bool per_thread,
                             struct wrapped content) {
     ERRNO_KEPT;
@@ -50,7 +50,7 @@ static struct wrapped *wrap(struct driver *driver, CUstream stream, bool per_thr
 static CUresult settle(struct wrapped *wrapped, CUresult result) {
     if (result != CUDA_SUCCESS) {
         ERRNO_KEPT;
-        free(wrapped); /* it will never run */
+        free(wrapped); /* the callback will never run */
     }
     return result;
 }

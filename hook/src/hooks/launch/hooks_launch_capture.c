@@ -28,8 +28,8 @@ static CUresult begun(CUresult result) {
     return result;
 }
 
-/* A capture also ends by going wrong. The end of a capture whose begin wasn't seen leaves the count
- * of the others. */
+/* A capture also ends by going wrong. The end of a capture that began unseen leaves the count of
+ * the others. */
 static CUresult ended(CUresult result) {
     bool over = result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
                 result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED ||

@@ -6,8 +6,8 @@
 /* Cards of one host; the driver takes one part a card. */
 enum { MAX_PARTS = VCUDA_MAX_CARDS };
 
-/* The part's own context, for as long as its charge and its events take; the program's is back
- * whatever happens. */
+/* The part's own context, for as long as its charge and its events take; the program's own context
+ * comes back in any case. */
 static CUresult enter(struct driver *driver, CUstream stream, bool *entered) {
     cuStreamGetCtx_fn *get = REAL(driver, cuStreamGetCtx);
     cuCtxPushCurrent_v2_fn *push = REAL(driver, cuCtxPushCurrent_v2);
@@ -59,7 +59,7 @@ CUresult gate_cuLaunchCooperativeKernelMultiDevice(struct driver *driver,
     unsigned int begun = 0;
     CUresult result = CUDA_SUCCESS;
     bool senseless = !driver_is_initialized(driver) || launches == NULL || count > MAX_PARTS;
-    unsigned int known = senseless ? 0 : count; /* then it refuses */
+    unsigned int known = senseless ? 0 : count; /* then the driver refuses */
     while (begun < known && result == CUDA_SUCCESS) {
         result = begin_part(driver, &launches[begun], &parts[begun]);
         begun += result == CUDA_SUCCESS;

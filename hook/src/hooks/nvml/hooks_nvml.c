@@ -90,7 +90,7 @@ static nvmlReturn_t view_of(struct driver *driver, nvmlDevice_t device, uint64_t
     return NVML_SUCCESS;
 }
 
-/* What is refused shows nothing of the card. */
+/* A refused call shows no figure of the card. */
 nvmlReturn_t gate_nvmlDeviceGetMemoryInfo(struct driver *driver, nvmlDevice_t device,
                                           nvmlMemory_t *memory) {
     nvmlMemory_t card = {.total = 0};

@@ -44,7 +44,7 @@ static nvmlReturn_t list_v1(struct driver *driver, nvmlDeviceGetComputeRunningPr
     return result;
 }
 
-/* Of a whole card there is no instance: NVML says so with all bits set. */
+/* A whole card has no instance: NVML tells that with all bits set. */
 static nvmlReturn_t list_v2(struct driver *driver, nvmlDeviceGetComputeRunningProcesses_v2_fn *ask,
                             nvmlDevice_t device, enum which which, unsigned int *count,
                             nvmlProcessInfo_v2_t *processes) {
@@ -158,7 +158,7 @@ nvmlReturn_t gate_nvmlDeviceGetRunningProcessDetailList(struct driver *driver, n
     asked =
         nvml_refusal(REAL(driver, nvmlDeviceGetRunningProcessDetailList)(device, &question.list));
     if (asked == NVML_SUCCESS && list->version != NVML_VERSION_1(*list)) {
-        asked = NVML_ERROR_ARGUMENT_VERSION_MISMATCH; /* the driver knows it, we don't */
+        asked = NVML_ERROR_ARGUMENT_VERSION_MISMATCH; /* known to the driver, not to the hook */
     }
     return asked == NVML_SUCCESS ? fill_details(driver, device, list) : asked;
 }

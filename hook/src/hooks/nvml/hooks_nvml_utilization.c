@@ -13,8 +13,8 @@ static nvmlReturn_t utilization_by(struct driver *driver, nvmlDevice_t device,
     return result;
 }
 
-/* The driver's counts the time of reads and writes for the whole card. Alone on it that is the
- * container's; beside others it is its part by GPU time. */
+/* The driver's figure counts the time of reads and writes for the whole card. A container alone on
+ * the card gets that figure; a container beside others gets its part by GPU time. */
 static unsigned memory_percent(const nvmlUtilization_t *card, unsigned own) {
     unsigned gpu = card->gpu > own ? card->gpu : own;
     return gpu == 0 ? 0 : card->memory * own / gpu;
@@ -49,8 +49,7 @@ static nvmlReturn_t check_room(const struct utilization *utilization, unsigned l
     return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-/* That the card has seen no work lately says nothing of the container's, which is counted as it
- * ends. */
+/* A card without work lately proves nothing for the container, whose work is counted as it ends. */
 static nvmlReturn_t refusal(nvmlReturn_t asked) {
     return asked == NVML_ERROR_NOT_FOUND ? NVML_SUCCESS : nvml_refusal(asked);
 }
@@ -111,7 +110,7 @@ nvmlReturn_t gate_nvmlDeviceGetProcessesUtilizationInfo(struct driver *driver, n
     question.info.lastSeenTimeStamp = info->lastSeenTimeStamp;
     asked = refusal(REAL(driver, nvmlDeviceGetProcessesUtilizationInfo)(device, &question.info));
     if (asked == NVML_SUCCESS && info->version != NVML_VERSION_1(*info)) {
-        asked = NVML_ERROR_ARGUMENT_VERSION_MISMATCH; /* the driver knows it, we don't */
+        asked = NVML_ERROR_ARGUMENT_VERSION_MISMATCH; /* known to the driver, not to the hook */
     }
     return asked == NVML_SUCCESS ? fill_info(driver, device, info) : asked;
 }

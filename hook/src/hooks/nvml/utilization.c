@@ -1,6 +1,6 @@
 /*
- * The ledger counts GPU time; a percentage needs two looks at it. What was seen last is kept for
- * the next question, for each card of this process, and nothing is kept of a parent.
+ * The ledger counts GPU time; a percentage needs two looks at it. The last look is kept for the
+ * next question, for each card of this process; a child keeps no look of its parent.
  */
 #include "hooks/nvml/utilization.h"
 
@@ -51,7 +51,7 @@ static uint64_t busy_before(const struct watch *watch, const struct process_usag
             return seen->busy_ns < process->busy_ns ? seen->busy_ns : process->busy_ns;
         }
     }
-    return 0; /* it has come since */
+    return 0; /* the time has come since */
 }
 
 static unsigned percent_of(uint64_t part_ns, uint64_t span_ns) {
@@ -66,7 +66,7 @@ static void compare(struct watch *watch, const struct process_usage *now, unsign
     answer->count = 0;
     for (unsigned i = 0; i < count; i++) {
         uint64_t ns = now[i].busy_ns - busy_before(watch, &now[i]);
-        all_ns += ns < span_ns ? ns : span_ns; /* what a tenant wrote there may be anything */
+        all_ns += ns < span_ns ? ns : span_ns; /* a tenant may have written any value there */
         answer->processes[answer->count].pid = now[i].pid;
         answer->processes[answer->count].percent = percent_of(ns, span_ns);
         answer->count += answer->processes[answer->count].percent != 0;

@@ -15,8 +15,9 @@ struct utilization {
     } processes[VCUDA_LEDGER_SLOTS];
 };
 
-/* Of the time since this process asked last, or of a sixth of a second: NVML's own shortest sample.
- * A process that asks for the first time sleeps through that one. SUCCESS or NOT_PERMITTED. */
+/* The percentage of the time since this process asked last, or of a sixth of a second: NVML's own
+ * shortest sample. A process that asks for the first time sleeps through that sample. SUCCESS or
+ * NOT_PERMITTED. */
 CUresult utilization_of(const CUuuid *uuid, struct utilization *utilization);
 
 #endif

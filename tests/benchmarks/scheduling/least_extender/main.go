@@ -1,6 +1,6 @@
 // Least is an extender that decides nothing: every node will do, and a pod is bound where the
 // scheduler says, with annotations as long as a decision's. It serves plain HTTP, keeps no state and
-// reads no more of a body than it has to. What kube-scheduler reaches with it says how much of an
+// reads no more of a body than it has to. kube-scheduler's rate with it says how much of an
 // extender's price is the scheduler's own.
 package main
 

@@ -12,8 +12,8 @@ struct array {
     struct array *next;
     struct context *context;
     CUDA_ARRAY3D_DESCRIPTOR descriptor;
-    struct memory memory;  /* its own; no bytes: it has none */
-    struct mipmap *mipmap; /* whose level it is: that one's memory */
+    struct memory memory;  /* the array's own; no bytes: it has none */
+    struct mipmap *mipmap; /* the mipmapped array of this level, with its memory */
 };
 
 struct mipmap {
@@ -22,7 +22,7 @@ struct mipmap {
     CUDA_ARRAY3D_DESCRIPTOR descriptor;
     unsigned count;
     struct memory memory;    /* likewise, for all levels */
-    struct backing *backing; /* external memory that it lies on */
+    struct backing *backing; /* the external memory under the array */
     struct array *levels[LEVELS_MAX];
 };
 

@@ -1,4 +1,4 @@
-/* What arrays say about themselves. */
+/* Answers of arrays about themselves. */
 #include <string.h>
 
 #include "array.h"
@@ -27,7 +27,7 @@ CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR_v1 *out, CUarray handle)
     return rc;
 }
 
-/* Of a 3D array there is no such description. */
+/* A 3D array has no such description. */
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *out, CUarray handle) {
     CUDA_ARRAY3D_DESCRIPTOR d;
     CUresult rc = out ? cuArray3DGetDescriptor_v2(&d, handle) : CUDA_ERROR_INVALID_VALUE;

@@ -62,8 +62,8 @@ void block_free(struct memory memory, struct stream *stream) {
     pool_settle(memory.block->chunk->pool);
 }
 
-/* Memory that is no pool's is given back at the call: no work here touches memory, so no program
- * can tell, save by watching the free bytes while work is queued. */
+/* Memory of no pool is given back at the call: work here touches no memory, so a program can tell
+ * only by watching the free bytes while work is queued. */
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream_handle) {
     struct context *context;
     struct stream *stream;

@@ -1,9 +1,9 @@
-/* What a pool holds: chunks taken from the card, cut into blocks.
+/* The memory of a pool: chunks taken from the card, cut into blocks.
  *
- * A free is work of its stream: until the card has come to it, the block serves later allocations
- * of the same stream, and of streams that come after the free. The order in which a request is
- * served follows the CUDA programming guide's "Stream Ordered Memory Allocator": what can be
- * reused, then more from the card, then (when that fails) a block whose free is still to come, for
+ * A free is work of its stream: until the card has come to it, the block serves later
+ * allocations of the same stream, and of streams that come after the free. The order in which a
+ * request is served follows the CUDA programming guide's "Stream Ordered Memory Allocator":
+ * reusable blocks, then more from the card, then (when that fails) a block before its free, for
  * which the stream waits. */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static bool is_over(struct block *block) {
     return !block->ready_ns;
 }
 
-/* Whether work of the stream comes after the free without our doing. */
+/* Whether work of the stream comes after the free already. */
 static bool is_after(const struct stream *stream, const struct block *block) {
     return stream->context->card == block->ready_card && stream->tail_ns >= block->ready_ns;
 }
@@ -42,7 +42,7 @@ static struct block *new_block(struct chunk *chunk, uint64_t base, uint64_t byte
     return block;
 }
 
-/* Leaves the first bytes to the block; without memory for the rest's record it keeps all. */
+/* Leaves the first bytes to the block; without memory for the rest's record the block keeps all. */
 static void cut(struct block *block, uint64_t bytes) {
     struct block *rest = block->bytes > bytes
                              ? new_block(block->chunk, block->base + bytes, block->bytes - bytes)
@@ -61,8 +61,8 @@ static bool alike(const struct block *a, const struct block *b) {
     return !a->used && !b->used && a->stream == b->stream && a->ready_card == b->ready_card;
 }
 
-/* Joins free neighbours of the same stream; looking: also those whose frees are over, which are
- * then any stream's. */
+/* Joins free neighbours of the same stream; looking: also blocks after their free, which then
+ * belong to any stream. */
 static void join(struct chunk *chunk, bool looking) {
     for (struct block *block = chunk->blocks; block && looking; block = block->next)
         if (!block->used && is_over(block)) {
@@ -124,8 +124,8 @@ static struct chunk *add_chunk(struct pool *pool, uint64_t bytes) {
     return chunk;
 }
 
-/* Whole chunks' worth; where the card (or the pool's bound) has no room for that, as much as is
- * needed, if need be after idle chunks were given back. */
+/* Takes whole chunks; where the card (or the pool's bound) has no room for that, as much as is
+ * needed, if need be after giving idle chunks back. */
 static struct block *grow(struct pool *pool, uint64_t bytes) {
     uint64_t chunks = round_up(bytes, CHUNK_BYTES);
     struct chunk *chunk = add_chunk(pool, chunks);

@@ -1,8 +1,8 @@
 /* Host functions: queued in streams, run one at a time by a thread of the driver's own, on which
  * CUDA calls are refused (entry.c).
  *
- * A stream's later work waits for a host function's turn, not for its return; whoever synchronises
- * waits for the return. */
+ * A stream's later work waits for a host function's turn, not for its return; a call that
+ * synchronises waits for the return. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -29,7 +29,7 @@ static struct {
     pthread_cond_t change;
     struct call *first, **last;
     bool started;
-    uint64_t queued; /* how many were ever: their numbers */
+    uint64_t queued; /* count of all host functions: their numbers */
 } calls = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, &calls.first, false, 0};
 
 static void run(const struct call *call) {
@@ -41,7 +41,7 @@ static void run(const struct call *call) {
     entry_in_callback(false);
 }
 
-/* The first whose turn has come. Calls of one stream come in order: their targets do. */
+/* The first call with its turn come. Calls of one stream come in order, as their targets do. */
 static struct call *next_call(void) {
     for (struct call *at = calls.first; at; at = at->next)
         if (card_done(at->card, at->target_ns))

@@ -1,5 +1,5 @@
-/* Who captures, what that forbids, and how nodes come from calls. The rules are those of the CUDA
- * documentation: README.md, "Rules and their sources". */
+/* Captures, the calls that they forbid, and the nodes that come from calls. The rules are those of
+ * the CUDA documentation: README.md, "Rules and their sources". */
 #include "capture.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "entry.h"
 
 static struct capture *captures;
-static unsigned capture_count; /* so that calls look for captures only while there are any */
+static unsigned capture_count; /* calls look for captures only while there are some */
 static __thread int thread_mode = CAPTURE_GLOBAL;
 
 /* Potentially unsafe calls: they may synchronise, or depend on the order of other work. The
@@ -26,8 +26,8 @@ static const char *const unsafe[] = {
     "cuMemPoolTrimTo",     "cuCtxDestroy",    "cuDevicePrimaryCtxReset",
 };
 
-/* By base name: versions and per-thread twins are the same call; …Async is another one, and so is
- * a query that only begins like it. */
+/* By base name: versions and per-thread twins are the same call; …Async is another call, and so is
+ * a query that only begins with that name. */
 static bool is_unsafe(const char *symbol) {
     static const char *const more[] = {"",          "_",        "Data",   "DataEx",
                                        "FatBinary", "FromFile", "Create", "Destroy"};

@@ -1,4 +1,4 @@
-/* Stream capture: what streams get becomes nodes of a graph instead of work on the card.
+/* Stream capture: calls on streams become nodes of a graph instead of work on the card.
  *
  * driver.lock held for all but capture_check. */
 #ifndef SIMGPU_CAPTURE_H
@@ -19,26 +19,26 @@ struct capture {
     bool invalid;
 };
 
-/* What the call of entries[index] is answered while streams capture; SUCCESS: it may go on. */
+/* The answer to the call of entries[index] while streams capture; SUCCESS: it may go on. */
 CUresult capture_check(unsigned index);
 
-/* A potentially unsafe call: breaks every capture that forbids it to this thread, and is itself
+/* A potentially unsafe call: it breaks every capture that forbids it to this thread, and is itself
  * refused when there is one. */
 CUresult capture_unsafe(void);
 
-/* What a call that queues work on a stream is answered. SUCCESS: the work is for the card, or, when
+/* The answer to a call that queues work on a stream. SUCCESS: the work is for the card, or, when
  * stream->capture is set, for a node. */
 CUresult capture_enter(struct stream *stream);
 
 /* The same for a call that waits for a stream, or asks how far it is. */
 CUresult capture_refuse_wait(struct stream *stream);
-/* …and for one that waits for all of a context's streams. */
+/* The same for a call that waits for all of a context's streams. */
 CUresult capture_refuse_context(const struct context *context);
 
 /* The stream's next node of this type, after its tips, which it replaces; NULL: no memory. */
 struct node *capture_node(struct stream *stream, int type);
 
-/* A capture that still goes on, by its number; NULL: it ended. */
+/* A capture under way, by its number; NULL: it ended. */
 struct capture *capture_of(unsigned long long id);
 void capture_invalidate(struct capture *capture);
 /* A stream joins the capture of an event that it waits for. */
@@ -48,7 +48,7 @@ CUresult capture_allocate(struct stream *stream, CUdevice device, uint64_t bytes
                           uint64_t *address);
 CUresult capture_free(struct stream *stream, uint64_t address);
 
-/* The stream goes away. */
+/* The stream is destroyed. */
 void capture_leave(struct stream *stream);
 
 #endif

@@ -1,9 +1,9 @@
-/* What a stream says about its capture, and the per-thread twins. */
+/* Answers of a stream about its capture, and the per-thread twins. */
 #include "api.h"
 #include "capture.h"
 
-/* The legacy stream cannot tell while a blocking stream of its context captures; that asking
- * breaks nothing is documented. driver.lock held. */
+/* The legacy stream cannot tell while a blocking stream of its context captures; the question
+ * breaks no capture, as documented. driver.lock held. */
 static CUresult find(CUstream handle, struct stream **stream) {
     struct context *context;
     CUresult rc = context_current(&context);

@@ -1,4 +1,4 @@
-/* What a context says about itself: flags, version. */
+/* Answers of a context about itself: flags, version. */
 #include "api.h"
 
 CUresult cuCtxGetFlags(unsigned *flags) {
@@ -43,7 +43,7 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
     return rc;
 }
 
-/* Of the six priorities 0..-5 that an A100 has. */
+/* The six priorities 0..-5 of an A100. */
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     struct context *context;
     CUresult rc = context_current(&context);

@@ -1,5 +1,5 @@
-/* Copies and fills. They take no time: copy engines work beside the kernels, and the bus is not
- * what we simulate. A synchronous one waits for its stream, as in the real driver.
+/* Copies and fills. They take no time: copy engines work beside the kernels, and the bus isn't
+ * simulated. A synchronous one waits for its stream, as in the real driver.
  *
  * Contents are kept for the first 64 MiB of each allocation (a fill of 80 GiB must not take the
  * test machine's memory); beyond, writes are dropped and reads give zeros. */
@@ -9,7 +9,7 @@
 #include "capture.h"
 #include "launch.h"
 
-/* One side of a copy: how many of its bytes are really there. */
+/* One side of a copy: how many of its bytes have contents. */
 struct side {
     unsigned char *at;
     uint64_t kept;

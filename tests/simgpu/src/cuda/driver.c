@@ -1,4 +1,4 @@
-/* Initialisation: which cards this process can reach, and its slot among the clients. */
+/* Initialisation: the cards that this process can reach, and its slot among the clients. */
 #include "api.h"
 #include "entry.h"
 

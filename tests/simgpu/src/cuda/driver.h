@@ -27,14 +27,14 @@ static inline uint64_t round_up(uint64_t bytes, uint64_t unit) {
 
 struct driver {
     pthread_mutex_t lock;
-    CUresult status; /* what cuInit answered; NOT_INITIALIZED before */
+    CUresult status; /* the answer of cuInit; NOT_INITIALIZED before */
     int pid;
     const int *alive; /* 0 in a forked child, which has no driver: the kernel wipes it */
     struct sim_state *state;
     int client;
     int device_count;
     uint32_t cards[SIM_CARDS_MAX];          /* by device ordinal: index in the shared state */
-    struct context *contexts;               /* all that were ever made; destroyed ones are marked */
+    struct context *contexts;               /* all since the start; destroyed ones are marked */
     struct context *primary[SIM_CARDS_MAX]; /* by ordinal */
 };
 extern struct driver driver;
@@ -52,9 +52,9 @@ struct stream {
     int priority;
     unsigned long long id;
     unsigned long thread;    /* of a per-thread default stream, else 0 */
-    uint64_t tail_ns;        /* GPU time at which what it holds is done */
+    uint64_t tail_ns;        /* GPU time at which its work is done */
     struct capture *capture; /* capture.h; NULL: its work goes to the card */
-    struct nodes tips;       /* of a capture: what its next node comes after */
+    struct nodes tips;       /* of a capture: the nodes before its next one */
     uint64_t host_call;      /* number of the last host function queued here: callback.c */
 };
 
@@ -75,12 +75,12 @@ struct context {
     struct granule *granules; /* shared by small requests */
     struct array *arrays;
     struct mipmap *mipmaps;
-    uint64_t heap_bytes, stack_bytes; /* what limits took of the card: limits.c */
+    uint64_t heap_bytes, stack_bytes; /* memory that limits took of the card: limits.c */
     struct module *modules;
     struct event *events;
 };
 
-/* NOT_INITIALIZED, what cuInit answered, or SUCCESS. */
+/* NOT_INITIALIZED, the answer of cuInit, or SUCCESS. */
 CUresult driver_ready(void);
 CUresult device_card(CUdevice device, uint32_t *card);
 
@@ -91,7 +91,7 @@ CUresult context_make(CUdevice device, unsigned flags, unsigned version, bool pr
 void context_destroy(struct context *context);
 struct context *context_of_handle(CUcontext handle);
 
-/* Frees what a context holds; each in its own file. driver.lock held. */
+/* Free a context's memory; each in its own file. driver.lock held. */
 void heap_drop(struct context *context);
 void modules_drop(struct context *context);
 void streams_drop(struct context *context);
@@ -115,37 +115,37 @@ enum memory_kind {
 };
 struct memory {
     uint64_t base, bytes;
-    uint64_t id; /* not used twice in a process; set by memory_add */
+    uint64_t id; /* unique in a process; set by memory_add */
     enum memory_kind kind;
     unsigned flags;
     CUdevice device;
     struct context *context;            /* NULL: belongs to the process */
     struct granule *granule;            /* of a small request */
     uint64_t object;                    /* that a heap allocation became when it was exported */
-    struct backing *backing;            /* what a mapping shows; counted as one reference */
+    struct backing *backing;            /* the memory under a mapping; counted as one reference */
     struct physical *physical;          /* MEMORY_VIRTUAL: the handle's allocation, likewise */
     struct block *block;                /* MEMORY_POOL */
-    uint64_t map_base, map_bytes;       /* what munmap takes, for mappings of a backing */
+    uint64_t map_base, map_bytes;       /* the bytes for munmap, for mappings of a backing */
     unsigned opens;                     /* MEMORY_SHARED by cuIpcOpenMemHandle: how many times */
     unsigned access[SIM_CARDS_MAX + 1]; /* MEMORY_VIRTUAL, by device; the last is the host */
     bool sync_operations;
 };
 
-/* heap.c: what contexts allocate. */
+/* heap.c: allocations of contexts. */
 CUresult heap_allocate(struct context *context, uint64_t bytes, enum memory_kind kind, bool low,
                        uint64_t *address);
 void heap_free(struct memory memory);
-/* Room of memory->context for memory->bytes, without an entry in the registry; what array.c holds.
+/* Room of memory->context for memory->bytes, without an entry in the registry; for array.c.
  * driver.lock held. */
 bool heap_take(struct memory *memory, bool low);
 void heap_give(const struct memory *memory);
 void *heap_map(uint64_t bytes, bool low);   /* untouched address space, or NULL */
-uint64_t heap_charge_bytes(uint64_t bytes); /* what a request of its own granules takes */
+uint64_t heap_charge_bytes(uint64_t bytes); /* the size of a request with granules of its own */
 /* Makes an allocation's block (its own, or the granule it shares) an object that other processes
  * can open. Returns the object's number or 0. driver.lock held. */
 uint64_t heap_share(struct memory *memory, uint64_t *block_base, uint64_t *block_bytes);
 
-/* registry.c: which allocation an address lies in. driver.lock held. */
+/* registry.c: the allocation of an address. driver.lock held. */
 struct memory *memory_find(uint64_t address);
 /* The first one that has a part in a range of addresses, or NULL. */
 struct memory *memory_in(uint64_t base, uint64_t bytes);
@@ -155,12 +155,12 @@ void memory_remove(uint64_t base);
 struct memory *memory_of_context(const struct context *context);
 /* Whether bytes from the address on lie in one allocation, or in mappings side by side. */
 bool memory_spans(uint64_t address, uint64_t bytes);
-/* How many of these bytes have contents; allocations keep those of their first part only. */
+/* How many of these bytes have contents; allocations keep the contents of their first part only. */
 uint64_t memory_kept_bytes(uint64_t address, uint64_t bytes);
 
 /* backing.c: memory that mappings refer to, this process's own or shared. driver.lock held. */
 struct backing {
-    struct backing *next, **link; /* link: what points here */
+    struct backing *next, **link; /* link: the place that points here */
     unsigned references;
     uint64_t bytes;
     uint32_t card;   /* SIM_CARDS_MAX: host memory */
@@ -220,7 +220,7 @@ struct pool {
     struct chunk *chunks;
 };
 struct block {
-    struct block *next; /* the one that begins where this one ends, or NULL */
+    struct block *next; /* the block that begins at this one's end, or NULL */
     struct chunk *chunk;
     uint64_t base, bytes;
     bool used;
@@ -244,8 +244,8 @@ struct block *block_take(struct pool *pool, struct stream *stream, uint64_t byte
 void block_give(struct block *block, struct stream *stream);
 void block_free(struct memory memory, struct stream *stream);
 
-/* memory.c: gives back what needs no more waiting than for a stream (NULL: none). What was opened
- * by IPC or mapped into a reserved range has calls of its own. driver.lock held. */
+/* memory.c: gives back memory that waits for a stream at most (NULL: none). Memory opened by IPC or
+ * mapped into a reserved range has calls of its own. driver.lock held. */
 CUresult memory_release(struct memory memory, struct stream *stream);
 void pool_trim(struct pool *pool, uint64_t keep_bytes);
 void pool_settle(struct pool *pool); /* frees a destroyed pool with its last block */
@@ -261,7 +261,7 @@ CUresult graph_memory_take(uint64_t address);
 CUresult graph_memory_give(uint64_t address);
 bool graph_memory_is_taken(uint64_t address), graph_memory_is_node(uint64_t address);
 
-/* limits.c: a module whose code calls malloc was loaded. driver.lock held. */
+/* limits.c: a module with code that calls malloc was loaded. driver.lock held. */
 CUresult limits_load_module(struct context *context);
 
 /* stream.c: a handle's stream in the current context. driver.lock held, except for the waits. */
@@ -273,10 +273,10 @@ void stream_after(struct stream *stream, uint64_t target_ns);
 bool card_done(uint32_t card, uint64_t target_ns);
 void card_wait(uint32_t card, uint64_t target_ns);
 void context_wait(struct context *context);
-/* Waits for what a handle's stream holds; for sync copies. */
+/* Waits for the work of a handle's stream; for sync copies. */
 CUresult stream_drain(CUstream handle);
 
-/* What a stream argument of NULL means in a _ptsz entry. */
+/* The stream that NULL means in a _ptsz entry. */
 static inline CUstream own_stream(CUstream handle) {
     return handle ? handle : CU_STREAM_PER_THREAD;
 }

@@ -1,4 +1,4 @@
-/* What every call from outside passes: injected faults, callbacks, captures of other threads. */
+/* Checks on every call from outside: injected faults, callbacks, captures of other threads. */
 #include "entry.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ static __thread bool in_callback;
 
 void entry_in_callback(bool inside) { in_callback = inside; }
 
-/* These neither reach the card nor the process's state. */
+/* These reach neither the card nor the process's state. */
 static bool is_harmless(const char *symbol) {
     static const char *const names[] = {"cuGetProcAddress", "cuGetErrorName", "cuGetErrorString",
                                         "cuDriverGetVersion"};
@@ -36,7 +36,7 @@ CUresult entry_check(unsigned index) {
     return rc;
 }
 
-/* Stands for every name that this driver has but does not do. */
+/* Stands for every name that this driver exports without simulating it. */
 CUresult entry_missing(void) __asm__("entry_missing");
 CUresult entry_missing(void) {
     CUresult rc = driver_ready();

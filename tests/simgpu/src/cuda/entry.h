@@ -1,4 +1,4 @@
-/* What stands before every exported function, as in the real driver: a small stub of its own. */
+/* A small stub of its own before every exported function, as in the real driver. */
 #ifndef SIMGPU_ENTRY_H
 #define SIMGPU_ENTRY_H
 
@@ -18,7 +18,8 @@ extern const struct entry entries[];
 extern const unsigned entry_count;
 extern const int library_cuda; /* CUDA version of the generation */
 
-/* Called by the stub of entries[index]: SUCCESS lets the call through, else it is the answer. */
+/* Called by the stub of entries[index]: SUCCESS lets the call through, another result is the
+ * answer. */
 CUresult entry_check(unsigned index);
 
 /* The thread runs a host function: CUDA calls are refused. */

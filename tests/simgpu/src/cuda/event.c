@@ -96,7 +96,7 @@ void events_drop(struct context *context) {
 
 bool event_is(CUevent handle) { return event_find(handle) != NULL; }
 
-/* Where recording has cost nothing the point has passed already on an idle stream. */
+/* Without a cost of recording, an idle stream has passed the point already. */
 static void mark(struct event *event, uint64_t target_ns) {
     struct sim_state *state = driver.state;
     event->capture = 0;

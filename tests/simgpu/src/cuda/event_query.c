@@ -1,4 +1,4 @@
-/* Events asked and waited for. */
+/* Queries of events, and waits for them. */
 #include "event.h"
 
 #include "api.h"
@@ -94,7 +94,7 @@ static CUresult wait_captured(struct stream *stream, struct event *event, bool e
     return node ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* On another card GPU time means something else, so there the caller waits. */
+/* Another card has a GPU time of its own, so there the caller waits. */
 static CUresult wait_for(struct stream *stream, struct event *event, bool *elsewhere) {
     CUresult rc = capture_enter(stream);
     if (rc != CUDA_SUCCESS || !event->recorded)

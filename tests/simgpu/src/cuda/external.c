@@ -10,7 +10,7 @@ struct external {
     struct external *next;
     struct context *context;
     struct backing *backing;
-    uint64_t bytes; /* that the importer said there are */
+    uint64_t bytes; /* as the importer has said */
 };
 static struct external *externals;
 
@@ -40,7 +40,7 @@ static CUresult import(struct context *context, uint64_t object, uint64_t bytes,
     return CUDA_SUCCESS;
 }
 
-/* A descriptor that was imported is the driver's: it is closed, the object is held. */
+/* An imported descriptor is the driver's: the driver closes it and holds the object. */
 CUresult cuImportExternalMemory(CUexternalMemory *out,
                                 const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description) {
     struct context *context;
@@ -121,7 +121,7 @@ CUresult cuExternalMemoryGetMappedMipmappedArray(
     return rc;
 }
 
-/* Buffers and arrays on it stay usable: each holds the memory itself. */
+/* Buffers and arrays on the object stay usable: each holds the memory itself. */
 static void destroy(struct external **link) {
     struct external *external = *link;
     *link = external->next;

@@ -14,7 +14,7 @@ struct counted {
     uint32_t calls;
 };
 
-/* Guarded by `lock`, save that calls pass without it while there never was a fault (is_quiet). */
+/* Guarded by `lock`; calls pass without it until the first fault (is_quiet). */
 static struct {
     pthread_mutex_t lock;
     bool read;
@@ -57,7 +57,7 @@ static bool is_quiet(const struct sim_state *state) {
     return none && (!state || __atomic_load_n(&state->fault_change, __ATOMIC_ACQUIRE) == 0);
 }
 
-/* Counts a call; adds up what the faults that meet it say. */
+/* Counts a call; adds up the effects of its faults. */
 static void meet(struct counted *list, unsigned count, const char *symbol, CUresult *rc,
                  uint64_t *delay_us) {
     for (unsigned i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* What a kernel function says about itself. */
+/* Answers of a kernel function about itself. */
 #include "api.h"
 
 #define FUNCTION_ATTRIBUTES 16 /* CU_FUNC_ATTRIBUTE_MAX in CUDA 12 */

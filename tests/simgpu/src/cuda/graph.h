@@ -1,4 +1,4 @@
-/* Graphs: nodes, what they come after, and executable copies. driver.lock guards all of it. */
+/* Graphs: nodes, their order, and executable copies. driver.lock guards all of it. */
 #ifndef SIMGPU_GRAPH_H
 #define SIMGPU_GRAPH_H
 
@@ -58,16 +58,17 @@ void graph_free(struct graph *graph);
 bool graph_is(const struct graph *handle);
 bool node_is(const struct node *handle);
 bool exec_is(const struct graph_exec *handle);
-void execs_forget(const struct graph *source); /* which is freed: its handle may come again */
+void execs_forget(const struct graph *source); /* which is freed: another one may get its handle */
 struct node *graph_add(struct graph *graph, int type, const struct nodes *after);
 void graph_remove(struct node *node);
 struct node *graph_copy_of(const struct graph *graph, const struct node *original);
 bool graph_has_type(const struct graph *graph, int type);
-/* Whether it may get a node that frees this: of an alloc node, and not freed in it yet. */
+/* Whether the graph may get a node that frees this address: of an alloc node, and not freed in the
+ * graph yet. */
 bool graph_may_free(const struct graph *graph, uint64_t address);
 bool graph_has_memory(const struct graph *graph); /* nodes that allocate or free */
 
-/* graph_params.c: checks what a node is to do, and keeps it. */
+/* graph_params.c: checks a node's work, and keeps it. */
 CUresult node_set(struct node *node, const CUgraphNodeParams *params);
 
 /* graph_run.c: does the graph's work after a point of GPU time; returns the result and the end. */

@@ -1,4 +1,4 @@
-/* cuGraphAdd…Node, and what nodes say about themselves. */
+/* cuGraphAdd…Node, and answers of nodes about themselves. */
 #include "api.h"
 #include "graph.h"
 
@@ -11,7 +11,7 @@ static bool are_nodes_of(const struct graph *graph, const CUgraphNode *nodes, si
     return true;
 }
 
-/* A refused node leaves nothing behind. driver.lock held. */
+/* A refused node leaves no rest. driver.lock held. */
 static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t count,
                     const CUgraphNodeParams *params) {
     struct nodes set = {(struct node **)(uintptr_t)after, count};

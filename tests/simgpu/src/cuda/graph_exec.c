@@ -147,7 +147,7 @@ static CUresult capture(struct stream *stream, const struct graph_exec *exec) {
     return CUDA_SUCCESS;
 }
 
-/* What the last launch left without freeing it. */
+/* Memory that the last launch left allocated. */
 static void free_left_over(struct graph *graph) {
     for (struct node *at = graph->nodes; at; at = at->next)
         if (at->type == NODE_MEM_ALLOC && graph_memory_is_taken(at->alloc.dptr))
@@ -199,7 +199,7 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
     return cuGraphLaunch(exec, own_stream(stream));
 }
 
-/* Only checks: what an upload would move costs nothing here. */
+/* Only checks: an upload costs nothing here. */
 CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
     struct context *context;
     struct stream *stream;

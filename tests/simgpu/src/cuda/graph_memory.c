@@ -1,8 +1,8 @@
 /* Memory of graphs' alloc nodes: one pool a device, apart from the stream-ordered ones.
  *
- * What is reserved stays with the device after the frees ran, for the next launch, until
- * cuDeviceGraphMemTrim gives the unused part back. Addresses are held by the nodes of a graph and
- * of its executable copy; what a launch took outlives both, until it is freed. */
+ * Reserved memory stays with the device after the frees ran, for the next launch, until
+ * cuDeviceGraphMemTrim gives the unused part back. Addresses are held by the nodes of a graph
+ * and of its executable copy; the memory of a launch outlives both, until it is freed. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -65,7 +65,7 @@ static void end_if_unused(struct node *node) {
 
 static void raise_mark(uint64_t *mark, uint64_t value) { *mark = value > *mark ? value : *mark; }
 
-/* Takes of the card what the device's graphs don't have in reserve. */
+/* Takes memory of the card beyond the reserve of the device's graphs. */
 static bool reserve(CUdevice device, uint64_t bytes) {
     uint64_t *figure = figures[device];
     uint64_t spare = figure[RESERVED] - figure[USED];
@@ -132,7 +132,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *valu
     return CUDA_SUCCESS;
 }
 
-/* High marks alone can be set, and to 0 alone: to what is there now. */
+/* Only high marks can be set, and only to 0: they become the present figure. */
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, void *value) {
     uint32_t card;
     CUresult rc = device_card(device, &card);

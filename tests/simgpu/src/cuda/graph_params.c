@@ -1,4 +1,4 @@
-/* What nodes are to do: checked when it is given, as the real driver does. */
+/* The work of nodes: checked when it is given, as by the real driver. */
 #include "api.h"
 #include "graph.h"
 #include "launch.h"
@@ -121,7 +121,7 @@ static CUresult change(CUgraphExec exec, CUgraphNode node, const CUgraphNodePara
         target = graph_copy_of(exec->graph, node);
     bool memory = params->type == NODE_MEM_ALLOC || params->type == NODE_MEM_FREE;
     if (rc == CUDA_SUCCESS && (!target || memory || (!exec && node->graph->executable)))
-        rc = CUDA_ERROR_INVALID_VALUE; /* memory nodes keep what they got */
+        rc = CUDA_ERROR_INVALID_VALUE; /* memory nodes keep their parameters */
     if (rc == CUDA_SUCCESS)
         rc = node_set(target, params);
     pthread_mutex_unlock(&driver.lock);

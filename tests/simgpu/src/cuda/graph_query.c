@@ -1,11 +1,11 @@
-/* Nodes and edges of a graph: asked for, added, taken away. */
+/* Nodes and edges of a graph: listed, added, removed. */
 #include <string.h>
 
 #include "api.h"
 #include "graph.h"
 
 /* A list by the driver's protocol: out NULL asks for the number; a longer place is filled up with
- * NULL, and the number tells what was there. */
+ * NULL, and the number tells how many there were. */
 static void give(const struct nodes *found, CUgraphNode *out, size_t *count) {
     size_t room = *count;
     *count = out && room < found->count ? room : found->count;
@@ -174,7 +174,7 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, co
     return change(graph, from, to, count, false);
 }
 
-/* From 12.3 on edges may carry data; here none does, so what is given out is zero. */
+/* From 12.3 on edges may carry data; here none does, so the data is zero. */
 static CUresult without_data(CUresult rc, const CUgraphNode *given, CUgraphEdgeData *edges,
                              const size_t *count) {
     if (rc == CUDA_SUCCESS && given && edges)

@@ -4,8 +4,8 @@
  * a larger one gets granules of its own. That is how cudaMalloc behaves on Volta and later, seen
  * through cudaMemGetInfo: small requests cost nothing until 2 MiB are full, 1 MiB + 1 costs 2.
  *
- * An address is host memory that nobody has touched: no page behind it until something is copied
- * there. So contents survive a round trip, and 80 GiB cost nothing. */
+ * An address is untouched host memory: it has no page until a copy writes there. So contents
+ * survive a round trip, and 80 GiB cost nothing. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 struct granule {
     struct granule *next;
     uint64_t base;
-    uint64_t object; /* that it became when something in it was exported; 0: none */
+    uint64_t object; /* object of the granule after an export of its memory; 0: none */
     unsigned used_units;
     unsigned char taken[UNITS];
 };
@@ -154,7 +154,7 @@ void heap_free(struct memory memory) {
     heap_give(&memory);
 }
 
-/* What other processes opened here goes with the context that it was opened in. */
+/* Memory of other processes goes with the context that opened it. */
 void heap_drop(struct context *context) {
     struct memory *memory;
     while ((memory = memory_of_context(context)))

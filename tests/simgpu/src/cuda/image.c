@@ -1,4 +1,4 @@
-/* What can be read from a program's image, and from a kernel's name. */
+/* Facts from a program's image, and from a kernel's name. */
 #include "image.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 
 #define DEFAULT_DURATION_NS 10000 /* a small kernel of a training step */
 
-/* It ends in _<n>ns, _<n>us, _<n>ms or _<n>s. */
+/* The name ends in _<n>ns, _<n>us, _<n>ms or _<n>s. */
 static uint64_t duration_of_name(const char *name) {
     static const struct {
         const char *unit;

@@ -1,8 +1,8 @@
 /* Legacy IPC: an allocation of cuMemAlloc, opened in another process of this machine.
  *
- * What is shared is the block that an allocation lies in, as the programming guide warns: for a
- * small request that is its whole granule. Rules of opening: the documentation of
- * cuIpcOpenMemHandle and, for the errors, the tests that HIP and UCX run on NVIDIA's driver. */
+ * The block of an allocation is shared, as the programming guide warns: for a small request that
+ * is its whole granule. Rules of opening: the documentation of cuIpcOpenMemHandle and, for the
+ * errors, the tests that HIP and UCX run on NVIDIA's driver. */
 #include <string.h>
 
 #include "../state/objects.h"
@@ -50,7 +50,7 @@ static bool is_own(const struct handle_data *data) {
     return data->client == own.client && data->pid == own.pid && data->token == own.token;
 }
 
-/* What this process has open of an object, or NULL. */
+/* This process's opening of an object, or NULL. */
 static struct memory *opened(uint64_t object) {
     for (struct memory *at = memory_in(0, UINT64_MAX); at; at = memory_after(at))
         if (at->kind == MEMORY_SHARED && at->opens && at->backing->object == object)

@@ -1,10 +1,10 @@
-/* What a kernel launch is, before it goes to the card or into a graph. */
+/* A kernel launch, before it goes to the card or into a graph. */
 #ifndef SIMGPU_LAUNCH_H
 #define SIMGPU_LAUNCH_H
 
 #include "driver.h"
 
-/* Checks a launch and says how long it will take; driver.lock need not be held. */
+/* Checks a launch and returns its duration; driver.lock need not be held. */
 CUresult launch_check(const CUDA_KERNEL_NODE_PARAMS *work, uint64_t *duration_ns);
 
 /* Queues a checked launch on a stream of the context, or captures it. */

@@ -51,7 +51,7 @@ CUresult cuParamSetf(CUfunction function, int offset, float value) {
     return cuParamSetv(function, offset, &value, sizeof value);
 }
 
-/* A function whose block was never set has none: the launch is refused. */
+/* A function without a block shape is refused at its launch. */
 CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream) {
     CUresult rc = check(function);
     if (rc != CUDA_SUCCESS)

@@ -15,7 +15,7 @@ struct loaded {
 
 struct library {
     struct library *next;
-    char *text; /* PTX, else NULL: a binary is not looked into, nor kept */
+    char *text; /* PTX, else NULL: a binary is neither read nor kept */
     struct function *kernels;
     struct loaded *loaded;
 };
@@ -102,7 +102,7 @@ CUresult cuModuleLoad(CUmodule *out, const char *path) {
     return rc;
 }
 
-/* Two threads that use a kernel first at once load it once. Taken outside driver.lock. */
+/* Two threads that first use a kernel at the same time load it once. Taken outside driver.lock. */
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 /* The library's module in the current context, made when there is none. */
@@ -201,7 +201,7 @@ CUresult cuKernelGetAttribute(int *value, int attribute, CUkernel kernel, CUdevi
     return rc == CUDA_SUCCESS ? cuFuncGetAttribute(value, attribute, kernel) : rc;
 }
 
-/* Its modules go with it, where their contexts still live. */
+/* The library's modules go with it, where their contexts still live. */
 CUresult cuLibraryUnload(CUlibrary library) {
     CUresult rc = driver_ready();
     if (rc != CUDA_SUCCESS)

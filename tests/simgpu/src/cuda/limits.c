@@ -1,9 +1,9 @@
-/* cuCtxSetLimit and what limits take of the card.
+/* cuCtxSetLimit, and the memory that limits take of the card.
  *
  * The heap of device code's malloc is taken when a module that calls it is loaded, not when the
  * limit is set, and can't change from then on (programming guide, "Dynamic Global Memory
- * Allocation"). The stack takes its size for every thread that the card can hold, from the moment
- * the limit is set; the first 1 KiB of it is in what a context takes. */
+ * Allocation"). The stack takes its size for every thread that the card can hold, from the
+ * moment the limit is set; the first 1 KiB of it is part of a context's memory. */
 #include <string.h>
 
 #include "api.h"
@@ -15,7 +15,7 @@ enum { STACK, PRINTF, HEAP, SYNC_DEPTH, PENDING, L2_FETCH, L2_LINES, LIMITS };
 #define THREADS_AN_SM 2048ULL
 #define SYNC_DEPTH_MAX 24
 
-/* What of the stack's size is beyond the context's own part. */
+/* The part of the stack's size beyond the context's own. */
 static uint64_t stack_bytes(const struct context *context, size_t value) {
     uint64_t threads = driver.state->cards[context->card].sms * THREADS_AN_SM;
     return value > STACK_DEFAULT ? heap_charge_bytes((value - STACK_DEFAULT) * threads) : 0;

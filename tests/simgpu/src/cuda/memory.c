@@ -27,7 +27,7 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *out, unsigned bytes) {
     return rc;
 }
 
-/* Rows are padded to 512 bytes, as a card's texture pitch wants. */
+/* Rows are padded to 512 bytes, for a card's texture pitch. */
 static CUresult allocate_pitch(uint64_t *out, uint64_t *pitch, uint64_t width, uint64_t height,
                                unsigned element, bool low) {
     uint64_t bytes;
@@ -65,7 +65,7 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1 *out, unsigned *pitch, unsigned width, u
     return rc;
 }
 
-/* Occupies the card from the start; the real one moves pages there when they are touched. */
+/* Managed memory occupies the card from the start; the real driver moves pages there at a touch. */
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
     uint64_t address = 0;
     if (!out || (flags != 1 && flags != 2))
@@ -98,7 +98,7 @@ CUresult memory_release(struct memory memory, struct stream *stream) {
     }
 }
 
-/* Waits for the context's work first, as the real one does. Freeing NULL is no error. */
+/* Waits for the context's work first, as the real driver does. A free of NULL succeeds. */
 CUresult cuMemFree_v2(CUdeviceptr address) {
     struct context *context = NULL;
     CUresult rc = driver_ready();

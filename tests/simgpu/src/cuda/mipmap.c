@@ -13,7 +13,7 @@ static CUDA_ARRAY3D_DESCRIPTOR level_of(const CUDA_ARRAY3D_DESCRIPTOR *base, uns
     return d;
 }
 
-/* At most 1 + floor(log2(the longest edge)), at least one, whatever was asked for. */
+/* At most 1 + floor(log2(the longest edge)), at least one, for any request. */
 static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned wanted) {
     bool layers = d->Flags & (CU_ARRAY_LAYERED | CU_ARRAY_CUBEMAP);
     uint64_t edge = d->Width > d->Height ? d->Width : d->Height;

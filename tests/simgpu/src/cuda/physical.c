@@ -1,5 +1,5 @@
-/* cuMemCreate: memory without an address, by handle. It lives until its handles are released and
- * its mappings are gone, whatever contexts do in between. */
+/* cuMemCreate: memory without an address, by handle. The memory lives until its handles are
+ * released and its mappings are gone, through any end of contexts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 static struct physical *allocations;
 
-/* Handles are checked, although the real driver leaves a bad one undefined: a hook's mistakes
- * shall show as errors. */
+/* Handles are checked, although the real driver leaves a bad one undefined: a hook's mistakes show
+ * as errors. */
 struct physical *physical_find(CUmemGenericAllocationHandle handle) {
     for (struct physical *at = allocations; at; at = at->next)
         if ((CUmemGenericAllocationHandle)(uintptr_t)at == handle)

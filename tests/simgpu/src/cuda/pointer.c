@@ -1,4 +1,4 @@
-/* What is known about a pointer. */
+/* Attributes of a pointer. */
 #include <string.h>
 
 #include "api.h"
@@ -66,7 +66,7 @@ static uint64_t pool_value(const struct memory *memory) {
     return memory->kind == MEMORY_POOL ? (uintptr_t)memory->block->chunk->pool : 0;
 }
 
-/* Where the memory is and who has it; size 0: not one of these. */
+/* The memory's place and its owner; size 0: not one of these. */
 static struct value place_value(const struct memory *memory, int attribute, CUdeviceptr address) {
     switch (attribute) {
     case CONTEXT: /* none: memory of cuMemCreate and of pools belongs to no context */
@@ -93,7 +93,7 @@ static struct value place_value(const struct memory *memory, int attribute, CUde
     }
 }
 
-/* What it is and what may be done with it; size 0: not one of these. */
+/* The memory's kind and its permitted uses; size 0: not one of these. */
 static struct value kind_value(const struct memory *memory, int attribute) {
     switch (attribute) {
     case SYNC_MEMOPS:
@@ -130,7 +130,7 @@ static CUresult look(const struct memory *memory, int attribute, CUdeviceptr add
     return CUDA_SUCCESS;
 }
 
-/* Of a reserved address without a mapping little is known. */
+/* A reserved address without a mapping has few attributes. */
 static CUresult look_reserved(int attribute, CUdeviceptr address, struct value *value) {
     uint64_t base, bytes;
     if (!reservation_find(address, &base, &bytes))
@@ -168,7 +168,7 @@ CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr address) {
     return rc;
 }
 
-/* Sizes of the places for values that are not there. */
+/* Sizes of the places for missing values. */
 static size_t size_of(int attribute) {
     static const struct memory none = {.kind = MEMORY_HOST};
     struct value value = {0};
@@ -176,7 +176,7 @@ static size_t size_of(int attribute) {
     return value.size;
 }
 
-/* A pointer that means nothing gives zeros, no error. */
+/* An unknown pointer gives zeros and no error. */
 CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **out, CUdeviceptr address) {
     struct context *context;
     CUresult rc = context_current(&context);

@@ -61,7 +61,7 @@ void pool_settle(struct pool *pool) {
     free(pool);
 }
 
-/* Frees what was given out, at once. */
+/* Frees all allocations of the pool at once. */
 static void take_back(struct pool *pool) {
     for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
         for (struct block *block = chunk->blocks; block; block = block->next)
@@ -240,7 +240,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void *value) 
     return pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The figures can't be set, save that high marks can be set to 0: to what is there now. */
+/* Only high marks can be set, and only to 0: they become the present figure. */
 static CUresult set_attribute(struct pool *pool, int attribute, const void *value) {
     if (attribute <= ATTR_REUSE_LAST) {
         pool->reuse[attribute - ATTR_REUSE_FIRST] = *(const int *)value != 0;

@@ -6,7 +6,7 @@
 
 #define POINTER_MARK 0x3152545053ULL /* "SPTR1" */
 
-/* What cuMemPoolExportPointer gives; 64 bytes in all. */
+/* The data of cuMemPoolExportPointer; 64 bytes in all. */
 struct pointer_data {
     uint64_t mark, pool, chunk, offset, bytes;
 };

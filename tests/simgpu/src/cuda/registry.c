@@ -1,4 +1,4 @@
-/* Which allocation an address lies in: an array of them, sorted by address. */
+/* The allocation of an address: an array of allocations, sorted by address. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -56,8 +56,8 @@ struct stream *stream_of_handle(struct context *context, CUstream handle) {
 
 static bool is_legacy(const struct stream *stream) { return stream == &stream->context->legacy; }
 
-/* What must be done before a stream's next work: the legacy stream and the blocking streams of
- * its context wait for each other. */
+/* The work that a stream's next work waits for: the legacy stream and the blocking streams of its
+ * context wait for each other. */
 uint64_t stream_front(const struct stream *stream) {
     const struct context *context = stream->context;
     uint64_t other = 0;
@@ -129,7 +129,7 @@ void context_wait(struct context *context) {
     pthread_mutex_unlock(&driver.lock);
 }
 
-/* A stream and what it holds now: the time at which it is done, the last host function. */
+/* A stream and its work now: the time at which it is done, the last host function. */
 struct held {
     struct context *context;
     uint64_t target_ns;

@@ -1,4 +1,4 @@
-/* What a stream says about itself. */
+/* Answers of a stream about itself. */
 #include "api.h"
 
 static CUresult find(CUstream handle, struct stream **stream) {

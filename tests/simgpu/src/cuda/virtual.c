@@ -28,8 +28,8 @@ bool reservation_find(uint64_t address, uint64_t *base, uint64_t *bytes) {
     return range != NULL;
 }
 
-/* Address space without memory; MAP_FIXED_NOREPLACE would fail where the caller's wish is taken,
- * which the real driver does not: there the wish is a hint. */
+/* Address space without memory; MAP_FIXED_NOREPLACE would fail at a taken address, and the real
+ * driver doesn't: to it the caller's address is a hint. */
 static uint64_t reserve(uint64_t bytes, uint64_t alignment, uint64_t wish) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *wide = mmap((void *)(uintptr_t)wish, bytes + alignment, PROT_NONE, flags, -1, 0);

@@ -1,5 +1,5 @@
-/* The rest of what monitors read: clocks, power, modes. Figures of an idle A100-SXM4-80GB, except
- * those that the description decides. */
+/* Other figures of monitors: clocks, power, modes. Figures of an idle A100-SXM4-80GB, except those
+ * that the description decides. */
 #include <stdio.h>
 
 #include "api.h"

@@ -1,4 +1,4 @@
-/* Sessions, and what the machine says about itself. */
+/* Sessions, and facts about the machine. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static nvmlReturn_t open_driver(void) {
 }
 
 nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
-    (void)flags; /* 1: no GPUs is no error, 2: don't attach; neither is one here */
+    (void)flags; /* 1: a host without GPUs is fine, 2: don't attach; unused here */
     pthread_mutex_lock(&session.lock);
     nvmlReturn_t rc = session.users ? NVML_SUCCESS : open_driver();
     if (rc == NVML_SUCCESS && session.users++ == 0)

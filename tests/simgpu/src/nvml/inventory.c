@@ -1,4 +1,4 @@
-/* Which cards there are, and their names. */
+/* The cards and their names. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,5 @@
-/* Who uses a card. PIDs are those of the reader's namespace; a process that cannot be seen from
- * there is left out, so that a container without the host's PIDs sees only its own. */
+/* The processes of a card. PIDs are those of the reader's namespace; a process that cannot be seen
+ * from there is left out, so that a container without the host's PIDs sees only its own. */
 #include "api.h"
 
 struct process {
@@ -39,7 +39,7 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, const void *out,
     if (rc != NVML_SUCCESS)
         return rc;
     sim_lock(session.state);
-    sim_clients_reap(session.state); /* what the dead shared counts for those who are left */
+    sim_clients_reap(session.state); /* shared memory of the dead counts for the living */
     unsigned number = collect(device, found);
     sim_unlock(session.state);
     return answer_size(count, number, out);
@@ -120,7 +120,7 @@ static unsigned sample(nvmlDevice_t device, nvmlProcessUtilizationSample_t *out,
         if (busy_us)
             out[samples++] = (nvmlProcessUtilizationSample_t){
                 .pid = found[i].pid,
-                /* rounded up: asked for what came after it, this sample does not come again */
+                /* rounded up: a question for later samples doesn't get this one again */
                 .timeStamp = (end_ns + state->epoch_ns + 999) / 1000,
                 .smUtil = (unsigned)((busy_us * 100 + span_us / 2) / span_us)};
     }

@@ -1,4 +1,4 @@
-/* Where cards lie on the machine: bridges, NUMA nodes, CPUs. */
+/* The places of cards on the machine: bridges, NUMA nodes, CPUs. */
 #include <string.h>
 #include <unistd.h>
 
@@ -89,7 +89,7 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned size, uns
     return NVML_SUCCESS;
 }
 
-/* Every CPU: which ones a NUMA node has is the kernel's to say. */
+/* Every CPU: the kernel alone knows those of a NUMA node. */
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned size, unsigned long *cpus) {
     struct sim_card *card;
     nvmlReturn_t rc = device_check(device, cpus, &card);

@@ -1,4 +1,4 @@
-/* What a card does: the getters of fields.def that change while one looks. */
+/* A card's activity: the getters of fields.def with changing values. */
 #include <stdio.h>
 
 #include "fields.h"

@@ -1,4 +1,4 @@
-/* What --query-gpu and --query-compute-apps share: lists of names and the csv format. */
+/* Shared by --query-gpu and --query-compute-apps: lists of names and the csv format. */
 #ifndef SIMGPU_SMI_CSV_H
 #define SIMGPU_SMI_CSV_H
 
@@ -10,8 +10,8 @@ struct format {
     bool header, units;
 };
 
-/* Reads --format and the list of names, each looked up by `find`. What is wrong is named in a
- * message. Returns the number of columns, or -1. */
+/* Reads --format and the list of names, each looked up by `find`. Returns the number of columns, or
+ * -1 after a message that names the fault. */
 int csv_open(const struct options *options, const void *(*find)(const char *name),
              struct format *format, const void **columns);
 

@@ -1,4 +1,4 @@
-/* What a card can be asked, by the names of --query-gpu. */
+/* The fields of a card, by the names of --query-gpu. */
 #ifndef SIMGPU_SMI_FIELDS_H
 #define SIMGPU_SMI_FIELDS_H
 
@@ -22,8 +22,8 @@ extern const size_t field_count;
 /* NULL: there is none such. */
 const struct field *field_find(const char *name);
 
-/* The value, or the words for why there is none: "N/A", "GPU is lost". Such words are never
- * followed by a unit; true when it is a value. */
+/* The value, or the words for its absence: "N/A", "GPU is lost". Such words are never followed by a
+ * unit; true when it is a value. */
 bool field_text(const char *name, const struct gpu *gpu, char *text);
 bool field_answer(nvmlReturn_t rc, char *text);
 

@@ -1,4 +1,4 @@
-/* Which cards a call is about. */
+/* The cards of a call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static int refuse(nvmlReturn_t rc, const char *id) {
     return nvml_status(rc);
 }
 
-/* By what it looks like: an index, a PCI address, else a UUID. */
+/* By its form: an index, a PCI address, else a UUID. */
 static nvmlReturn_t find(const char *id, nvmlDevice_t *device) {
     unsigned index;
     if (parse_number(id, 0, GPUS_MAX - 1, &index))

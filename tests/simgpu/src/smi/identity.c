@@ -1,4 +1,4 @@
-/* What a card is: the getters of fields.def that never change. */
+/* A card's identity: the getters of fields.def with constant values. */
 #include <stdio.h>
 #include <sys/time.h>
 #include <time.h>

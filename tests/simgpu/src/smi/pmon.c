@@ -88,7 +88,7 @@ static const char *base_name(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Engines at rest are '-', as is everything about a card that nobody uses. */
+/* Engines at rest are '-', as is each value of an idle card. */
 static void row(const struct pmon *pmon, const struct gpu *gpu, const struct process *process,
                 const nvmlProcessUtilizationSample_t *sample) {
     char pid[12] = "-", sm[12], mem[12], memory[TEXT_CHARS] = "-";
@@ -120,7 +120,7 @@ static nvmlReturn_t sample_since(const struct gpu *gpu, unsigned long long since
     }
     if (rc != NVML_SUCCESS || !out->items)
         out->count = 0;
-    /* Nobody was busy, or the card can't say: both are rows of '-'. */
+    /* No process was busy, or the card can't tell: both are rows of '-'. */
     bool quiet = rc == NVML_ERROR_NOT_FOUND || rc == NVML_ERROR_NOT_SUPPORTED ||
                  rc == NVML_ERROR_FUNCTION_NOT_FOUND;
     return quiet ? NVML_SUCCESS : rc;

@@ -1,4 +1,4 @@
-/* Who uses a card. */
+/* The processes of a card. */
 #ifndef SIMGPU_SMI_PROCESSES_H
 #define SIMGPU_SMI_PROCESSES_H
 
@@ -10,7 +10,7 @@ struct process {
     unsigned pid;
     const char *type; /* "C", "G", "C+G" */
     unsigned long long used_bytes;
-    char name[NAME_CHARS]; /* its first argument; "[Not Found]" where nobody knows */
+    char name[NAME_CHARS]; /* its first argument; "[Not Found]" where that is unknown */
 };
 
 struct processes {

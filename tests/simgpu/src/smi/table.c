@@ -21,7 +21,7 @@ static void rule(char left, char dash, char between, char right) {
     puts(line);
 }
 
-/* A value with its unit; "N/A"; "ERR!" for failures, whose words have no room here. */
+/* A value with its unit; "N/A"; "ERR!" for failures: their words have no room here. */
 static void with_unit(const char *name, const struct gpu *gpu, const char *unit, char *text) {
     if (field_text(name, gpu, text))
         strncat(text, unit, TEXT_CHARS - 1 - strlen(text));

@@ -12,7 +12,7 @@
 #include "objects.h"
 #include "timeline.h"
 
-#define SIM_LOCK_BASE (1LL << 40) /* past the file's end, where no one reads or writes */
+#define SIM_LOCK_BASE (1LL << 40) /* past the file's end, where no process reads or writes */
 
 static struct flock byte_of(int client) {
     return (struct flock){

@@ -12,7 +12,7 @@ int sim_client_claim(struct sim_state *state);
  * -1 when the client is gone. Call with the state's lock held. */
 int sim_client_pid(const struct sim_state *state, int client);
 
-/* Frees what dead clients held. Call with the state's lock held. */
+/* Frees the memory of dead clients. Call with the state's lock held. */
 void sim_clients_reap(struct sim_state *state);
 
 /* Bytes in use on a card: by all clients, and by one. A client's are its own and the shared

@@ -58,7 +58,7 @@ static bool is_exported(uint64_t id) {
     int fd = sim_object_open(id, false);
     struct flock byte = first_byte(F_WRLCK);
     if (fd < 0)
-        return errno != ENOENT; /* can't tell now: whoever looks next will */
+        return errno != ENOENT; /* can't tell now: the next look will */
     bool locked = fcntl(fd, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;
     close(fd);
     return locked;
@@ -91,7 +91,7 @@ static bool make_file(uint64_t id, uint64_t bytes, uint64_t *inode) {
     bool ok = ftruncate(fd, (off_t)bytes) == 0 && fstat(fd, &info) == 0;
     if (ok)
         *inode = info.st_ino;
-    fchmod(fd, 0666); /* whatever the umask says: containers run as any user */
+    fchmod(fd, 0666); /* with any umask: containers run as any user */
     close(fd);
     if (!ok)
         unlink(path);
@@ -142,7 +142,7 @@ uint64_t sim_object_make(struct sim_state *state, int client, uint32_t card, uin
 
 bool sim_object_hold(struct sim_state *state, int client, uint64_t id, struct sim_object *found) {
     sim_lock(state);
-    sim_clients_reap(state); /* what only the dead held is gone */
+    sim_clients_reap(state); /* memory of dead holders alone is gone */
     struct sim_object *object = find(state, id);
     if (object) {
         object->holders[client / 64] |= 1ULL << (client % 64);

@@ -18,7 +18,7 @@ uint64_t sim_object_make(struct sim_state *state, int client, uint32_t card, uin
 /* The client holds the object too; false when there is no such object. *found gets a copy. */
 bool sim_object_hold(struct sim_state *state, int client, uint64_t id, struct sim_object *found);
 
-/* The client holds it no longer. Takes the lock, as sim_object_hold does. */
+/* The client's hold on the object ends. Takes the lock, as sim_object_hold does. */
 void sim_object_drop(struct sim_state *state, int client, uint64_t id);
 
 /* Opens the object's file; exported: as a descriptor that keeps the object alive. -1: errno. */
@@ -33,7 +33,7 @@ void sim_objects_reap(struct sim_state *state);
 uint64_t sim_objects_bytes(const struct sim_state *state, uint32_t card);
 uint64_t sim_objects_bytes_of(const struct sim_state *state, int client, uint32_t card);
 
-/* Removes the files of a machine whose state is made anew. */
+/* Removes the files of a machine, before its state is made anew. */
 void sim_objects_clear(void);
 
 #endif

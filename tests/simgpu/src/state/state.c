@@ -1,4 +1,4 @@
-/* Mapping and locking of the shared state, and which cards a process may use. */
+/* Mapping and locking of the shared state, and the cards that a process may use. */
 #include "state.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ struct sim_state *sim_state_map(void) {
             if (mapping.state)
                 mapping.fd = fd;
             else
-                close(fd); /* nobody holds a lock through a library that never mapped it */
+                close(fd); /* a library without the mapping holds no lock */
         }
     }
     struct sim_state *state = mapping.state;

@@ -1,9 +1,10 @@
-/* The shared state of one machine's simulated cards: what a driver keeps in the kernel.
+/* The shared state of one machine's simulated cards: the state that a driver keeps in the
+ * kernel.
  *
  * One file, mapped by every process that uses the driver. Everything in it is guarded by `lock`
- * (robust: a process may be killed at any instruction), save `magic`, which is written last.
- * No sum is stored that could be computed from the clients, so a dead lock owner leaves nothing
- * to repair: each field is written by one store. */
+ * (robust: a process may be killed at any instruction), save `magic`, which is written last. The
+ * state has no sum that the clients give, so it is sound after the death of a lock's owner: each
+ * field is written by one store. */
 #ifndef SIMGPU_STATE_H
 #define SIMGPU_STATE_H
 
@@ -51,7 +52,7 @@ struct sim_card {
     uint32_t busy_us[SIM_WINDOWS];
 };
 
-/* What one client does on one card. */
+/* One client's work on one card. */
 struct sim_use {
     uint64_t used_bytes;
     uint32_t contexts;
@@ -131,7 +132,7 @@ struct sim_state {
     struct sim_xid xids[SIM_XIDS_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
     uint64_t object_count; /* all that were ever made: numbers are not used twice */
-    uint32_t object_slots; /* no slot from here on is in use, so that nobody looks at all */
+    uint32_t object_slots; /* all slots from here on are free, so that no look goes beyond */
     struct sim_object objects[SIM_OBJECTS_MAX];
 };
 

@@ -1,4 +1,4 @@
-/* Round robin among the clients with work, worked out lazily by whoever looks at the card. */
+/* Round robin among the clients with work, worked out lazily, at each look at the card. */
 #include "timeline.h"
 
 #include <string.h>

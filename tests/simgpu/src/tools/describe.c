@@ -32,7 +32,7 @@ static uint64_t hash(const char *text) {
     return value ^ value >> 31;
 }
 
-/* UUIDs of cards that nobody named: stable on a host, different between hosts. */
+/* UUIDs of cards without one in the description: stable on a host, different between hosts. */
 static void default_uuid(char *uuid, size_t size, uint32_t minor) {
     char seed[300] = "";
     FILE *file = fopen("/etc/machine-id", "re");

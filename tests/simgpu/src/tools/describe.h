@@ -1,4 +1,4 @@
-/* The description file: which cards this machine has. README.md has its format. */
+/* The description file: the cards of this machine. README.md has its format. */
 #ifndef SIMGPU_DESCRIBE_H
 #define SIMGPU_DESCRIBE_H
 

@@ -90,7 +90,7 @@ static bool describe(struct sim_state *wanted) {
     return true;
 }
 
-/* 0777 and 0666 whatever the umask says: containers run as any user. */
+/* 0777 and 0666 with any umask: containers run as any user. */
 static int open_state(void) {
     char folder[512];
     snprintf(folder, sizeof folder, "%s", sim_state_path());

@@ -4,8 +4,8 @@
 
 #include "../state/state.h"
 
-/* Makes or renews the state file; leaves one alone that says the same already, unless forced.
- * Prints what is wrong to stderr and returns false. */
+/* Makes or renews the state file; leaves an equal one alone, unless forced. On failure prints the
+ * reason to stderr and returns false. */
 bool init_state(bool force);
 
 #endif

@@ -1,4 +1,4 @@
-/* What loading the kernel modules leaves behind: device nodes and /proc entries. */
+/* The traces of loaded kernel modules: device nodes and /proc entries. */
 #ifndef SIMGPU_NODES_H
 #define SIMGPU_NODES_H
 
@@ -8,8 +8,8 @@
 #define SIM_MINOR_CONTROL 255
 #define SIM_MAJOR_UVM 235 /* the real one is given by the kernel; this is a usual value */
 
-/* Makes one character device with mode 0666, or a plain file where SIMGPU_DEV is set. A node that
- * is right stays. Prints what is wrong to stderr and returns false. */
+/* Makes one character device with mode 0666, or a plain file where SIMGPU_DEV is set. A correct
+ * node stays. On failure prints the reason to stderr and returns false. */
 bool make_node(const char *name, unsigned major, unsigned minor);
 
 /* /proc/driver/nvidia and the modules' lines in /proc/devices, by bind mounts. */

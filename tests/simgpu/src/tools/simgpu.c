@@ -1,4 +1,4 @@
-/* The test's hand on the simulated cards. */
+/* The tests' control of the simulated cards. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +139,7 @@ static const struct {
 } commands[] = {
     {"init", 0, false, do_init, "init                make the shared state from the description"},
     {"reset", 0, false, do_reset, "reset               the same, and forget clients and errors"},
-    {"show", 0, true, do_show, "show                cards and who uses them"},
+    {"show", 0, true, do_show, "show                cards and their processes"},
     {"minors", 0, true, do_minors, "minors              the cards' minors, one a line"},
     {"xid", 2, true, do_xid, "xid MINOR XID       raise an XID error"},
     {"lose", 1, true, do_lose, "lose MINOR          the card falls off the bus (XID 79)"},
