@@ -67,4 +67,4 @@ class ExtenderBase:
 
     def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
         """Return the deadline of a call that begins now; ``disconnected``: its caller has gone."""
-        return Deadline(self._decision_seconds, self._clock, disconnected=disconnected)
+        return Deadline(self._decision_seconds, self._clock, disconnected)

@@ -1,7 +1,7 @@
 """The configuration file as values; its schema and defaults are ``wire/schemas/extender.json``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,27 +97,20 @@ def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
 
 def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettings:
     quota, tls = values["quota"], values["tls"]
-    return ExtenderSettings(
-        host=host,
-        port=port,
-        allowed_hosts=tuple(values["allowed_hosts"]),
-        kubeconfig=Path(values["kubeconfig"]),
-        domain=values["domain"],
-        policy=values["policy"],
-        labels=NodeLabels(**values["labels"]),
-        quota=QuotaSource(
+    names = {each.name for each in fields(ExtenderSettings)}
+    read = {
+        "host": host,
+        "port": port,
+        "allowed_hosts": tuple(values["allowed_hosts"]),
+        "kubeconfig": Path(values["kubeconfig"]),
+        "labels": NodeLabels(**values["labels"]),
+        "quota": QuotaSource(
             namespace=quota["namespace"], name=quota["name"], deny=quota["on_error"] == "deny"
         ),
-        tls=_tls(tls) if tls is not None else None,
-        reservation_seconds=values["reservation_seconds"],
-        decision_seconds=values["decision_seconds"],
-        request_limit_bytes=values["request_limit_bytes"],
-        request_seconds=values["request_seconds"],
-        threads=values["threads"],
-        watch_idle_seconds=values["watch_idle_seconds"],
-        stale_seconds=values["stale_seconds"],
-        log_level=str(values["log_level"]).upper(),
-    )
+        "tls": _tls(tls) if tls is not None else None,
+        "log_level": str(values["log_level"]).upper(),
+    }
+    return ExtenderSettings(**{name: values[name] for name in names & values.keys()} | read)
 
 
 def _tls(values: Mapping[str, str]) -> TlsFiles:

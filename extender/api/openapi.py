@@ -4,7 +4,9 @@ One table here, one entry a path; a test compares it with the application's own 
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import gpustack
@@ -15,16 +17,15 @@ _JSON: Final = "application/json"
 _TEXT: Final = "text/plain"
 _WITH_ERROR: Final = ("ExtenderFilterResult", "ExtenderBindingResult")  # these have a field for it
 _DOCUMENTS: Final = {"Cluster": "v1-cluster", "Decisions": "v1-decisions", "Explanation": "explain"}
+_REFERENCE: Final = re.compile(r'"#/\$defs/(\w+)"')
 
 
 @functools.cache
 def description() -> Mapping[str, Any]:
     """Return the description; it is shared and must not be changed."""
-    components: dict[str, Any] = {
-        name: _moved(each, "") for name, each in schemas.load("scheduler")["$defs"].items()
-    }
+    components = _components("scheduler")
     for name, document in _DOCUMENTS.items():
-        components.update(_components(name, schemas.load(document)))
+        components |= _components(document, name)
     return {
         "openapi": VERSION,
         "info": {
@@ -134,26 +135,17 @@ def _ref(name: str) -> dict[str, str]:
 _MISDIRECTED: Final = _answer("Asked under a host that is none of ours", "Error")
 
 
-def _components(name: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield a document's schema and those of its definitions, each under a name of its own."""
-    body = {key: each for key, each in schema.items() if key not in {"$schema", "$id", "$defs"}}
-    yield name, _moved(body, name)
-    for part, each in schema.get("$defs", {}).items():
-        yield name + part.capitalize(), _moved(each, name)
+def _components(document: str, name: str = "") -> dict[str, Any]:
+    """Return a document's definitions; with a ``name``, under it, and the document itself there."""
 
+    def named(part: str) -> str:
+        return name + part.capitalize() if name else part
 
-def _moved(value: Any, name: str) -> Any:
-    """Return a schema whose references lead to where its definitions stand here."""
-    if isinstance(value, list):
-        return [_moved(each, name) for each in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        key: _reference(each, name) if key == "$ref" else _moved(each, name)
-        for key, each in value.items()
-    }
-
-
-def _reference(target: str, name: str) -> str:
-    part = target.removeprefix("#/$defs/")
-    return f"#/components/schemas/{name}{part.capitalize() if name else part}"
+    text = _REFERENCE.sub(
+        lambda found: f'"#/components/schemas/{named(found[1])}"',
+        json.dumps(schemas.load(document)),
+    )
+    schema = json.loads(text)
+    found = {named(part): each for part, each in schema.pop("$defs", {}).items()}
+    body = {key: each for key, each in schema.items() if key not in {"$schema", "$id"}}
+    return {name: body, **found} if name else found

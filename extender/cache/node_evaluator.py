@@ -26,7 +26,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer, apply
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import forbids
+from gpustack.model.quota.check import Violation, check
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
@@ -105,7 +105,7 @@ class NodeEvaluator:
             if node is None or not first:
                 return node
             # Room is made for them: what pods hold that are about to end is theirs as well.
-            others = self._leaving(name)
+            others = self.leaving(name)
             free = self._view.allocations.node_without(name, (*others, pod.uid))
         for asked in (other.request for other in first):
             plan = None if free is None or asked is None else self._results.placer(free, asked)
@@ -128,7 +128,7 @@ class NodeEvaluator:
                 return None if node is None else (node, held)
         return None
 
-    def _leaving(self, name: str) -> list[str]:
+    def leaving(self, name: str) -> list[str]:
         """Return the pods that hold cards of a node and are about to end."""
         held = map(self._view.pod, self._view.holders(name))
         return [pod.uid for pod in held if pod is not None and pod.deletion]
@@ -146,7 +146,7 @@ class NodeEvaluator:
             first = self._view.nominees_before(pod, name)
             if not first:
                 return ()
-            leaving = ((uid, 0) for uid in self._leaving(name))
+            leaving = ((uid, 0) for uid in self.leaving(name))
             return (*((each.uid, each.version) for each in first), *leaving)
 
     def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
@@ -193,7 +193,7 @@ class NodeEvaluator:
 
     def _limit(self, pod: PodState, names: Sequence[str], found: list[NodeResult]) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
-        verdicts: dict[object, Reason | None] = {}
+        verdicts: dict[object, Violation | None] = {}
         mended: dict[object, NodeResult] = {}
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
@@ -205,10 +205,10 @@ class NodeEvaluator:
                 placement = moved(base, _shape(pod), answer.like)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = forbids(*limits, base, placement, without=(pod.uid,))
-            reason = verdicts[looked_at]
-            if reason is not None:
-                found[at] = self._mend(pod, base, reason, mended)
+                    verdicts[looked_at] = check(*limits, base, placement, without=(pod.uid,))
+            broken = verdicts[looked_at]
+            if broken is not None:
+                found[at] = self._mend(pod, base, broken.reason, mended)
 
     def _mend(
         self, pod: PodState, base: Node, reason: Reason, mended: dict[object, NodeResult]

@@ -60,16 +60,16 @@ class ClusterSnapshot:
         return sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
 
+@dataclass
 class Snapshotter:
     """Takes snapshots."""
 
-    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator) -> None:
-        self._cache = cache
-        self._evaluator = evaluator
+    cache: ClusterCache
+    evaluator: NodeEvaluator
 
     def take(self, guest: PodState | None = None) -> ClusterSnapshot:
         """Return the cluster of now; as ``guest`` finds it, where pods go before it."""
-        cache = self._cache
+        cache = self.cache
         nodes: dict[str, Node] = {}
         holders: dict[str, Mapping[str, Placement]] = {}
         hosts: dict[str, Host] = {}
@@ -80,7 +80,7 @@ class Snapshotter:
                 nodes |= {node.name: node for node in found}
                 hosts |= {node.name: cache.host(node.name) for node in found}
                 holders |= {node.name: cache.holders(node.name) for node in found}
-        known, quota, policy = cache.pods, cache.quota, self._evaluator.policy
+        known, quota, policy = cache.pods, cache.quota, self.evaluator.policy
         if guest is not None:
             for name, (node, held) in self._promised(guest, nodes).items():
                 nodes[name], holders[name] = node, held
@@ -110,12 +110,12 @@ class Snapshotter:
         self, guest: PodState, nodes: Collection[str]
     ) -> dict[str, tuple[Node, Mapping[str, Placement]]]:
         """Return the nodes where the scheduler makes room for pods that go before the guest."""
-        if guest.request is None or self._cache.placement(guest.uid) is not None:
+        if guest.request is None or self.cache.placement(guest.uid) is not None:
             return {}
         found = {
-            name: self._evaluator.node_and_holders(guest, name)
-            for name in self._cache.nominated_nodes
-            if name in nodes and self._cache.nominees_before(guest, name)
+            name: self.evaluator.node_and_holders(guest, name)
+            for name in self.cache.nominated_nodes
+            if name in nodes and self.cache.nominees_before(guest, name)
         }
         return {name: each for name, each in found.items() if each is not None}
 

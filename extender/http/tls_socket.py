@@ -59,12 +59,12 @@ class TlsSocket:
             OSError: it has failed.
         """
         blocked = False
-        for _ in range(_RECORDS):
+        for taken in range(_RECORDS + 1):  # the last one taken is looked at, too: none may follow
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 self.flush()
-                if blocked:
+                if blocked or taken == _RECORDS:
                     break
                 try:
                     self._take_record()
@@ -142,7 +142,7 @@ class TlsSocket:
         self._head = self._body = b""
         if kind == _HANDSHAKE:
             self._messages.take(body)
-        elif kind == _CHANGE_CIPHER_SPEC:
+        elif kind == _CHANGE_CIPHER_SPEC and body:  # the library passes over an empty one
             self._messages.end()
         self._received.write(body)
         return True

@@ -156,11 +156,11 @@ def _why(pod: PodState, refused: DecisionRecord | None) -> str:
 
 
 def _figures(node: Node, workload: Workload) -> _Figures:
-    healthy = [index for index, card in enumerate(node.cards) if card.healthy]
+    free_cores, free_units = node.free_totals
     return _Figures(
-        free_cores=sum(node.free_cores(index) for index in healthy),
+        free_cores=free_cores,
         used_cores=sum(use.cores for use in node.uses),
-        free_units=sum(node.free_memory_units(index) for index in healthy),
+        free_units=free_units,
         used_units=sum(use.memory_units for use in node.uses),
         fragmented=fragmented(node, workload),
     )

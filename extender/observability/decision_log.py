@@ -53,12 +53,8 @@ class DecisionRecord:
     message: str
     seconds: float
 
-    @property
-    def refused(self) -> bool:
-        """No node had room, or the pod asks for what doesn't exist."""
-        return self.outcome in _REFUSALS
 
-
+# No node had room, or the pod asks for what doesn't exist.
 _REFUSALS: Final = frozenset(map(str, Reason))
 _ROOM: Final = frozenset({FITS, PLACED, BOUND})
 
@@ -96,9 +92,9 @@ class DecisionLog:
                 seconds=seconds,
             )
             self._last.append(record)
-            if record.refused or record.outcome in _ROOM:
+            if record.outcome in _REFUSALS | _ROOM:
                 self._refused.pop(record.uid, None)
-            if record.refused:
+            if record.outcome in _REFUSALS:
                 # What it asked may be long, and the pod gone: no reader looks for it here.
                 self._refused[record.uid] = replace(record, request=None)
                 if len(self._refused) > _MOST_REFUSED:

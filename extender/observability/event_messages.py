@@ -22,6 +22,7 @@ from gpustack.model.cluster import eligibility
 from gpustack.model.node import Node
 from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.search.demand import usable
 
 _FRESH_SECONDS: Final = 20.0  # how long an answer is good for pods that ask alike
 _PAUSE: Final = 20.0  # a search of 50 ms is followed by a second without one
@@ -132,16 +133,12 @@ def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> t
 
 def _parts(node: Node, request: PodRequest, largest: ContainerRequest) -> list[tuple[float, int]]:
     """Return which part of what is asked a node's cards have, each with a card's minor."""
-    usable = [
-        i
-        for i, card in enumerate(node.cards)
-        if card.healthy and request.accepts(card.model, card.uuid)
-    ]
-    if not usable:
+    cards = usable(node, request)
+    if not cards:
         return []
     if not largest.is_share:
-        idle = sum(node.uses[index].idle for index in usable)
-        return [(idle / largest.whole_cards, node.cards[usable[0]].minor)]
+        idle = sum(node.uses[index].idle for index in cards)
+        return [(idle / largest.whole_cards, node.cards[cards[0]].minor)]
     return [
         (
             min(
@@ -151,5 +148,5 @@ def _parts(node: Node, request: PodRequest, largest: ContainerRequest) -> list[t
             ),
             node.cards[index].minor,
         )
-        for index in usable
+        for index in cards
     ]

@@ -155,7 +155,7 @@ class Requeue:
         simulation = RoomSimulation(self._cache, self._evaluator)
         for uid in activated:
             pod = self._still(uid)
-            if pod is not None and self._wants(pod):
+            if pod is not None:
                 simulation.let_in(pod)
         fitting = (pod for pod in self._candidates(simulation) if simulation.let_in(pod))
         due = list(itertools.islice(fitting, _ROUND))
@@ -207,7 +207,7 @@ class Requeue:
         """Put the next pod of a queue that still waits among those of the others."""
         for entry in entries:
             pod = self._still(entry.uid)
-            if pod is None or not self._wants(pod):
+            if pod is None:
                 continue
             with self._cache.lock:
                 moved = self._waiting.moved(pod)  # its user changed what it accepts
@@ -218,14 +218,11 @@ class Requeue:
             return
 
     def _still(self, uid: str) -> PodState | None:
-        """Return a pod if it waits still; otherwise forget it."""
+        """Return a pod that waits still and has no cards; forget one that doesn't wait."""
         with self._cache.lock:
             pod = self._cache.pod(uid)
-            if pod is not None and pod.placeable:
-                return pod
-            self._waiting.drop(uid)
-            return None
-
-    def _wants(self, pod: PodState) -> bool:
-        """Say whether it has no cards; one that was refused may have old ones, which end."""
-        return self._cache.placement(pod.uid) is None
+            if pod is None or not pod.placeable:
+                self._waiting.drop(uid)
+                return None
+            # One that was refused may have old cards, which end.
+            return pod if self._cache.placement(uid) is None else None

@@ -1,26 +1,24 @@
 """The time that is left for a decision, and whether its caller still waits for it."""
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from extender.errors import CannotDecide
 
 
+@dataclass
 class Deadline:
-    """The moment until which a decision must be made and written."""
+    """The moment until which a decision must be made and written: so many seconds from now.
 
-    def __init__(
-        self,
-        seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        disconnected: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Begin now; ``disconnected`` tells whether the caller has closed its connection."""
-        self._seconds = seconds
-        self._clock = clock
-        self._disconnected = disconnected
-        self._end = clock() + seconds
+    ``disconnected`` tells whether the caller has closed its connection.
+    """
+
+    seconds: float
+    clock: Callable[[], float]
+    disconnected: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        self.end = self.clock() + self.seconds
 
     def left(self) -> float:
         """Return the seconds that are left. A decision whose caller has gone is not written.
@@ -28,14 +26,14 @@ class Deadline:
         Raises:
             CannotDecide: no time is left, or the caller has gone.
         """
-        if self._disconnected():
+        if self.disconnected():
             raise CannotDecide("CallerGone", "the scheduler has closed its connection")
-        left = self._end - self._clock()
+        left = self.end - self.clock()
         if left <= 0:
-            raise CannotDecide("TooLate", f"no decision within {self._seconds:g} s")
+            raise CannotDecide("TooLate", f"no decision within {self.seconds:g} s")
         return left
 
     @property
     def over(self) -> bool:
         """Whether no time is left."""
-        return self._clock() >= self._end
+        return self.clock() >= self.end

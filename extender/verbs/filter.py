@@ -51,7 +51,7 @@ class Filter:
         refuse_unplaceable(pod)
         self.cache.expire()
         results = self.evaluator.of(pod, args.names)
-        awaited = pod.nominated if self._makes_room(pod.nominated) else ""
+        awaited = pod.nominated if self.evaluator.leaving(pod.nominated) else ""
         answer = _result(args, results, awaited)
         if results.fits:
             return Outcome(pod=pod, code=FITS, answer=answer, reasons=results.reasons())
@@ -59,11 +59,6 @@ class Filter:
             return Outcome(pod=pod, code="", answer=answer)
         self.on_refused(pod, results.rooms)
         return refused(pod, results, answer)
-
-    def _makes_room(self, name: str) -> bool:
-        """Say whether pods that hold cards of a node are on their way out."""
-        holders = map(self.cache.pod, self.cache.holders(name)) if name else ()
-        return any(holder is not None and holder.deletion for holder in holders)
 
 
 def _result(args: FilterArgs, results: NodeResults, awaited: str = "") -> bytes:

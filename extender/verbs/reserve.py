@@ -13,7 +13,7 @@ from extender.errors import CannotDecide, Gone
 from extender.requeue.requeue import Requeue
 from gpustack.model.equivalence import NodeResult
 from gpustack.model.placement import Placement
-from gpustack.model.quota.check import forbids
+from gpustack.model.quota.check import check
 from gpustack.model.verification import verify
 
 _MOST_TRIES: Final = 20  # in turn: only the watches, and first tries of others, come in between
@@ -110,7 +110,7 @@ class Reserver:
             return None
         with self.cache.lock:
             quota, usage = self.cache.quota, self.cache.usage
-            no = forbids(quota, usage, pod.namespace, node, held, without=(pod.uid,))
+            no = check(quota, usage, pod.namespace, node, held, without=(pod.uid,))
         return held if no is None else None
 
     def _still(
@@ -123,7 +123,7 @@ class Reserver:
             return None
         if isinstance(placement, NodeResult):  # not before: its node may have lost a card since
             placement = self.evaluator.placement(pod, name, placement)
-        no = forbids(cache.quota, cache.usage, pod.namespace, node, placement, without=(pod.uid,))
+        no = check(cache.quota, cache.usage, pod.namespace, node, placement, without=(pod.uid,))
         return placement if no is None else None
 
 

@@ -73,7 +73,7 @@ def read_cluster(context: Context, names: Names = USUAL) -> dict[str, Any]:
 
 
 def _read_metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the metadata without `managedFields`, which may be too deep for who writes JSON."""
+    """Return the metadata without `managedFields`, which may be too deep for a writer of JSON."""
     return {name: each for name, each in item["metadata"].items() if name != "managedFields"}
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import check, left_of
+from gpustack.model.quota.check import Violation, check, left_of
 from gpustack.model.quota.fewer_models import others, within_reach
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
@@ -55,9 +55,12 @@ def within(
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:
         first = place(node, request, policy)
-        refusal = problem(node, first) if isinstance(first, Placement) else None
-        if refusal is None or refusal.reason is Reason.POOL_FORBIDDEN:
-            return refusal or first
+        broken = problem(node, first) if isinstance(first, Placement) else None
+        if broken is None:
+            return first
+        refusal = Refusal(reason=broken.reason, detail=broken.detail)
+        if broken.reason is Reason.POOL_FORBIDDEN:
+            return refusal
         left = left_of(quota, usage, namespace, node, without)
         if within_reach(node, request, left):
             for other in others(node, request, partial(place, policy=policy), left):
@@ -68,7 +71,7 @@ def within(
                 return mixed if isinstance(mixed, Placement) else refusal
         return refusal
 
-    def problem(node: Node, found: Placement) -> Refusal | None:
+    def problem(node: Node, found: Placement) -> Violation | None:
         return check(quota, usage, namespace, node, found, without=without)
 
     return answer

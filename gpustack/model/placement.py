@@ -16,6 +16,9 @@ from gpustack.model.search.budget import Gap
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
 
+_Find = Callable[[int, str], int | None]
+"""Finds the position of a card, by its minor and its UUID."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlacement:
@@ -80,16 +83,17 @@ def holds(node: Node, placement: Placement) -> Mapping[int, Use]:
     A card is known by its UUID first: after a reboot the same card may have another minor. A card
     that the node no longer has holds nothing.
     """
+    find = _finder(node)  # once: a pod may have 64 containers, and a node claim 256 cards
     running: dict[int, Use] = {}
     for container in placement.containers:
         if container.kind is not ContainerKind.INIT:
-            _add(running, takes(node, container))
+            _add(running, _takes(node, container, find))
     peak = dict(running)
     for container in placement.containers:
         if container.kind is ContainerKind.INIT:
-            moment = dict(takes(node, container))
+            moment = _takes(node, container, find)
             for beside in sidecars_before(placement.containers, container.index):
-                _add(moment, takes(node, beside))
+                _add(moment, _takes(node, beside, find))
             for index, use in moment.items():
                 peak[index] = peak.get(index, IDLE) | use
     return peak
@@ -133,10 +137,11 @@ def release(node: Node, placement: Placement) -> Node:
 
 def lost(node: Node, placement: Placement) -> tuple[int, ...]:
     """Return the minors of a placement that are no cards of the node, ascending."""
+    find = _finder(node)
     found: set[int] = set()
     for each in placement.containers:
-        pairs = zip(each.minors, _positions(node, each), strict=True)
-        found.update(minor for minor, index in pairs if index is None)
+        pairs = zip(each.minors, each.uuids, strict=True)
+        found.update(minor for minor, uuid in pairs if find(minor, uuid) is None)
     return tuple(sorted(found))
 
 
@@ -149,19 +154,23 @@ def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
 
 def takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
     """Return what one container takes of each of its cards, by position in `node.cards`."""
-    indexes = _positions(node, container)
+    return _takes(node, container, _finder(node))
+
+
+def _takes(node: Node, container: ContainerPlacement, find: _Find) -> dict[int, Use]:
+    pairs = zip(container.minors, container.uuids, strict=True)
+    indexes = (find(minor, uuid) for minor, uuid in pairs)
     return {index: take_of(node, container, index) for index in indexes if index is not None}
 
 
-def _positions(node: Node, container: ContainerPlacement) -> list[int | None]:
-    """Return the position of each card of a container; None where the node has it no longer.
+def _finder(node: Node) -> _Find:
+    """Return what finds a card by minor and UUID; None for one that the node has no longer.
 
     A card without its UUID counts by its minor: the container still reaches /dev/nvidia<minor>.
     """
     by_minor = {card.minor: index for index, card in enumerate(node.cards)}
     by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
-    pairs = zip(container.minors, container.uuids, strict=True)
-    return [by_uuid.get(uuid, by_minor.get(minor)) for minor, uuid in pairs]
+    return lambda minor, uuid: by_uuid.get(uuid, by_minor.get(minor))
 
 
 def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:

@@ -44,6 +44,12 @@ _UNLIKELY_UNITS: Final = 1 << 11  # 512 GiB, which no card that is sold has
 _MIB_A_UNIT: Final = MEMORY_UNIT_BYTES >> 20
 
 
+def cards_text(hundredths: int) -> str:
+    """Return hundredths as people write cards: `4`, `2.5`, `0.25`."""
+    whole, part = divmod(hundredths, CORES_PER_CARD)
+    return f"{whole}.{part:02d}".rstrip("0") if part else str(whole)
+
+
 def size_text(units: int) -> str:
     """Return an amount of memory as people say it: `8 GiB`, `1.75 GiB`, `2 EiB`."""
     size, names = units * _MIB_A_UNIT, ["MiB", "GiB", "TiB", "PiB", "EiB"]

@@ -203,7 +203,7 @@ def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
         problems = schemas.problems(schemas.load("gpu-devices"), body, _MOST_PROBLEMS)
     except ValueError as error:
         raise BadAnnotation(key, f"is not JSON: {error}") from None
-    except RecursionError:  # of the parser, or of who tells what can just be parsed
+    except RecursionError:  # of the parser, or of the schema after it
         raise BadAnnotation(key, "is nested too deeply") from None
     if isinstance(body, dict) and body.get("version", VERSION) != VERSION:
         version = repr(body["version"])[:_SHOWN]

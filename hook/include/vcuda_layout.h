@@ -124,9 +124,9 @@ struct vcuda_activity_file {
  * A process owns a slot while it holds a write lock on the slot's first byte: an OFD lock, or,
  * where the filesystem drops that with the descriptor (overlayfs), one of the process. The kernel
  * drops either with the process, however it ends; F_OFD_GETLK shows both. No PID is trusted. What a
- * slot without a lock holds is void, and whoever needs room or the slot returns it to the sums,
- * under a read lock, as several may at the same time: it keeps the slot from being taken, and hides
- * it from nobody. The byte after the first is the owner's, to try what the filesystem does.
+ * slot without a lock holds is void, and a process that needs room or the slot returns it to the
+ * sums, under a read lock, as several may at the same time: it keeps the slot from being taken, and
+ * stays visible. The byte after the first is the owner's, to try what the filesystem does.
  *
  * Memory is charged by compare-and-swap on one word a card, `sum`, which also names the slot and
  * the number of the operation that set it last:
@@ -135,9 +135,9 @@ struct vcuda_activity_file {
  *   used  units : 36 | sequence : 28                 of one slot on that card
  *
  * An operation writes `delta` into its slot, swaps `sum`, and then moves `used` to the next
- * sequence number. Whoever finds a `sum` whose operation hasn't reached `used` yet completes it
- * first. So the sum is that of the slots whatever instruction a process is killed at, with no lock
- * to be left behind. The sequence in `sum` is the low 20 bits of the one in `used`.
+ * sequence number. A process that finds a `sum` whose operation hasn't reached `used` yet completes
+ * it first. So the sum is that of the slots whatever instruction a process is killed at, and no
+ * lock is left behind. The sequence in `sum` is the low 20 bits of the one in `used`.
  *
  * One unit is 256 bytes: the driver aligns what it hands out to at least that (CUDA C++ Programming
  * Guide, "Device Memory Accesses"), so it never takes less.

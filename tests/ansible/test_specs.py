@@ -8,8 +8,8 @@ from tests.ansible import layout, readmes
 from tests.testbed import root
 
 ENTRY_POINTS = (
-    "main", "preflight", "cluster", "running_pods", "remove_unused", "narrow", "uninstall",
-    "verify", "clean",
+    "main", "preflight", "cluster", "running_pods", "outdated", "remove_unused", "narrow",
+    "uninstall", "verify", "clean",
 )  # fmt: skip
 # A role of checks installs nothing.
 INSTALLS_NOTHING = {"preflight"}

@@ -139,3 +139,22 @@ def test_gpu_hosts_are_asked_again_when_no_scheduler_binds(tmp_path: pathlib.Pat
         "gpu1",
         "gpu2",
     }
+
+
+def test_a_host_of_both_groups_keeps_its_agents_environment_until_asked(
+    tmp_path: pathlib.Path,
+) -> None:
+    groups: dict[str, Any] = {
+        "kube_control_plane": {"one": {}, "cp2": {}},
+        "gpu_nodes": {"one": {}},
+    }
+    done = recorder.play(
+        tmp_path, groups, "--extra-vars=uninstall_confirmed=true",
+        playbook="playbooks/uninstall.yml",
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    came = [(one.role, one.host) for one in done.entries]
+    restored = came.index(("kube_scheduler/uninstall", "one"))
+    asked = came.index(("gpustack_hook/running_pods", "one"), restored)
+    assert came.index(("python_service/uninstall", "cp2")) < asked
+    assert came.index(("python_service/uninstall", "one")) > asked

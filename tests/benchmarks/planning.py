@@ -13,7 +13,7 @@ from gpustack.model.cluster.replay import Arrival, Moment, Run
 from gpustack.model.node import Node
 from gpustack.model.policies import Policy
 from gpustack.model.policies.fragmentation import Workload, ratio, workload_of
-from gpustack.model.request import ContainerRequest, PodRequest
+from gpustack.model.request import PodRequest
 from gpustack.model.search.demand import Demand
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.files.trace import parse_trace
@@ -35,16 +35,11 @@ class Binpack(Policy):
     name: ClassVar[str] = "binpack"
 
     def wholes(
-        self,
-        node: Node,
-        request: PodRequest,
-        container: ContainerRequest,
-        demand: Demand,
-        exact: Iterator[tuple[int, ...]],
+        self, node: Node, request: PodRequest, demand: Demand, exact: Iterator[tuple[int, ...]]
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets in the order of their cards; the benchmark's pods demand no topology."""
         del node, request, exact
-        return itertools.combinations(demand.candidates, container.whole_cards)
+        return itertools.combinations(demand.candidates, demand.count)
 
 
 def section() -> str:

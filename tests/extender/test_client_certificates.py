@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -145,18 +146,51 @@ class Peer:
             self._into, self._out, server_hostname="127.0.0.1", session=session
         )
 
-    def step(self, call: Callable[[], object]) -> None:
+    def step(
+        self, call: Callable[[], object], wrapped: Callable[[bytes], bytes] = lambda sent: sent
+    ) -> None:
         """Take what has come, do something, and send what comes of it."""
         with contextlib.suppress(BlockingIOError):
             self._into.write(self.sock.recv(1 << 16))
         with contextlib.suppress(ssl.SSLWantReadError):
             call()
-        self.sock.sendall(self._out.read())
+        self.sock.sendall(wrapped(self._out.read()))
 
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_client_of_a_usual_key_is_let_in(tmp_path: Path, kind: str) -> None:
     with Site(tmp_path, KEYS[kind]()).connect() as (_, server):
+        assert server.getpeercert()["subject"] == ((("commonName", "client"),),)
+
+
+def in_records(stream: bytes, count: int) -> bytes:
+    """Return the same messages in so many records: the first one is cut."""
+    head, size = stream[:3], int.from_bytes(stream[3:5])
+    body, rest = stream[5 : 5 + size], stream[5 + size :]
+    others, left = 0, rest
+    while left:
+        others, left = others + 1, left[5 + int.from_bytes(left[3:5]) :]
+    cut = count - others - 1
+    pieces = [*(body[each : each + 1] for each in range(cut)), body[cut:]]
+    return b"".join(head + len(each).to_bytes(2) + each for each in pieces) + rest
+
+
+@pytest.mark.parametrize("count", range(5, 40))
+def test_a_handshake_in_any_number_of_records_ends(tmp_path: Path, count: int) -> None:
+    """A client that waits for the server's last word sends nothing that would wake the server."""
+    ours, theirs = socket.socketpair()
+    site = Site(tmp_path, KEYS["P-256"]())
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        peer, server = Peer(theirs, site.client, None), TlsSocket(ours, site.server)
+        peer.step(peer.tls.do_handshake)
+        with pytest.raises(ssl.SSLWantReadError):
+            server.do_handshake()
+        peer.step(peer.tls.do_handshake, lambda sent: in_records(sent, count))
+        while select.select([ours], [], [], 0)[0]:  # as the loop is told
+            with contextlib.suppress(ssl.SSLWantReadError):
+                server.do_handshake()
         assert server.getpeercert()["subject"] == ((("commonName", "client"),),)
 
 

@@ -93,8 +93,17 @@ def test_a_client_of_tls_1_3_alone_is_refused(
         conn.handshake()
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b"\x14\x03\x03\0\0",  # change_cipher_spec without content, which means nothing
+        b"\x15\x03\x03\0\x02\x01\x5a",  # a warning
+        b"\x16\x03\x03\0\0",
+    ],
+)
 def test_a_certificate_is_refused_before_it_is_decoded(
-    pair: tuple[socket.socket, ClientConnection],
+    pair: tuple[socket.socket, ClientConnection], before: bytes
 ) -> None:
     client, conn = pair
     context = ssl.create_default_context()
@@ -105,7 +114,7 @@ def test_a_certificate_is_refused_before_it_is_decoded(
     client.sendall(out.read())
     conn.handshake()
     shown = message(der().replace(P256, P192))
-    client.sendall(b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
+    client.sendall(before + b"\x16\x03\x03" + len(shown).to_bytes(2) + shown)
     with pytest.raises(RequestRefused, match=REFUSED_KEY):
         conn.handshake()
 

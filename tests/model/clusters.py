@@ -1,6 +1,7 @@
 """Clusters with tenants, and quotas, drawn at random."""
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
 from gpustack.model.node import Node
 from gpustack.model.place import place
-from gpustack.model.placement import Placement
+from gpustack.model.placement import Placement, release
 from gpustack.model.quota.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.model.cases import pod_of
@@ -17,6 +18,16 @@ from tests.model.machines import KINDS, ask, dice, in_use, machine, numbered
 NAMESPACES = ("team-a", "team-b")
 POOLS = ("", "red", "blue")
 QUOTA_NAMES = ("P40", "A100", "tesla-p40", "NVIDIA-A100-SXM4-80GB", "T4", "tesla")
+
+
+def without(cluster: Cluster, leaving: Iterable[Tenant]) -> Cluster:
+    """Return the cluster after these tenants ended."""
+    gone, nodes = tuple(leaving), dict(cluster.nodes)
+    for tenant in gone:
+        name = tenant.placement.node
+        nodes[name] = release(nodes[name], tenant.placement)
+    staying = tuple(tenant for tenant in cluster.tenants if tenant not in gone)
+    return replace(cluster, nodes=nodes, tenants=staying)
 
 
 def quotas() -> st.SearchStrategy[Quota]:

@@ -16,7 +16,7 @@ from gpustack.model.policies import Policy
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest, Selector
 from tests.model.asking import alone, changes, fits, tenant
-from tests.model.clusters import NAMESPACES, clusters
+from tests.model.clusters import NAMESPACES, clusters, without
 from tests.model.machines import card, node, pod, pods
 
 
@@ -91,7 +91,7 @@ def test_no_smaller_set_of_pods_on_any_nodes_makes_room_within_the_quota(
             size
             for size in range(1, len(cluster.tenants) + 1)
             for leaving in itertools.combinations(cluster.tenants, size)
-            if fits(cluster.without(leaving), request, namespace)
+            if fits(without(cluster, leaving), request, namespace)
         ),
         None,
     )

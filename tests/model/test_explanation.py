@@ -20,7 +20,7 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Selector, Topology
 from gpustack.model.use import Use
 from tests.model.asking import alone, changes, fits, tenant
-from tests.model.clusters import NAMESPACES, clusters
+from tests.model.clusters import NAMESPACES, clusters, without
 from tests.model.machines import WHOLE, card, grouped, node, pod, pods
 
 
@@ -187,7 +187,7 @@ def test_every_change_fits_and_one_unit_nearer_does_not(
 def carried_out(cluster: Cluster, change: Change) -> Cluster | None:
     """The cluster after the change; None where the change is to hardware."""
     if change.kind is Kind.PODS_END:
-        return cluster.without(t for t in cluster.tenants if t.title in change.names)
+        return without(cluster, [t for t in cluster.tenants if t.title in change.names])
     if change.quota is not None:
         return replace(cluster, quota=change.quota)
     return None if change.kind in {Kind.CARDS_REPAIRED, Kind.MORE_CARDS} else cluster
@@ -200,7 +200,7 @@ def one_nearer(
     if change.kind is Kind.PODS_END:
         for staying in change.names:
             leaving = [t for t in cluster.tenants if t.title in change.names]
-            yield cluster.without(t for t in leaving if t.title != staying), request
+            yield without(cluster, [t for t in leaving if t.title != staying]), request
     elif change.quota is not None:
         for name, limits in change.quota.namespaces.items():
             old = cluster.quota.namespaces[name]

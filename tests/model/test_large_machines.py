@@ -1,11 +1,12 @@
 """A node may claim 256 cards; a look at them has a bounded cost and a right answer."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gpustack.model.lru import LRUCache, remembered
-from gpustack.model.node import Node
+from gpustack.model.node import Card, Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.policies import EXACT
@@ -13,7 +14,13 @@ from gpustack.model.policies.fragmentation import workload_of
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
-from gpustack.model.request import BadRequest, ContainerRequest, PodRequest, Topology
+from gpustack.model.request import (
+    BadRequest,
+    ContainerKind,
+    ContainerRequest,
+    PodRequest,
+    Topology,
+)
 from gpustack.model.search.demand import joins, meets
 from gpustack.model.units import MOST_CARDS
 from tests.model.machines import card, pod
@@ -104,6 +111,38 @@ def test_many_cards_of_a_container_are_found_as_one_by_one() -> None:
     whole_set = Placement(node="n1", containers=(holding(slice(None)),))
     each = [Placement(node="n1", containers=(holding(slice(at, at + 1)),)) for at in range(42)]
     assert set(holds(node, whole_set)) == {index for one in each for index in holds(node, one)}
+
+
+class CountedCards(tuple[Card, ...]):
+    """Cards that count how often all of them are gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[Card]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_a_pods_containers_share_one_walk_over_the_nodes_cards() -> None:
+    """Holders of the cluster cache's lock count pods of 64 containers on nodes of 256 cards."""
+    cards = CountedCards(map(card, range(MOST_CARDS)))
+    node = Node(name="n1", cards=cards)
+    kinds = *(ContainerKind.SIDECAR,) * 16, *(ContainerKind.INIT,) * 16, *(ContainerKind.APP,) * 32
+    containers = tuple(
+        ContainerPlacement(
+            name=f"c{at}",
+            kind=kind,
+            index=at,
+            minors=(at,),
+            uuids=(cards[at].uuid,),
+            cores=1,
+            memory_units=1,
+        )
+        for at, kind in enumerate(kinds)
+    )
+    cards.rounds = 0
+    assert len(holds(node, Placement(node="n1", containers=containers))) == 64
+    assert cards.rounds <= 2
 
 
 def test_only_the_commonest_of_thousands_of_shapes_measure_a_card() -> None:

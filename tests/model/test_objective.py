@@ -11,7 +11,7 @@ from tests.model.test_card_set_search import questions
 
 
 def score(question: card_set_search.CardSetQuery, cards: tuple[int, ...]) -> int:
-    machine = objective.machine(question.links, spread=question.spread)
+    machine = objective.machine(question.links, question.spread)
     singles = objective.singles(machine, question.free, spread=question.spread)
     pairs = itertools.combinations(cards, 2)
     return sum(singles[card] for card in cards) + sum(machine.pairs[a][b] for a, b in pairs)
@@ -39,6 +39,6 @@ def test_the_cost_of_a_set_is_read_off_its_score(
     if not sets:
         return
     cards = data.draw(st.sampled_from(sets))
-    machine = objective.machine(question.links, spread=question.spread)
+    machine = objective.machine(question.links, question.spread)
     cost = test_card_set_search.objective(question, cards)[1]
     assert objective.least_cost(machine, score(question, cards)) == cost

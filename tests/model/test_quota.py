@@ -16,12 +16,12 @@ from gpustack.model.placement import Placement, holds
 from gpustack.model.policies import EXACT
 from gpustack.model.quota.check import check, raised
 from gpustack.model.quota.quota import NamespaceQuota, Quota
-from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector
+from gpustack.model.units import cards_text
 from gpustack.model.use import Use
-from tests.model.clusters import NAMESPACES, clusters, quotas
+from tests.model.clusters import NAMESPACES, clusters, quotas, without
 from tests.model.machines import card, node, pod, pods
 
 HALF = pod((50, 8))
@@ -241,7 +241,7 @@ def test_hundredths_are_written_as_people_write_cards(hundredths: int, text: str
 def test_no_quota_is_exceeded_over_any_history(
     cluster: Cluster, arrivals: list[tuple[str, PodRequest]], quota: Quota
 ) -> None:
-    nodes = dict(cluster.without(cluster.tenants).nodes)
+    nodes = dict(without(cluster, cluster.tenants).nodes)
     usage = Usage()
     running: list[Tenant] = []
     for number, (namespace, request) in enumerate(arrivals):

@@ -8,7 +8,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Set a text only where it is another one: whoever has selected it keeps the selection. */
+/** Set a text only where it is another one: a user's selection of it stays. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

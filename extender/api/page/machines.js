@@ -1,4 +1,4 @@
-// The nodes: one line each, with a small column a card; opened, every card with who holds it.
+// The nodes: one line each, with a small column a card; opened, every card with its pods.
 
 import { bar, follow, make, mark, say } from "./dom.js";
 import * as words from "./words.js";
@@ -85,7 +85,7 @@ function about(node) {
   return said.join(" · ");
 }
 
-/** Draw what is inside, where somebody looks at it. */
+/** Draw the content of an opened node. */
 function fill(item) {
   const node = item.node;
   if (!item.firstChild.open) return;

@@ -1,4 +1,4 @@
-// The pods that wait: why, and, when somebody asks, what would let each of them run.
+// The waiting pods: why each waits and, on demand, what would let it run.
 
 import { follow, make, mark, say } from "./dom.js";
 import * as words from "./words.js";

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpustack.model.cluster.cluster import Cluster
-from gpustack.model.quota.refusal_text import cards_text
+from gpustack.model.units import cards_text
 
 _HEAD: Final = (
     "NAMESPACE", "MODEL", "ALLOCATED(cards)", "QUOTA(cards)", "POOLS", "LARGEST(cards)",

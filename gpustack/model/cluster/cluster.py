@@ -1,15 +1,12 @@
-"""All there is at one moment: nodes with what is taken of them, by which pods, and the quota.
-
-Taking a pod away makes another cluster that shares every node but the pod's own.
-"""
+"""All there is at one moment: nodes with what is taken of them, by which pods, and the quota."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
-from gpustack.model.placement import Placement, apply, release
+from gpustack.model.placement import Placement, apply
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
@@ -60,17 +57,6 @@ class Cluster:
 
     def __post_init__(self) -> None:
         freeze(self, "nodes", "hosts")
-
-    def without(self, leaving: Iterable[Tenant]) -> "Cluster":
-        """Return the cluster after these tenants ended."""
-        gone = tuple(leaving)
-        nodes = dict(self.nodes)
-        for tenant in gone:
-            name = tenant.placement.node
-            if name in nodes:
-                nodes[name] = release(nodes[name], tenant.placement)
-        staying = tuple(tenant for tenant in self.tenants if tenant not in gone)
-        return replace(self, nodes=nodes, tenants=staying)
 
     def usage(self, namespace: str | None = None) -> Usage:
         """Return what every namespace uses of its quota, or one alone, which costs less."""

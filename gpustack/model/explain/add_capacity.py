@@ -11,11 +11,11 @@ from gpustack.model.placement import Placement
 from gpustack.model.quota import check
 from gpustack.model.quota.fewer_models import others
 from gpustack.model.quota.quota import Quota
-from gpustack.model.quota.refusal_text import cards_text
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.search.demand import usable
 from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
+from gpustack.model.units import cards_text
 
 MOST_REPAIRS: Final = 2_000
 """Sets of cards that are tried: a quarter of a second."""

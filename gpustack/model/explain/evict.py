@@ -67,10 +67,11 @@ def search(question: Query) -> Iterator[Change]:
 
 
 def _groups(question: Query) -> Iterator[_Group]:
+    tenants, namespace = question.cluster.tenants, question.pod.namespace
     by_node: dict[str, list[Tenant]] = {}
-    for tenant in question.cluster.tenants:
+    for tenant in tenants:
         by_node.setdefault(tenant.placement.node, []).append(tenant)
-    own = _ordered([each for each in question.cluster.tenants if question.owns(each)])
+    own = _ordered([each for each in tenants if each.namespace == namespace])
     alike: set[object] = set()
     for node in question.nodes:
         here = by_node.get(node.name, [])

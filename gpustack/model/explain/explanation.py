@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gpustack.model.cluster.cluster import Cluster, Pod
+from gpustack.model.equivalence import result_of
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
 from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.frozen import freeze
@@ -57,14 +58,9 @@ def explain(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Explanation:
 
 
 def _first(question: Query, fitting: Mapping[str, Placement]) -> str:
-    policy, nodes = question.policy, question.cluster.nodes
-    strategy = policy.read(question.request).node_strategy
-
-    def order(name: str) -> tuple[int, tuple[int, ...], str]:
-        increase = policy.increase(nodes[name], fitting[name])
-        return increase, policy.fullness(nodes[name], strategy), name
-
-    return min(fitting, key=order)
+    nodes, request, policy = question.cluster.nodes, question.request, question.policy
+    results = {name: result_of(nodes[name], request, policy, fitting[name]) for name in fitting}
+    return min(results, key=lambda name: (results[name].rank, name))
 
 
 def _without_gates(cluster: Cluster, pod: Pod, policy: Policy) -> tuple[Change, ...]:

@@ -5,6 +5,7 @@ A set of pods that is as small as the bound is known to be the smallest without 
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from math import ceil
 
 from gpustack.model.cluster.cluster import Tenant
@@ -62,14 +63,10 @@ class Takers:
         return min((each for each in found if each is not None), default=None)
 
     def _share_on(self, container: ContainerRequest, index: int) -> int | None:
-        use, most = self._node.uses[index], self._node.cards[index].whole
-        cores = fewest(
-            [each.cores for each in self._uses[index]], use.cores + container.cores - most.cores
-        )
-        memory = fewest(
-            [each.memory_units for each in self._uses[index]],
-            use.memory_units + container.memory_units - most.memory_units,
-        )
+        missing = self._node.uses[index] + container.share - self._node.cards[index].whole
+        held = self._uses[index]
+        cores = fewest([each.cores for each in held], missing.cores)
+        memory = fewest([each.memory_units for each in held], missing.memory_units)
         return None if cores is None or memory is None else max(cores, memory)
 
 
@@ -99,13 +96,8 @@ def of_quota(
 
 def fewest(parts: Sequence[int], missing: int) -> int | None:
     """Return how many of `parts` sum up to `missing` at least; None where all are too few."""
-    count = 0
-    for part in sorted(parts, reverse=True):
-        if missing <= 0:
-            break
-        missing -= part
-        count += 1
-    return None if missing > 0 else count
+    sums = accumulate(sorted(parts, reverse=True), initial=0)
+    return next((count for count, total in enumerate(sums) if total >= missing), None)
 
 
 def _running(request: PodRequest) -> list[ContainerRequest]:

@@ -17,10 +17,9 @@ from gpustack.model.units import CORES_PER_CARD, memory_text, size_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a container asks at most, within its pod, and the answer."""
+    """What a container asks at most, and the answer to its pod then."""
 
     container: ContainerRequest
-    request: PodRequest
     placement: Placement
 
 
@@ -64,16 +63,15 @@ def _fewer_cores(question: Query, container: ContainerRequest) -> tuple[float, C
     what = f"{cores} instead of {container.cores} cores"
     if found.container.is_share and not container.is_share:
         what += f", a share of a card with {memory_text(container.memory_units)}"
-    return cores / container.cores, _change(Kind.FEWER_CORES, found, what)
+    return cores / container.cores, _change(question, Kind.FEWER_CORES, found, what)
 
 
 def _fewer_cards(question: Query, container: ContainerRequest) -> _Found | None:
     for count in range(container.whole_cards - 1, 0, -1):
         fewer = replace(container, cores=count * CORES_PER_CARD)
-        request = with_container(question.request, fewer)
-        placement = question.somewhere(request)
+        placement = question.somewhere(with_container(question.request, fewer))
         if placement is not None:
-            return _Found(container=fewer, request=request, placement=placement)
+            return _Found(container=fewer, placement=placement)
     return None
 
 
@@ -85,8 +83,7 @@ def _less_memory(question: Query, container: ContainerRequest) -> tuple[float, C
     if found is None:
         return None
     units = found.container.memory_units
-    what = _less(units, asked)
-    return units / asked, _change(Kind.LESS_MEMORY, found, what)
+    return units / asked, _change(question, Kind.LESS_MEMORY, found, _less(units, asked))
 
 
 def _smaller_share(question: Query, container: ContainerRequest) -> tuple[float, Change] | None:
@@ -116,7 +113,7 @@ def _smaller_share(question: Query, container: ContainerRequest) -> tuple[float,
     now = found.container
     what = f"{now.cores} instead of {cores} cores and {_less(now.memory_units, memory)}"
     left = min(now.cores / cores, now.memory_units / memory)
-    return left, _change(Kind.SMALLER_SHARE, found, what)
+    return left, _change(question, Kind.SMALLER_SHARE, found, what)
 
 
 def _less(units: int, asked: int) -> str:
@@ -133,18 +130,14 @@ def _most(
         return question.fits(node, with_container(question.request, asking(figure)))
 
     found = largest(question.kinds, low, high, ask)
-    if found is None:
-        return None
-    container = asking(found[0])
-    request = with_container(question.request, container)
-    return _Found(container=container, request=request, placement=found[1])
+    return None if found is None else _Found(container=asking(found[0]), placement=found[1])
 
 
-def _change(kind: Kind, found: _Found, what: str) -> Change:
+def _change(question: Query, kind: Kind, found: _Found, what: str) -> Change:
     return Change(
         kind=kind,
         text=f"container {found.container.name!r} asks {what}",
-        request=found.request,
+        request=with_container(question.request, found.container),
         placement=found.placement,
         container=found.container.name,
     )

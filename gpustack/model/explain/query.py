@@ -91,10 +91,6 @@ class Query:
         """True when the pod's namespace has a quota."""
         return self.cluster.quota.of(self.pod.namespace) is not None
 
-    def owns(self, tenant: Tenant) -> bool:
-        """Say whether what a tenant holds counts in the quota that limits the pod."""
-        return self.limited and tenant.namespace == self.pod.namespace
-
     def fits(self, node: Node, request: PodRequest) -> Placement | None:
         """Return where `request` fits on `node` within the quota; None where it doesn't."""
         answer = self.ask(node, request)

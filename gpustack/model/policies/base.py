@@ -44,18 +44,13 @@ class Policy:
         )
 
     def wholes(
-        self,
-        node: Node,
-        request: PodRequest,
-        container: ContainerRequest,
-        demand: Demand,
-        exact: Iterator[tuple[int, ...]],
+        self, node: Node, request: PodRequest, demand: Demand, exact: Iterator[tuple[int, ...]]
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets of cards for a container of whole cards, best first; all of them.
 
         ``exact`` yields them in the order of the objective, and searches only as far as it is read.
         """
-        del node, request, container, demand
+        del node, request, demand
         return exact
 
     def fullness(self, node: Node, strategy: Strategy) -> tuple[int, ...]:

@@ -33,19 +33,14 @@ class Fgd(Policy):
         return sorted(best_fit, key=growth(node, self.workload, container.share))
 
     def wholes(
-        self,
-        node: Node,
-        request: PodRequest,
-        container: ContainerRequest,
-        demand: Demand,
-        exact: Iterator[tuple[int, ...]],
+        self, node: Node, request: PodRequest, demand: Demand, exact: Iterator[tuple[int, ...]]
     ) -> Iterator[tuple[int, ...]]:
         """Yield the sets by the increase.
 
         Idle cards of one size are alike to the measure, so the objective of `exact` decides; only
         cards of different sizes need all sets listed.
         """
-        del request, container
+        del request
         if len({node.cards[index].memory_units for index in demand.candidates}) < 2:
             return exact
         return iter(sorted(exact, key=lambda cards: self._taking(node, cards)))

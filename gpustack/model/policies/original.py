@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from gpustack.model.node import Node
 from gpustack.model.policies.base import Policy, with_strategy
-from gpustack.model.request import ContainerRequest, PodRequest, Strategy
+from gpustack.model.request import PodRequest, Strategy
 from gpustack.model.search.demand import Demand, joins
 from gpustack.model.topology import card_tree
 
@@ -35,12 +35,7 @@ class Original(Policy):
         return with_strategy(request, Strategy.BINPACK)
 
     def wholes(
-        self,
-        node: Node,
-        request: PodRequest,
-        container: ContainerRequest,
-        demand: Demand,
-        exact: Iterator[tuple[int, ...]],
+        self, node: Node, request: PodRequest, demand: Demand, exact: Iterator[tuple[int, ...]]
     ) -> Iterator[tuple[int, ...]]:
         """Yield the original's answer, its next ones, and then all other sets."""
         if demand.forced:
@@ -48,9 +43,7 @@ class Original(Policy):
             return
         together = joins(node, request.topology)
         given: set[tuple[int, ...]] = set()
-        for cards in evaluate(
-            card_tree.of(node), frozenset(demand.candidates), container.whole_cards
-        ):
+        for cards in evaluate(card_tree.of(node), frozenset(demand.candidates), demand.count):
             joined = all(together[one] >> two & 1 for one, two in combinations(cards, 2))
             if joined and cards not in given:
                 given.add(cards)

@@ -5,17 +5,34 @@ listed is unlimited. In a listed one a model or a pool that is not listed is ref
 list of pools means every pool. Amounts are hundredths of a card that placements hold (`usage`).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota import refusal_text
 from gpustack.model.quota.fewer_models import Left
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage, amounts, matching
-from gpustack.model.refusal import Reason, Refusal
+from gpustack.model.refusal import Reason
+from gpustack.model.units import cards_text
+
+_LARGEST_NAMED: Final = 3  # a refusal names so many of the pods that use the quota
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What of a quota a placement breaks; only the words cost a look at the namespace's pods."""
+
+    reason: Reason
+    words: Callable[[], str]
+
+    @property
+    def detail(self) -> str:
+        """The sentence of a refusal, with names and numbers."""
+        return self.words()
 
 
 def check(
@@ -26,57 +43,63 @@ def check(
     placement: Placement,
     *,
     without: Collection[str] = (),
-) -> Refusal | None:
+) -> Violation | None:
     """Return why the namespace may not hold `placement` as well; None when it may.
 
     `without` names pods (UIDs) that don't count: the pod itself, where it is counted already, or
     pods that are about to end.
     """
-    found = _problem(quota, usage, namespace, node, placement, without=without)
-    return None if found is None else found[1]()
-
-
-def forbids(
-    quota: Quota,
-    usage: Usage,
-    namespace: str,
-    node: Node,
-    placement: Placement,
-    *,
-    without: Collection[str] = (),
-) -> Reason | None:
-    """Return the reason of `check` alone, which costs no look at the namespace's pods."""
-    found = _problem(quota, usage, namespace, node, placement, without=without)
-    return None if found is None else found[0]
-
-
-def _problem(
-    quota: Quota,
-    usage: Usage,
-    namespace: str,
-    node: Node,
-    placement: Placement,
-    *,
-    without: Collection[str],
-) -> tuple[Reason, Callable[[], Refusal]] | None:
     limit = quota.of(namespace)
     if limit is None:
         return None
     if limit.pools and node.pool not in limit.pools:
-        return Reason.POOL_FORBIDDEN, partial(refusal_text.pool, namespace, limit.pools, node)
+        return Violation(Reason.POOL_FORBIDDEN, partial(_of_pool, namespace, limit.pools, node))
     asked = amounts(node, placement)
     for model in sorted(asked):
         if not any(model_matches(name, model) for name in limit.cards):
-            words = partial(refusal_text.model, namespace, limit.cards, node, model)
-            return Reason.MODEL_FORBIDDEN, words
+            words = partial(_of_model, namespace, limit.cards, node, model)
+            return Violation(Reason.MODEL_FORBIDDEN, words)
     for name in sorted(limit.cards):
         more = matching(asked, name)
         used = usage.used(namespace, name, without=without)
         if more and used + more > limit.cards[name]:
             amount = used, limit.cards[name], more
-            words = partial(refusal_text.amount, usage, namespace, name, amount, without)
-            return Reason.QUOTA_EXCEEDED, words
+            words = partial(_of_amount, usage, namespace, name, amount, without)
+            return Violation(Reason.QUOTA_EXCEEDED, words)
     return None
+
+
+def _of_pool(namespace: str, pools: Sequence[str], node: Node) -> str:
+    where = f"pool {node.pool!r}" if node.pool else "no pool"
+    return (
+        f"node {node.name} is in {where}; the quota of namespace {namespace!r} allows "
+        f"pool {', '.join(pools)}"
+    )
+
+
+def _of_model(namespace: str, names: Collection[str], node: Node, forbidden: str) -> str:
+    named = f"the models {', '.join(sorted(names))}" if names else "no model"
+    what = f"model {forbidden}" if forbidden else "cards without a model name"
+    return f"node {node.name} has {what}; the quota of namespace {namespace!r} names {named}"
+
+
+def _of_amount(
+    usage: Usage,
+    namespace: str,
+    name: str,
+    hundredths: tuple[int, int, int],
+    without: Collection[str],
+) -> str:
+    """Name the pods that use the quota; `hundredths` are those used, allowed and needed."""
+    used, limit, more = hundredths
+    held = usage.holders(namespace, name, without=without)
+    named = ", ".join(f"{pod} {cards_text(part)}" for _, pod, part in held[:_LARGEST_NAMED])
+    rest = len(held) - _LARGEST_NAMED
+    by = f" ({named}{f', and {rest} more' if rest > 0 else ''})" if named else ""
+    return (
+        f"namespace {namespace!r} holds {cards_text(used)} of its {cards_text(limit)} "
+        f"{name} cards{by}; the pod needs {cards_text(more)} more"
+    )
 
 
 def left_of(

@@ -233,10 +233,14 @@ class Attempt:
         else:
             return
         demand = Demand(
-            candidates=candidates, forced=forced, marks=self._marks, effort=self._effort
+            count=step.whole_cards,
+            candidates=candidates,
+            forced=forced,
+            marks=self._marks,
+            effort=self._effort,
         )
-        exact = whole_cards.choices(state, self._request, step, demand)
-        yield from self._policy.wholes(state, self._request, step, demand, exact)
+        exact = whole_cards.choices(state, self._request, demand)
+        yield from self._policy.wholes(state, self._request, demand, exact)
 
     def _fits(self, step: ContainerRequest, use: Use, index: int) -> bool:
         """Say what `diagnosis.of_card` says of a usable card, quickly."""

@@ -77,7 +77,7 @@ class _Listing:
         self._kinds = kinds
         self._effort = effort
         self._reserve = effort.left // 2  # for trying what is found
-        self._machine = objective.machine(question.links, spread=question.spread)
+        self._machine = objective.machine(question.links, question.spread)
         self._singles = objective.singles(self._machine, question.free, spread=question.spread)
         twins = higher_twins(question, self._machine)
         self._above = [

@@ -122,7 +122,7 @@ class _Search:
     """Depth-first walks, one for each level, for the set of the lowest score."""
 
     def __init__(self, question: CardSetQuery) -> None:
-        self.machine = objective.machine(question.links, spread=question.spread)
+        self.machine = objective.machine(question.links, question.spread)
         self.stopped = False
         self.least = 0  # no set within the level asked for has a lower score
         self._question = question

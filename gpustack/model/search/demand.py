@@ -14,6 +14,7 @@ class Demand:
     """The cards to choose from, as positions in `node.cards`, ascending.
 
     Attributes:
+        count: how many to choose.
         candidates: cards that are healthy, accepted by the pod, and wholly free.
         forced: those of them that must be in the set.
         marks: of each card of the node, what tells it from others for the rest of the pod; left
@@ -21,6 +22,7 @@ class Demand:
         effort: where work is counted, and sets are noted that may not be the best.
     """
 
+    count: int
     candidates: tuple[int, ...]
     forced: tuple[int, ...] = ()
     marks: tuple[int, ...] = ()

@@ -19,9 +19,8 @@ hence there is one best set, in whatever order a search comes across it.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
-from gpustack.model.lru import LRUCache
+from gpustack.model.lru import remembered
 from gpustack.model.topology.link_level import Level, Links, parse_link
 
 PAIR_LEVELS = tuple(level for level in Level if level is not Level.SELF)
@@ -46,20 +45,15 @@ class Machine:
     digit: int
 
 
-# A cluster has few kinds of machine: one of 8 cards takes 5 KB, of 256 some 2 MB.
-_MACHINES: Final[LRUCache[tuple[Links, bool], Machine]] = LRUCache(24 << 20)
-
-
-def machine(links: Links, *, spread: bool) -> Machine:
-    """Read a matrix, or remember what it says."""
+def _bytes_of(links: Links, _spread: bool) -> int:
     size = len(links)
-    bytes_of = 1024 + size * (700 + 26 * size + len(Level) * size // 7)
-    return _MACHINES.get_or_make(
-        (links, spread), lambda: _read(links, spread=spread), lambda _: bytes_of
-    )
+    return 1024 + size * (700 + 26 * size + len(Level) * size // 7)
 
 
-def _read(links: Links, *, spread: bool) -> Machine:
+# A cluster has few kinds of machine: one of 8 cards takes 5 KB, of 256 some 2 MB.
+@remembered(24 << 20, _bytes_of)
+def machine(links: Links, spread: bool, /) -> Machine:
+    """Read a matrix."""
     size = len(links)
     # A digit counts at most size² pairs. It may be negative as well, hence one bit more.
     digit = (4 * size * size).bit_length()

@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 
 from gpustack.model.node import Node
-from gpustack.model.request import ContainerRequest, PodRequest, Strategy, Topology
+from gpustack.model.request import PodRequest, Strategy, Topology
 from gpustack.model.search import card_set_enumeration, card_set_search
 from gpustack.model.search.demand import Demand, as_bits, joins, links_of
 
 
-def choices(
-    node: Node, request: PodRequest, container: ContainerRequest, demand: Demand
-) -> Iterator[tuple[int, ...]]:
+def choices(node: Node, request: PodRequest, demand: Demand) -> Iterator[tuple[int, ...]]:
     """Yield the sets of cards that meet the demand, best first, as far as they differ.
 
     The first one comes from the search that remembers. The others are looked for only when a caller
@@ -20,7 +18,7 @@ def choices(
     """
     alike = not node.links and request.topology is Topology.BEST_EFFORT
     if alike:  # of cards that nothing tells apart the lowest ones are the best
-        lowest = _lowest(demand, container.whole_cards)
+        lowest = _lowest(demand)
         if lowest is None:
             return
         demand.effort.spend(len(demand.candidates))
@@ -29,7 +27,7 @@ def choices(
         links=links_of(node),
         free=as_bits(index for index in node.healthy if node.uses[index].idle),
         candidates=as_bits(demand.candidates),
-        count=container.whole_cards,
+        count=demand.count,
         joins=joins(node, request.topology),
         forced=as_bits(demand.forced),
         spread=request.card_strategy is Strategy.SPREAD,
@@ -46,10 +44,10 @@ def choices(
     yield from card_set_enumeration.others(question, marks, first, demand.effort)
 
 
-def _lowest(demand: Demand, count: int) -> tuple[int, ...] | None:
+def _lowest(demand: Demand) -> tuple[int, ...] | None:
     """Return the lowest cards of a demand, those that must be in among them; None if too few."""
     others = [card for card in demand.candidates if card not in demand.forced]
-    missing = count - len(demand.forced)
+    missing = demand.count - len(demand.forced)
     if not 0 <= missing <= len(others):
         return None
     return tuple(sorted((*demand.forced, *others[:missing])))

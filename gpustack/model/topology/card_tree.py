@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from gpustack.model.lru import LRUCache
+from gpustack.model.lru import remembered
 from gpustack.model.node import Node
 from gpustack.model.topology.link_level import Level, Links, parse_link
 
@@ -79,12 +79,12 @@ def of(node: Node) -> Branch:
     return build(len(node.cards), node.links, numas, node.paths)
 
 
-_Machine = tuple[int, Links, Numas, Links]
 # As many kinds of machine as a cluster may have: of 8 cards 3 KB each, of 256 1 MB.
-_TREES: Final[LRUCache[_Machine, Branch]] = LRUCache(16 << 20)
-
-
-def build(size: int, links: Links, numas: Numas = (), paths: Links = ()) -> Branch:
+@remembered(
+    16 << 20,
+    lambda size, links, _=(), paths=(): 512 + size * (400 + 8 * (len(links) + len(paths))),
+)
+def build(size: int, links: Links, numas: Numas = (), paths: Links = (), /) -> Branch:
     """Return the root of the tree of `size` cards.
 
     Args:
@@ -94,12 +94,6 @@ def build(size: int, links: Links, numas: Numas = (), paths: Links = ()) -> Bran
         numas: the NUMA node of each card; may be left out.
         paths: tokens of all pairs with the PCIe path where `links` has an NVLink; may be left out.
     """
-    key = size, links, numas, paths
-    bytes_of = 512 + size * (400 + 8 * (len(links) + len(paths)))
-    return _TREES.get_or_make(key, lambda: _built(*key), lambda _: bytes_of)
-
-
-def _built(size: int, links: Links, numas: Numas, paths: Links) -> Branch:
     parts = [Branch(level=TreeLevel.CARD, cards=(card,)) for card in range(size)]
     if links:
         known = numas or (None,) * size

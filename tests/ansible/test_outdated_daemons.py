@@ -1,0 +1,63 @@
+"""A daemon that is older than its files is restarted, whichever run has written them."""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+import yaml
+
+from tests.ansible import layout
+from tests.ansible.rendering import ansible
+
+RESTARTED = "the handler came"
+
+
+def play(folder: pathlib.Path, pid: int, written: float) -> str:
+    """Run the role's entry for a daemon with this PID and a file of this time."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "systemctl").write_text(f"#!/bin/sh\necho {pid}\n")
+    (folder / "bin" / "systemctl").chmod(0o755)
+    (folder / "agent.yml").touch()
+    os.utime(folder / "agent.yml", (written, written))
+    said = {
+        "ansible_python_interpreter": sys.executable,
+        "python_service_unit": "gpustack-agent.service",
+        "python_service_files": [str(folder / "agent.yml"), str(folder / "absent.service")],
+        "python_service_handler": "Restart it",
+    }
+    role = {"import_role": {"name": "python_service", "tasks_from": "outdated"}}
+    handlers = [{"name": "Restart it", "debug": {"msg": RESTARTED}}]
+    one = {"hosts": "localhost", "gather_facts": False, "tasks": [role], "handlers": handlers}
+    (folder / "play.yml").write_text(yaml.safe_dump([one]))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local",
+        f"--extra-vars={json.dumps(said)}", str(folder / "play.yml"), programs=folder / "bin",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.long
+def test_a_daemon_that_is_older_than_its_files_is_restarted(tmp_path: pathlib.Path) -> None:
+    later = time.time() + 3600
+    # this process has run for seconds; no process is PID 0, systemd's word for none
+    assert RESTARTED in play(tmp_path / "younger", os.getpid(), later)
+    assert RESTARTED not in play(tmp_path / "older", os.getpid(), 0)
+    assert RESTARTED not in play(tmp_path / "stopped", 0, later)
+
+
+@pytest.mark.parametrize("daemon", ["agent", "extender"])
+def test_all_files_that_restart_a_daemon_are_compared_with_its_start(daemon: str) -> None:
+    tasks = layout.load(layout.ROOT / f"roles/gpustack_{daemon}/tasks/main.yml")
+    flushed = next(at for at, each in enumerate(tasks) if "ansible.builtin.meta" in each)
+    said = [each["vars"] for each in tasks[:flushed] if "outdated" in str(each)]
+    assert [each["python_service_unit"] for each in said] == [f"gpustack-{daemon}.service"]
+    notified = {
+        next(each[name]["dest"] for name in each if name.endswith((".copy", ".template")))
+        for each in tasks
+        if each.get("notify") == said[0]["python_service_handler"]
+    }
+    assert notified == set(said[0]["python_service_files"])
