@@ -1,4 +1,4 @@
-"""A daemon that is older than its files is restarted, whichever run has written them."""
+"""A daemon that is older than its files, or has not come up, is restarted by the next run."""
 
 import json
 import os
@@ -15,10 +15,11 @@ from tests.ansible.rendering import ansible
 RESTARTED = "the handler came"
 
 
-def play(folder: pathlib.Path, pid: int, written: float) -> str:
-    """Run the role's entry for a daemon with this PID and a file of this time."""
+def play(folder: pathlib.Path, pid: int, written: float, state: str = "active") -> str:
+    """Run the role's entry for a daemon with this PID and state, and a file of this time."""
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "systemctl").write_text(f"#!/bin/sh\necho {pid}\n")
+    systemctl = f"#!/bin/sh\ncase $* in *ActiveState*) echo {state} ;; *) echo {pid} ;; esac\n"
+    (folder / "bin" / "systemctl").write_text(systemctl)
     (folder / "bin" / "systemctl").chmod(0o755)
     (folder / "agent.yml").touch()
     os.utime(folder / "agent.yml", (written, written))
@@ -46,7 +47,14 @@ def test_a_daemon_that_is_older_than_its_files_is_restarted(tmp_path: pathlib.Pa
     # this process has run for seconds; no process is PID 0, systemd's word for none
     assert RESTARTED in play(tmp_path / "younger", os.getpid(), later)
     assert RESTARTED not in play(tmp_path / "older", os.getpid(), 0)
-    assert RESTARTED not in play(tmp_path / "stopped", 0, later)
+    assert RESTARTED not in play(tmp_path / "stopped", 0, later, "inactive")
+
+
+@pytest.mark.long
+def test_a_daemon_that_has_not_come_up_is_restarted(tmp_path: pathlib.Path) -> None:
+    # with a process that isn't ready, or between two that crash
+    assert RESTARTED in play(tmp_path / "waits", os.getpid(), 0, "activating")
+    assert RESTARTED in play(tmp_path / "crashes", 0, 0, "activating")
 
 
 @pytest.mark.parametrize("daemon", ["agent", "extender"])

@@ -70,6 +70,7 @@ def test_certificates_of_usual_keys_are_decoded(kind: str) -> None:
         (b"", "no X.509"),
         (b"\x30\x04\x30\x02\xa0\x00", "no X.509"),
     ],
+    ids=["unusual key", "BER", "cut off", "empty", "no fields"],
 )
 @pytest.mark.parametrize("before", [0, 1])
 def test_other_certificates_are_refused(encoded: bytes, reason: str, before: int) -> None:
