@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 CONNECTION: Final = "gpustack.connection"
 """The key of a WSGI environment with the client's socket: with ``getpeercert`` under TLS."""
 
+HOLD_SECONDS: Final = "gpustack.hold_seconds"
+"""The key of a WSGI environment under which routes leave their reply's ``hold_seconds``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
@@ -53,10 +56,17 @@ class HttpSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a scheduler's call: a body of JSON, and the status of HTTP."""
+    """The answer to a scheduler's call.
+
+    Attributes:
+        body: JSON.
+        status: of HTTP.
+        hold_seconds: how long the answer is held back before it is sent.
+    """
 
     body: bytes
     status: int = 200
+    hold_seconds: float = 0.0
 
 
 class SchedulerCalls(Protocol):
