@@ -114,6 +114,7 @@ class Promise(enum.Enum):
     """What a server promises beyond HTTP/1.1, where a single client must not stop the scheduler."""
 
     CALLS = "a call is answered by `calls` or `routes` alike, whatever its head looks like"
+    HOLD = "a reply is sent hold_seconds late, and occupies no thread meanwhile"
     CALLER = "routes find the client's socket, with its certificate, under CONNECTION"
     PLAIN_READS = "under TLS, a client on this host may ask without it on the same port"
     SILENT_HANDSHAKE = "a client that never shakes hands delays no other, and is closed in time"
