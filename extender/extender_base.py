@@ -17,6 +17,7 @@ from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.policy import PolicyKeeper
 from extender.quota.quotas import Quotas
 from extender.settings import ExtenderSettings
+from extender.verbs.bind_backoff import BindBackoff
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import Outcome
 from gpustack.wire.extender_v1 import BindingArgs, FilterArgs, PreemptionArgs
@@ -51,6 +52,7 @@ class ExtenderBase:
         self.quotas = Quotas(cache, deny=settings.quota.deny)
         self.snapshotter = Snapshotter(cache, self.evaluator)
         self.decisions = DecisionLog(now_ns=now_ns)
+        self.bind_backoff = BindBackoff(clock)
         cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
         self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
 

@@ -3,6 +3,8 @@
 An error becomes the verb's own result where that has a place for one (kube-scheduler drops every
 body that doesn't come with 200): `Error` of a filter's and of a binding's result. The result of
 preempt has none, so an error is a 503 there, and the scheduler ends no pod.
+
+A bind that is refused again within a second is answered at the end of that second.
 """
 
 import functools
@@ -17,7 +19,8 @@ import flask
 from extender.errors import CannotDecide
 from extender.extender_base import ExtenderBase
 from extender.http import disconnect, heads
-from extender.http.interface import CONNECTION, Reply
+from extender.http.interface import CONNECTION, HOLD_SECONDS, Reply
+from extender.verbs.bind_backoff import BindBackoff
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import Outcome
 from gpustack.model.errors import GpustackError
@@ -42,16 +45,17 @@ class SchedulerApi:
     def __init__(self, extender: ExtenderBase) -> None:
         self._extender = extender
         nodes, victims = bodies.decode_filter_args, bodies.decode_preemption_args
+        binding, backoff = bodies.decode_binding_args, extender.bind_backoff
         filtered, bound = bodies.encode_filter_error, bodies.encode_binding_result
         # With a 503 goes the only field that the verb's result lacks: its reader passes over it.
-        prioritize = self._call("prioritize", nodes, extender.prioritize, bound, 503)
+        prioritize = self._call("prioritize", nodes, extender.prioritize, bound, status=503)
         self._calls: dict[str, _Call] = {
             "/predicates": self._call("predicates", nodes, extender.predicates, filtered),
             "/filter": self._call("filter", nodes, extender.filter, filtered),
             "/prioritize": prioritize,
             "/priorities": prioritize,  # the original's
-            "/bind": self._call("bind", bodies.decode_binding_args, extender.bind, bound),
-            "/preempt": self._call("preempt", victims, extender.preempt, bound, 503),
+            "/bind": self._call("bind", binding, extender.bind, bound, backoff=backoff),
+            "/preempt": self._call("preempt", victims, extender.preempt, bound, status=503),
         }
         self.paths: Final = frozenset(_PREFIX + path for path in self._calls)
 
@@ -84,6 +88,8 @@ class SchedulerApi:
         decode: Callable[[bytes], _Args],
         verb: Callable[[_Args, Deadline], Outcome],
         failed: Callable[[str], bytes],
+        *,
+        backoff: BindBackoff | None = None,
         status: int = 200,
     ) -> _Call:
         """Return a verb's call; an error becomes ``failed``'s body with this status."""
@@ -94,13 +100,15 @@ class SchedulerApi:
             began = time.monotonic()
             with seconds.time():
                 args = decode(body)
+                deadline = extender.deadline(disconnected)
                 try:
                     if extender.unready:
                         raise CannotDecide("NotReady", extender.unready)
-                    outcome = verb(args, extender.deadline(disconnected))
+                    outcome = verb(args, deadline)
                     reply = Reply(outcome.answer)
                 except CannotDecide as error:
-                    reply = Reply(failed(f"gpustack: {error}"), status)
+                    hold = backoff.refuse(args.pod.uid, deadline.end) if backoff else 0.0
+                    reply = Reply(failed(f"gpustack: {error}"), status, hold)
                     outcome = Outcome(
                         pod=args.pod, code=error.code, answer=reply.body, message=str(error)
                     )
@@ -120,6 +128,7 @@ def blueprint(calls: SchedulerApi) -> flask.Blueprint:
         # at the length.
         body = flask.request.environ["wsgi.input"].read(flask.request.content_length or 0)
         reply = calls.answer(flask.request.path, body, disconnected=gone)
+        flask.request.environ[HOLD_SECONDS] = reply.hold_seconds
         return flask.Response(reply.body, status=reply.status, mimetype="application/json")
 
     for path in calls.paths:

@@ -44,6 +44,7 @@ class ClientConnection:
             last for want of places.
         request: the request that arrives.
         outgoing: the answer, as far as the client has not taken it.
+        hold_seconds: how long the loop holds ``outgoing`` back before it sends it.
         since: when it began to wait for what it waits for, by the monotonic clock.
         until: when it has waited long enough.
     """
@@ -68,6 +69,7 @@ class ClientConnection:
         self.since = self.until = 0.0
         self.request = RequestBuffer(self._body_limit_bytes)
         self.outgoing = ResponseBuffer(sock)
+        self.hold_seconds = 0.0
 
     def handshake(self) -> int:
         """Shake hands, as far as it goes without waiting; returns what to wait for, 0 when done.
@@ -143,6 +145,18 @@ class ClientConnection:
         if not (data := self.sock.recv(_RECEIVED_BYTES)):
             raise OSError("closed by the client")
         self.request.take(data)
+
+    def check_head(self) -> None:
+        """Tell a client that waits for it to go on.
+
+        Raises:
+            RequestRefused: the head has no end.
+        """
+        if self.request.too_long:
+            raise RequestRefused("head_too_long", "the request's headers are too long", 431)
+        if self.request.continuable and not self.request.complete:
+            self.request.continuable = False
+            self.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def next_request(self) -> RequestBuffer:
         """Return the request that has arrived, and begin with the next."""

@@ -47,7 +47,7 @@ import gunicorn.workers.base
 
 from extender.http import loop
 from extender.http.connection import ClientConnection
-from extender.http.interface import CONNECTION, Application, Compose, HttpSettings
+from extender.http.interface import CONNECTION, HOLD_SECONDS, Application, Compose, HttpSettings
 from extender.http.request_buffer import RequestBuffer
 from extender.http.request_threads import RequestThreads
 from extender.http.tls import TlsContexts
@@ -206,6 +206,7 @@ class _Worker(gunicorn.workers.base.Worker):  # type: ignore[misc]  # gunicorn h
         if last or not self._threads.alive:
             response.force_close()
         pieces = self.wsgi(environ, response.start_response)
+        conn.hold_seconds = environ.get(HOLD_SECONDS, 0.0)
         try:
             for piece in pieces:
                 response.write(piece)

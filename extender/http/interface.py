@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 CONNECTION: Final = "gpustack.connection"
 """The key of a WSGI environment with the client's socket: with ``getpeercert`` under TLS."""
 
+HOLD_SECONDS: Final = "gpustack.hold_seconds"
+"""The key of a WSGI environment under which routes leave their reply's ``hold_seconds``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
@@ -53,10 +56,17 @@ class HttpSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a scheduler's call: a body of JSON, and the status of HTTP."""
+    """The answer to a scheduler's call.
+
+    Attributes:
+        body: JSON.
+        status: of HTTP.
+        hold_seconds: how long the answer is held back before it is sent.
+    """
 
     body: bytes
     status: int = 200
+    hold_seconds: float = 0.0
 
 
 class SchedulerCalls(Protocol):
@@ -104,6 +114,7 @@ class Promise(enum.Enum):
     """What a server promises beyond HTTP/1.1, where a single client must not stop the scheduler."""
 
     CALLS = "a call is answered by `calls` or `routes` alike, whatever its head looks like"
+    HOLD = "a reply is sent hold_seconds late, and occupies no thread meanwhile"
     CALLER = "routes find the client's socket, with its certificate, under CONNECTION"
     PLAIN_READS = "under TLS, a client on this host may ask without it on the same port"
     SILENT_HANDSHAKE = "a client that never shakes hands delays no other, and is closed in time"

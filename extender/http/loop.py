@@ -76,9 +76,9 @@ class ConnectionLoop:
         self._on_refused = on_refused
         self._events = asyncio.SelectorEventLoop()
         self._count = 0
-        # requests that arrive, kept connections, answers that wait to be read, ends of connections
-        self._queues = tuple(_Queue() for _ in range(4))
-        self._arriving, self._kept, self._sending, self._closing = self._queues
+        # requests that arrive, kept connections, unread answers, ends of connections, held answers
+        self._queues = tuple(_Queue() for _ in range(5))
+        self._arriving, self._kept, self._sending, self._closing, self._held = self._queues
         self._handshakes = HandshakeBudget(self._events)
         self._seldom = RateLimitedLog()
 
@@ -170,7 +170,7 @@ class ConnectionLoop:
         """Take what has come; True when the request is complete."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             for count in range(_RECEIPTS):
-                self._check_head(conn)
+                conn.check_head()
                 if conn.request.complete:
                     return True
                 if count >= _OTHERS_RECEIPTS and not conn.deciding:
@@ -178,14 +178,6 @@ class ConnectionLoop:
                 conn.receive()
         self._limit_memory(conn)
         return conn.request.complete
-
-    def _check_head(self, conn: ClientConnection) -> None:
-        """Refuse a head without an end; tell a client that waits for it to go on."""
-        if conn.request.too_long:
-            raise RequestRefused("head_too_long", "the request's headers are too long", 431)
-        if conn.request.continuable and not conn.request.complete:
-            conn.request.continuable = False
-            conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _limit_memory(self, newest: ClientConnection) -> None:
         """Keep what has arrived within twice the largest request, at the cost of the slowest."""
@@ -210,6 +202,14 @@ class ConnectionLoop:
 
     def _answered(self, answer: Future[bool], conn: ClientConnection) -> None:
         """Send what the client has not taken of its answer, then keep or close the connection."""
+        self._held.pop(conn, None)
+        seconds, conn.hold_seconds = conn.hold_seconds, 0.0
+        if seconds and self._threads.alive and len(self._held) < CONNECTIONS // 2:
+            # `_evict` passes over these, as over what threads answer: half of the places are left.
+            self._held[conn] = None
+            step = functools.partial(self._answered, answer)
+            self._events.call_later(seconds, self._step, step, conn)
+            return
         if not conn.outgoing.kept_bytes:
             self._proceed(conn, answer.result())
             return

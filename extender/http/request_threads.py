@@ -74,6 +74,8 @@ class RequestThreads:
             while True:
                 deciding = conn.deciding
                 kept = self._answer(conn, deciding)
+                if conn.hold_seconds:
+                    return kept
                 gone = conn.outgoing.flush()
                 if not kept or not gone or not deciding or not self._follows(conn):
                     return kept
@@ -95,6 +97,7 @@ class RequestThreads:
         gone = functools.partial(disconnect.is_closed, conn.sock)
         reply = self._calls.answer(path, arrived.body, disconnected=gone)
         kept = self.alive
+        conn.hold_seconds = reply.hold_seconds
         conn.outgoing.sendall(fast_path.response(reply.status, reply.body, kept=kept))
         return kept
 

@@ -25,7 +25,7 @@ class Metrics:
         gauge = functools.partial(Gauge, registry=self.registry)
         self.verb_seconds = Histogram(
             "gpustack_extender_verb_duration_seconds",
-            "Time from a request's arrival to its answer.",
+            "Time from a request's arrival to its answer, without the time that it is held back.",
             ["verb"],
             buckets=_BUCKETS,
             registry=self.registry,

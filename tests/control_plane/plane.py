@@ -55,8 +55,16 @@ class ControlPlane:
         return file
 
     @contextlib.contextmanager
-    def scheduler(self, configuration: dict[str, object], name: str) -> Iterator[Process]:
-        """Run kube-scheduler with a KubeSchedulerConfiguration; ``name`` names its files."""
+    def scheduler(
+        self, configuration: dict[str, object], name: str, *more: str
+    ) -> Iterator[Process]:
+        """Run kube-scheduler with a KubeSchedulerConfiguration.
+
+        Args:
+            configuration: beside the connection to the API server.
+            name: names its files.
+            more: arguments of its own.
+        """
         file = self.folder / f"{name}.yaml"
         connection = {
             "kubeconfig": str(self.kubeconfig("system:kube-scheduler")),
@@ -75,7 +83,7 @@ class ControlPlane:
                 }
             )
         )
-        arguments = [f"--config={file}"]
+        arguments = [f"--config={file}", *more]
         with self._running_scheduler(kubernetes.CURRENT, arguments, name) as process:
             yield process
 
@@ -112,11 +120,12 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def start(folder: pathlib.Path) -> Iterator[ControlPlane]:
+def start(folder: pathlib.Path, *more: str) -> Iterator[ControlPlane]:
     """Run a control plane as long as the block does.
 
     Args:
         folder: an empty folder for its certificates, data and logs.
+        more: arguments of its API server beside ours.
     """
     authority = certificates.authority("kubernetes")
     etcd_port, peer_port, port = free_port(), free_port(), free_port()
@@ -128,7 +137,7 @@ def start(folder: pathlib.Path) -> Iterator[ControlPlane]:
     )
     with running(_etcd(folder, etcd_port, peer_port), folder / "etcd.log") as etcd:
         etcd.wait_until(lambda: _answers(f"http://127.0.0.1:{etcd_port}/health", None))
-        command = _api_server(folder, authority, etcd_port, port)
+        command = [*_api_server(folder, authority, etcd_port, port), *more]
         with running(command, folder / "kube-apiserver.log") as api_server:
             context = _context(folder, authority, pair)
             api_server.wait_until(lambda: _answers(f"{server}/readyz", context))

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ LONG_SECONDS = 60.0
 """Longer than any test waits: an earlier answer came without this wait."""
 
 IMPATIENT_SECONDS = 3.0
+HOLD_SECONDS = 1.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CLUSTER = GET.replace(b"/healthz", b"/v1/cluster")
 CALL = (
@@ -75,6 +77,20 @@ def a_call_is_answered_alike_whatever_its_head(site: Site) -> None:
     assert by_go == site.decide()
     assert by_go.status == 400
     assert "Pod" in by_go.body["Error"]
+
+
+@keeps(Promise.HOLD)
+def a_second_refusal_of_a_bind_is_held_back_whatever_its_head(site: Site) -> None:
+    for head in (CALL, CALL.replace(b"Accept-", b"X: y\r\nAccept-")):
+        names = dict.fromkeys(("PodName", "PodNamespace", "Node"), "gone")
+        body = json.dumps({**names, "PodUID": str(hash(head))}).encode()
+        asking = head.replace(b"predicates", b"bind").replace(b": 2\r", b": %d\r" % len(body))
+        began = time.monotonic()
+        for _ in range(2):
+            with site.connect() as connection:
+                connection.sendall(asking[:-2] + body)
+                assert read_one(connection).body["Error"]
+        assert time.monotonic() - began >= HOLD_SECONDS
 
 
 @keeps(Promise.CALLER)
@@ -210,6 +226,7 @@ def what_has_begun_is_finished(site: Site) -> None:
 
 
 BROKEN = {
+    Promise.HOLD: "it sends every answer at once",
     Promise.PLAIN_READS: "a port speaks TLS or doesn't",
     Promise.SILENT_HANDSHAKE: "hands are shaken in the loop that accepts",
     Promise.SLOW_REQUEST: "a thread a connection, without a limit of time",
