@@ -9,6 +9,7 @@ import pytest
 from tests.cluster import opening, workloads
 from tests.cluster.kubectl import is_running, scheduling_message, wait_for
 from tests.cluster.site import Site
+from tests.testbed import kubernetes
 
 pytestmark = pytest.mark.testbed
 
@@ -24,9 +25,9 @@ def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
         "--extra-vars=kube_scheduler_form=policy",
         "--extra-vars=kube_scheduler_unit=kube-scheduler-1.22.service",
     )
-    opening.testbed("scheduler", "--name", site.name, "1.22")
+    opening.testbed("scheduler", "--name", site.name, kubernetes.POLICY.minor)
     yield
-    opening.testbed("scheduler", "--name", site.name, "1.34")
+    opening.testbed("scheduler", "--name", site.name, kubernetes.CURRENT.minor)
 
 
 def test_the_installed_policy_is_the_seeds(site: Site) -> None:

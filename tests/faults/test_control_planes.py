@@ -40,7 +40,7 @@ PROFILE = "elected"
 CHANGES = 4
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.05
-_ACQUIRED = b"successfully acquired lease"
+_ACQUIRED = b"uccessfully acquired lease"  # 1.37 begins it with a capital
 # Of the two nodes' 16 cards: more than there is room for.
 WAITING, ASKS = 30, ((30, 64), (60, 128), (100, 1), (70, 100), (200, 1))
 

@@ -67,7 +67,7 @@ def use_scheduler(testbed: description.Testbed, minor: str) -> None:
 
     Args:
         testbed: A testbed with a cluster.
-        minor: ``1.34`` or ``1.22``.
+        minor: that of the cluster, or ``1.22``.
 
     Raises:
         TestbedError: The other isn't built, has no Policy file, or doesn't start.

