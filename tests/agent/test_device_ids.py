@@ -35,7 +35,8 @@ def test_the_ids_of_a_pod_may_be_healthy_where_its_card_is_lost(host: Host) -> N
     pod = host.share("p", 1)
     host.kubelet.admit(pod)
     host.nvml.set_faults(CardFault(uuid=card(1).uuid, reason="Lost"))
-    for resource, left in ((CORE, 100), (MEMORY, 320)):
-        plugin = host.kubelet.plugins[resource]
-        host.kubelet.wait_for(lambda plugin=plugin, left=left: len(plugin.healthy()) == left)
-        assert set(host.kubelet.ids(pod, "c0", resource)) <= set(plugin.healthy())
+    plugins = host.kubelet.plugins
+    host.kubelet.wait_for(lambda: len(plugins[CORE].healthy()) == 100)
+    host.kubelet.wait_for(lambda: len(plugins[MEMORY].healthy()) == 320)
+    for resource in (CORE, MEMORY):
+        assert set(host.kubelet.ids(pod, "c0", resource)) <= set(plugins[resource].healthy())
