@@ -104,9 +104,10 @@ long: native ## The long tests, which `make check` leaves out
 	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
-nightly: native ## Properties with 20 000 random examples each, and more examples of what is long
+nightly: native ## Properties with 20 000 random examples each, more of what is long, and e2e on Kubernetes 1.34
 	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "(hypothesis or nightly) and not testbed and not gpu" \
 	  --profile nightly tests
+	@$(MAKE) --no-print-directory e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
 
 .PHONY: soak
 soak: setup ## A million steps of the extender's stateful test

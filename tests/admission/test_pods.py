@@ -70,9 +70,25 @@ def test_other_parts_of_a_pod_carry_no_annotation(site: Site, part: str) -> None
 
 
 def test_a_resize_changes_no_share(site: Site) -> None:
-    path = site.pod()
-    grown = {"name": "main", "resources": {"limits": {KEYS.vcuda_core: "99"}}}
-    assert site.patched(f"{path}/resize", {"spec": {"containers": [grown]}}) != ""
+    asked = container("main", 50, 32)
+    asked["resources"]["limits"]["cpu"] = "1"
+    path = site.create(pod(asked))
+    decided = {KEYS.predicate_node: "gpu1", KEYS.idx_prefix + "0": "0"}
+    assert site.patched(f"{path}/status", notes(**decided), site.extender) == ""
+
+    def resized(**limits: str) -> str:
+        wanted = asked["resources"]["limits"] | limits
+        sized = {"name": "main", "resources": {"limits": wanted, "requests": wanted}}
+        body = notes(**dict.fromkeys(decided), **{KEYS.gpu_model: "T4"})
+        return site.patched(f"{path}/resize", {**body, "spec": {"containers": [sized]}})
+
+    assert resized(cpu="2") == ""
+    after = site.admin.get(path)
+    limits = after["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {KEYS.vcuda_core: "50", KEYS.vcuda_memory: "32", "cpu": "2"}
+    assert after["metadata"]["annotations"] == decided
+    for resource, said in ((KEYS.vcuda_core, "60"), (KEYS.vcuda_memory, "64")):
+        assert "only cpu and memory resources are mutable" in resized(**{resource: said})
 
 
 def test_a_gpu_pod_has_at_most_64_containers(site: Site) -> None:

@@ -1,12 +1,15 @@
-"""The tests that a decision names are there."""
+"""The tests that a decision or the page about Kubernetes names are there."""
 
 import pathlib
 import re
 
 import pytest
 
+from tests.testbed import kubernetes
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+KUBERNETES = ROOT / "docs" / "reference" / "kubernetes.md"
+PAGES = [*sorted((ROOT / "docs" / "decisions").glob("*.md")), KUBERNETES]
 NAMED = re.compile(r"`(?:tests/)?([\w/]+\.py)::(test_\w+)`")
 
 
@@ -20,7 +23,7 @@ def named() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
-def test_every_test_that_a_decision_names_exists(page: str) -> None:
+def test_every_test_that_a_page_names_exists(page: str) -> None:
     missing = [
         f"{file}::{function}"
         for where, file, function in named()
@@ -34,3 +37,24 @@ def test_the_list_of_faults_has_a_test_for_each() -> None:
     text = (ROOT / "docs" / "decisions" / "0008-thirty-faults.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d+)(?: \+)? \|[^|]*\|([^|]*)\|", text, re.MULTILINE)
     assert {int(fault) for fault, tests in rows if ".py" in tests} == set(range(1, 31))
+
+
+def test_every_change_of_kubernetes_names_its_test() -> None:
+    _, _, table = KUBERNETES.read_text("utf-8").partition("\n| what changed |")
+    rows = table.partition("\n\n")[0].splitlines()[2:]
+    assert rows
+    assert [row for row in rows if not NAMED.search(row.split("|")[-2])] == []
+
+
+def test_the_versions_of_kubernetes_that_are_tried_are_the_testbeds() -> None:
+    _, _, table = KUBERNETES.read_text("utf-8").partition("\n| program |")
+    rows = [row.split("|") for row in table.partition("\n\n")[0].splitlines()[2:]]
+    named = [row[2].strip() for row in rows if "Debian" not in row[1]]
+    releases = (kubernetes.LATEST, kubernetes.OLDER, kubernetes.POLICY)
+    assert [f"v{version}" for version in named] == [release.version for release in releases]
+
+
+def test_make_nightly_runs_the_suites_on_the_older_release() -> None:
+    _, _, recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nnightly:")
+    wanted = f"e2e TESTBED=testbed TESTBED_KUBERNETES={kubernetes.OLDER.minor}\n"
+    assert wanted in recipe.partition("\n\n")[0] + "\n"

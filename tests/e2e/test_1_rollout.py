@@ -1,10 +1,15 @@
 """site.yml on hosts that never saw the product, and once more."""
 
+import pathlib
+import re
+
 import pytest
 
 from tests.cluster.site import Site
 
 pytestmark = pytest.mark.testbed
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_check_mode_passes_on_fresh_hosts_and_changes_nothing(site: Site) -> None:
@@ -31,3 +36,14 @@ def test_nodes_offer_a_hundred_cores_and_320_memory_units_a_card(site: Site) -> 
 def test_verify_passes(site: Site) -> None:
     recap = site.playbook("verify")
     assert all(line.failed == 0 and line.changed == 0 for line in recap.values())
+
+
+def test_hosts_have_the_versions_that_the_reference_names(site: Site) -> None:
+    page = (ROOT / "docs/reference/kubernetes.md").read_text("utf-8")
+    for name, host, package in (
+        ("etcd", "cp1", "etcd-server"),
+        ("containerd", "gpu1", "containerd"),
+    ):
+        shown = site.on(host, "dpkg-query", "--show", "--showformat=${Version}", package)
+        [version] = re.findall(r"^\d+\.\d+\.\d+", shown)
+        assert f"| {name} of Debian 12 | {version} |" in page

@@ -1,5 +1,6 @@
 """Whole cards: no hook, all memory, and what the host sees of them."""
 
+import collections
 import functools
 import json
 
@@ -8,6 +9,7 @@ import pytest
 from tests.cluster import workloads
 from tests.cluster.kubectl import is_running, wait_for
 from tests.cluster.site import Site
+from tests.testbed import kubernetes
 
 pytestmark = pytest.mark.testbed
 
@@ -28,6 +30,27 @@ def test_two_hundred_cores_are_two_cards_without_a_hook(site: Site) -> None:
         "ls -d /etc/ld.so.preload /etc/vcuda /usr/local/vcuda 2>/dev/null; true",
     )
     assert listed == ""
+
+
+@pytest.mark.skipif(
+    kubernetes.CURRENT is kubernetes.OLDER, reason="ResourceHealthStatus is off before 1.36"
+)
+def test_a_lost_card_shows_in_the_status_of_a_pod_with_all_cards(site: Site) -> None:
+    site.kubectl.apply(workloads.pod("all", {workloads.CORE: "200"}))
+    host = site.running("all")["spec"]["nodeName"]
+
+    def health() -> dict[str, int]:
+        [status] = site.kubectl.get("pod", "all")["status"]["containerStatuses"]
+        [cores] = status.get("allocatedResourcesStatus") or [{"resources": []}]
+        return dict(collections.Counter(each["health"] for each in cores["resources"]))
+
+    wait_for("all IDs to be healthy", lambda: health() == {"Healthy": 200})
+    site.on(host, "simgpu", "lose", "1")
+    try:
+        wait_for("half of them to be unhealthy", lambda: health().get("Unhealthy") == 100)
+    finally:
+        site.on(host, "simgpu", "restore", "1")
+    wait_for("all to be healthy again", lambda: health() == {"Healthy": 200})
 
 
 def test_a_whole_card_pod_and_a_share_show_as_two_loads_on_the_host(site: Site) -> None:

@@ -62,6 +62,18 @@ def test_a_terminating_pod_keeps_its_cards(mini: MiniCluster) -> None:
     assert mini.free_cores("gpu1") == 0
 
 
+def test_a_pod_resized_in_cpu_keeps_its_cards(mini: MiniCluster) -> None:
+    mini.place("one", 50, 32)
+    made = mini.bind("one", "gpu1")
+    before = mini.annotations("one")
+    [main] = made["spec"]["containers"]
+    for cpu in ("1", "4"):
+        resized = {**main, "resources": {"limits": {**main["resources"]["limits"], "cpu": cpu}}}
+        mini.sees(mini.api.edit("pods", "one", {"spec": {"containers": [resized]}}))
+        assert mini.free_cores("gpu1") == 150
+        assert mini.annotations("one") == before
+
+
 def test_a_pod_bound_elsewhere_frees_what_was_reserved(mini: MiniCluster) -> None:
     mini.place("one", 200)
     mini.bind("one", "gpu2")

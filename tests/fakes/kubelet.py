@@ -3,7 +3,8 @@
 It admits pods as the kubelet does: one at a time, init containers first, each container's resources
 in any order, reusing an init container's devices for the containers after it. Its answers of
 PodResources lack ordinary init containers and the UID, as the kubelet's do. Its checkpoint has the
-devices of each container, and only the checkpoint is left after `crash`.
+devices of each container, and only the checkpoint is left after `crash`. It takes registrations as
+1.37 does: none at a socket that is connected, and none there afterwards either.
 """
 
 import copy
@@ -42,6 +43,7 @@ class FakeKubelet(PodResourcesService):
         self.allocations = 0  # calls of Allocate
         self._written: dict[str, Known] = {}  # the checkpoint's contents
         self._removed: set[str] = set()
+        self._blocked: set[str] = set()  # names of sockets that it refuses until it restarts
         self._servers: list[grpc.Server] = []
         for folder in ("device-plugins", "pod-resources"):
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -63,6 +65,7 @@ class FakeKubelet(PodResourcesService):
         plugin_folder = self.root / "device-plugins"
         for socket in plugin_folder.glob("*.sock"):
             socket.unlink()
+        self._blocked.clear()
         self._servers = [
             serve(
                 plugin_folder / "kubelet.sock",
@@ -244,11 +247,15 @@ class FakeKubelet(PodResourcesService):
     ) -> plugin_pb.Empty:
         if request.version != "v1beta1":
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"version {request.version}")
+        old = self.plugins.get(request.resource_name)
+        if old is not None and old.endpoint == request.endpoint and not old.ended:
+            # As 1.37: it drops what it knows of the old client, too, and so misses its end.
+            self._blocked.add(request.endpoint)
+        if request.endpoint in self._blocked:
+            message = f"device plugin already connected: {request.endpoint}"
+            context.abort(grpc.StatusCode.UNKNOWN, message)
         plugin = Plugin(self.root / "device-plugins" / request.endpoint, request, self.changed)
         with self.changed:
-            old = self.plugins.get(request.resource_name)
-            # The kubelet would drop the new connection together with the old one.
-            assert old is None or old.ended, "registered again while the old stream was open"
             self.plugins[request.resource_name] = plugin
             self.registrations += 1
             self.changed.notify_all()

@@ -28,7 +28,7 @@ class Plugin:
         request: plugin_pb.RegisterRequest,
         changed: threading.Condition,
     ) -> None:
-        self.resource = request.resource_name
+        self.resource, self.endpoint = request.resource_name, request.endpoint
         self.options = request.options
         self.lists: list[list[plugin_pb.Device]] = []
         self.ended = False

@@ -10,6 +10,7 @@ from tests.cluster.kubectl import annotations, wait_for
 from tests.control_plane import extending
 from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import Cluster, container
+from tests.testbed import kubernetes
 
 pytestmark = pytest.mark.testbed
 
@@ -129,6 +130,12 @@ def test_preemption_ends_the_pods_whose_cards_are_needed(cluster: Cluster) -> No
 
 def exists(cluster: Cluster, name: str) -> bool:
     return name in cluster.kubectl.run("get", "pods", "-o", "name")
+
+
+@pytest.mark.skipif(kubernetes.CURRENT is kubernetes.OLDER, reason="1.34 has no batching")
+def test_a_scheduler_with_an_extender_batches_no_pods(cluster: Cluster) -> None:
+    log = (cluster.control.folder / "kube-scheduler.log").read_text()
+    assert "Disabling signatures for profile because it has extenders configured" in log
 
 
 def test_describe_tells_people_why_a_pod_waits(cluster: Cluster) -> None:

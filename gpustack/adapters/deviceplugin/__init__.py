@@ -11,13 +11,18 @@ from gpustack.adapters.deviceplugin.messages import (
     Plugin,
     PluginRefusal,
 )
-from gpustack.adapters.deviceplugin.registration import KubeletUnavailable, register
+from gpustack.adapters.deviceplugin.registration import (
+    KubeletRefusal,
+    KubeletUnavailable,
+    register,
+)
 from gpustack.adapters.deviceplugin.server import PluginServer
 
 __all__ = [
     "ContainerResponse",
     "Device",
     "DeviceNode",
+    "KubeletRefusal",
     "KubeletUnavailable",
     "Mount",
     "Plugin",

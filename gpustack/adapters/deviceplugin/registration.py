@@ -20,11 +20,16 @@ class KubeletUnavailable(GpustackError):
     """The kubelet did not take the registration; it may later."""
 
 
+class KubeletRefusal(KubeletUnavailable):
+    """The kubelet answered that it doesn't take this registration."""
+
+
 def register(*, kubelet_socket: pathlib.Path, endpoint: str, plugin: Plugin) -> None:
     """Tell the kubelet that `plugin` listens at `endpoint`, a name in the kubelet socket's folder.
 
     Raises:
-        KubeletUnavailable: no answer in time, or the kubelet refused.
+        KubeletRefusal: the kubelet refused.
+        KubeletUnavailable: no answer in time.
     """
     request = pb.RegisterRequest(
         version=_API_VERSION,
@@ -41,4 +46,6 @@ def register(*, kubelet_socket: pathlib.Path, endpoint: str, plugin: Plugin) -> 
         try:
             call(request, timeout=_SECONDS)
         except grpc.RpcError as error:
-            raise KubeletUnavailable(f"{kubelet_socket}: {error.details()}") from error
+            refused = error.code() is grpc.StatusCode.UNKNOWN  # the code of Go's errors
+            kind = KubeletRefusal if refused else KubeletUnavailable
+            raise kind(f"{kubelet_socket}: {error.details()}") from error

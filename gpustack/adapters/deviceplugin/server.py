@@ -2,7 +2,7 @@
 
 The kubelet keeps one ListAndWatch stream open for as long as it knows the plugin; the server counts
 them, because registering again while an old stream is open makes the kubelet drop the new
-connection together with the old one.
+connection together with the old one, or refuse it.
 """
 
 import concurrent.futures
@@ -29,11 +29,17 @@ _STOP_SECONDS = 1.0  # calls in flight get this long to end
 
 
 class PluginServer:
-    """Serves one `Plugin`; start and stop may alternate, because the kubelet deletes sockets."""
+    """Serves one `Plugin`; start and stop may alternate, because the kubelet deletes sockets.
+
+    Attributes:
+        socket: where it listens from the next start on.
+        ended: how many ListAndWatch streams have ended.
+    """
 
     def __init__(self, *, plugin: Plugin, socket: pathlib.Path) -> None:
         self.socket = socket
         self.plugin = plugin
+        self.ended = 0
         self._server: grpc.Server | None = None
         self._stopping = threading.Event()
         self._streams: set[threading.Event] = set()
@@ -124,6 +130,7 @@ class PluginServer:
         finally:
             with self._lock:
                 self._streams.discard(ended)
+                self.ended += 1
             logger.info("kubelet stopped watching devices resource=%s", self.plugin.resource)
 
     def _preferred(

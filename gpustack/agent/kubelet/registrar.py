@@ -3,7 +3,10 @@
 A kubelet that starts deletes every socket in its plugin folder, then listens on a new kubelet.sock.
 So the registrar looks at the folder twice a second: it makes a missing socket of ours again, and
 registers a plugin whenever no ListAndWatch stream is open on it. While one is open it registers
-none: the kubelet would drop the new connection when it cleans up after the old one.
+none: the kubelet would drop the new connection when it cleans up after the old one, or, since 1.37,
+refuse it. A kubelet that has refused a socket's name once doesn't see its old connection end and
+refuses that name until it restarts (k8s.io/kubernetes 1.37 pkg/kubelet/cm/devicemanager
+plugin/v1beta1/handler.go connectClient): so the next try is made at another socket.
 """
 
 import logging
@@ -12,28 +15,40 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from gpustack.adapters.deviceplugin import KubeletUnavailable, PluginServer, register
+from gpustack.adapters.deviceplugin import (
+    KubeletRefusal,
+    KubeletUnavailable,
+    PluginServer,
+    register,
+)
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
-# After a registration the kubelet opens the stream at once; after a stream has ended it needs a
-# moment to forget the old connection. Both are far below the 5 s in which we promise to be back.
+# After a stream has ended the kubelet needs a moment to forget the old connection. It is far below
+# the 5 s in which we promise to be back.
 _SETTLE_SECONDS = 1.0
+# After a registration the kubelet opens the stream at once, unless its host is short of CPU; a
+# second one would then be refused. A kubelet that restarts meanwhile deletes the socket, and the
+# next registration doesn't wait.
+_STREAM_SECONDS = 10.0
 
 
 class _Endpoint:
-    """One plugin server and the time of its last change."""
+    """One plugin server, and when it may be registered again (monotonic seconds)."""
 
     def __init__(self, server: PluginServer) -> None:
         self.server = server
-        self.kubelet: tuple[int, int] | None = None  # the kubelet.sock it was registered with
-        self.had_stream = False
-        self.quiet_since = float("-inf")
+        self.ended = 0  # streams whose end was noticed
+        self.not_before = float("-inf")
+        self._first, self._sockets = server.socket, 1
 
-    @property
-    def ready(self) -> bool:
-        return self.kubelet is not None and self.server.streams > 0
+    def move(self) -> None:
+        """Serve at another socket: `vcore-2.sock` after `vcore.sock`."""
+        self._sockets += 1
+        self.server.stop()
+        self.server.socket = self._first.with_stem(f"{self._first.stem}-{self._sockets}")
+        self.server.start()
 
 
 class Registrar:
@@ -63,7 +78,7 @@ class Registrar:
     @property
     def ready(self) -> bool:
         """True while the kubelet watches every plugin."""
-        return all(endpoint.ready for endpoint in self._endpoints)
+        return all(endpoint.server.streams > 0 for endpoint in self._endpoints)
 
     def run(self, stop: threading.Event) -> None:
         """Serve, register, and repair, until `stop` is set; then take the sockets away."""
@@ -89,21 +104,18 @@ class Registrar:
         logger.info("plugin socket is gone, making it again socket=%s", endpoint.server.socket)
         endpoint.server.stop()
         endpoint.server.start()
-        endpoint.kubelet = None
-        endpoint.had_stream = False
-        endpoint.quiet_since = float("-inf")
+        endpoint.ended = endpoint.server.ended
+        endpoint.not_before = float("-inf")
 
     def _repair_registration(self, endpoint: _Endpoint) -> None:
         if endpoint.server.streams > 0:
-            endpoint.had_stream = True
             return
         now = self._clock()
-        if endpoint.had_stream:
+        if endpoint.ended < endpoint.server.ended:
             logger.info("kubelet hung up resource=%s", endpoint.server.plugin.resource)
-            endpoint.had_stream = False
-            endpoint.kubelet = None
-            endpoint.quiet_since = now
-        if now - endpoint.quiet_since < _SETTLE_SECONDS or not self._meet_kubelet():
+            endpoint.ended = endpoint.server.ended
+            endpoint.not_before = now + _SETTLE_SECONDS
+        if now < endpoint.not_before or not self._meet_kubelet():
             return
         self._register(endpoint)
 
@@ -116,7 +128,7 @@ class Registrar:
         return kubelet is not None
 
     def _register(self, endpoint: _Endpoint) -> None:
-        plugin = endpoint.server.plugin
+        plugin, wait = endpoint.server.plugin, _SETTLE_SECONDS
         try:
             register(
                 kubelet_socket=self._kubelet_socket,
@@ -124,13 +136,14 @@ class Registrar:
                 plugin=plugin,
             )
         except KubeletUnavailable as error:
-            endpoint.kubelet = None
             logger.warning("not registered resource=%s error=%s", plugin.resource, error)
+            if isinstance(error, KubeletRefusal):
+                endpoint.move()
         else:
             self._meet_kubelet()  # it may have restarted since we looked, and taken this call
-            endpoint.kubelet = self._kubelet
+            wait = _STREAM_SECONDS
             logger.info("registered with kubelet resource=%s", plugin.resource)
-        endpoint.quiet_since = self._clock()
+        endpoint.not_before = self._clock() + wait
 
 
 def _identity(path: pathlib.Path) -> tuple[int, int] | None:
