@@ -7,6 +7,7 @@ SHELL := /bin/bash
 
 export GPUSTACK_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpustack
 VENV := $(GPUSTACK_CACHE)/venv-$(shell sha256sum requirements.lock | cut -c1-12)
+AUDIT := $(GPUSTACK_CACHE)/audit-$(shell sha256sum requirements-audit.lock | cut -c1-12)
 PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
 # A short folder, because the path of a unix socket has at most 107 characters.
@@ -38,6 +39,7 @@ lock: setup ## Resolve the dependencies of pyproject.toml again
 	$(COMPILE) pyproject.toml --all-extras --group ansible --group lint --group docs --group test --group hosts --group bench \
 	  -o requirements.lock
 	$(COMPILE) --group setup -o requirements-setup.lock
+	$(COMPILE) --group audit -o requirements-audit.lock
 	$(COMPILE) pyproject.toml --extra agent --extra extender --extra cli --group hosts -o requirements-hosts.lock
 
 .PHONY: native
@@ -116,6 +118,10 @@ soak: setup ## A million steps of the extender's stateful test
 .PHONY: outlook
 outlook: native ## The HTTP server's tests with the newest gunicorn, beyond the bound of pyproject.toml
 	@$(STEP) outlook -- tests/outlook.sh $(VENV) $(GPUSTACK_CACHE)/outlook
+
+.PHONY: audit
+audit: setup ## Known vulnerabilities of the locked packages; says SKIPPED and fails where no database answers
+	@$(STEP) audit -- tests/audit.sh $(VENV) $(AUDIT) requirements*.lock
 
 .PHONY: check
 check: $(filter-out ansible-lint,$(LINTERS)) ## All checks before a commit: linters, and unit tests with 50 examples a property

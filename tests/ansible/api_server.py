@@ -15,7 +15,10 @@ KINDS = {
     ("v1", "nodes"): "Node",
     ("apps/v1", "daemonsets"): "DaemonSet",
     ("node.k8s.io/v1", "runtimeclasses"): "RuntimeClass",
+    ("resource.k8s.io/v1", "deviceclasses"): "DeviceClass",
 }
+# from Kubernetes 1.34 on: served where there are any
+_NEWER = ("deviceclasses",)
 _VERBS = ["get", "list"]
 # NVIDIA's device plugin
 OFFICIAL = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"
@@ -47,13 +50,20 @@ def daemonset(
     }
 
 
+def device_class(name: str, resource: str | None) -> dict[str, Any]:
+    """Return a DeviceClass, with a resource's name where it serves one."""
+    named = {} if resource is None else {"extendedResourceName": resource}
+    return {"metadata": {"name": name}, "spec": {"selectors": [], **named}}
+
+
 ENDLESS = "a value that is nested deeply, and no UTF-8"
 _ENDLESS = b'{"f:a":' * 9000 + b'{"f:\xff":{}}' + b"}" * 9000
 
 
 def documents(objects: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the answer to each path; `objects` has the items of each resource."""
-    groups = sorted({version for version, _ in KINDS if "/" in version})
+    served = {key: kind for key, kind in KINDS.items() if key[1] not in _NEWER or key[1] in objects}
+    groups = sorted({version for version, _ in served if "/" in version})
     answers: dict[str, Any] = {
         "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.4"},
         "/api": {"kind": "APIVersions", "versions": ["v1"]},
@@ -62,7 +72,7 @@ def documents(objects: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     for version in ["v1", *groups]:
         base = "/api/v1" if version == "v1" else f"/apis/{version}"
         resources = []
-        for (of, resource), kind in KINDS.items():
+        for (of, resource), kind in served.items():
             if of == version:
                 namespaced = resource in ("pods", "daemonsets")
                 resources.append(

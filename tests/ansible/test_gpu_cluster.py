@@ -1,16 +1,22 @@
 """Preflight sees the objects of a cluster that give out the cards of our nodes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.ansible import plugins
-from tests.ansible.api_server import OFFICIAL, daemonset, node
+from tests.ansible.api_server import OFFICIAL, daemonset, device_class, node
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
 
 
-def cluster(*daemonsets: dict[str, Any], **node_offers: str) -> list[str]:
+RESOURCES = ("tencent.com/vcuda-core", "tencent.com/vcuda-memory")
+
+
+def cluster(
+    *daemonsets: dict[str, Any], classes: Sequence[dict[str, Any]] = (), **node_offers: str
+) -> list[str]:
     """Judge a cluster of one GPU node and a node that isn't ours."""
     lists = {
         "nodes": [
@@ -19,8 +25,9 @@ def cluster(*daemonsets: dict[str, Any], **node_offers: str) -> list[str]:
         ],
         "daemonsets": daemonsets,
         "runtimeclasses": [{"metadata": {"name": "gvisor"}, "handler": "runsc"}],
+        "deviceclasses": classes,
     }
-    return [each["name"] for each in filters.cluster_findings(lists, ["gpu1"])]
+    return [each["name"] for each in filters.cluster_findings(lists, ["gpu1"], RESOURCES)]
 
 
 OPERATOR = {"app.kubernetes.io/managed-by": "gpu-operator"}
@@ -100,10 +107,27 @@ def test_a_plugin_that_is_kept_off_our_nodes_by_affinity_is_let_be(
 
 def test_a_node_that_offers_nvidias_resources_is_named() -> None:
     assert cluster(nvidia_gpu="8") == ["nvidia-device-plugin"]
-    assert cluster(**{"nvidia_mig-1g.5gb": "7"}) == ["nvidia-device-plugin"]
+    assert cluster(classes=(), **{"nvidia_mig-1g.5gb": "7"}) == ["nvidia-device-plugin"]
     assert cluster(nvidia_gpu="0") == []
     assert cluster(nvidia_GA102GL_A10="1") == ["nvidia-device-plugin"]
 
 
 def test_a_node_that_offers_nvidias_network_cards_is_let_be() -> None:
     assert cluster(nvidia_hostdev="8", nvidia_sriov_rdma="16") == []
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_a_device_class_that_serves_our_resource_is_named(resource: str) -> None:
+    assert cluster(classes=[device_class("shares", resource)]) == ["dra-extended-resource"]
+
+
+@pytest.mark.parametrize(
+    "resource", [None, "nvidia.com/gpu", "other.test/vcuda-core", "tencent.com/vcuda-core2"]
+)
+def test_a_device_class_that_serves_no_resource_of_ours_is_let_be(resource: str | None) -> None:
+    assert cluster(classes=[device_class("cards", resource)]) == []
+
+
+def test_of_many_device_classes_with_our_resource_some_are_named() -> None:
+    many = [device_class(f"c{each}", RESOURCES[0]) for each in range(1000)]
+    assert cluster(classes=many) == ["dra-extended-resource"] * filters.NAMED

@@ -1,15 +1,13 @@
 """Preflight sees other software that gives out the same cards, and names the cure."""
 
 import pathlib
-import sys
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.ansible import api_server, layout, plugins
 from tests.ansible.api_server import OFFICIAL, daemonset, node
-from tests.ansible.rendering import ansible, words
+from tests.ansible.preflight_host import play, write_program
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
 
@@ -175,36 +173,14 @@ def test_every_finding_can_be_accepted_and_is_documented() -> None:
     assert all(f"| `{name}` |" in text for name in accepted)
 
 
-def play(folder: pathlib.Path, part: str, variables: dict[str, Any]) -> tuple[int, str]:
-    """Run a part of preflight on this machine; `programs` in the folder go before its own."""
-    variables = {
-        "preflight_kind": "gpu_node",
-        "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
-        **variables,
-    }
-    task = {"import_role": {"name": "preflight", "tasks_from": part}}
-    document = [{"hosts": "all", "gather_facts": False, "tasks": [task]}]
-    (folder / "play.yml").write_text(yaml.safe_dump(document))
-    inventory = {"all": {"hosts": {"gpu1": {"ansible_connection": "local", **variables}}}}
-    (folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
-    done = ansible(
-        "ansible-playbook", f"--inventory={folder}/hosts.yml", f"{folder}/play.yml",
-        programs=folder / "programs",
-    )  # fmt: skip
-    return done.returncode, words(done)
-
-
 @pytest.mark.long
 def test_preflight_fails_on_a_host_with_nvidias_plugin_and_runtime(tmp_path: pathlib.Path) -> None:
-    kubelet, programs = tmp_path / "kubelet", tmp_path / "programs"
+    kubelet = tmp_path / "kubelet"
     (kubelet / "device-plugins").mkdir(parents=True)
     (kubelet / "device-plugins" / "nvidia-gpu.sock").touch()
-    programs.mkdir()
-    containerd = programs / "containerd"
     dump = CONTAINERD_2.format(name="nvidia", binary=TOOLKIT)
-    containerd.write_text(f"#!/bin/sh\n[ \"$*\" = 'config dump' ] && cat <<'end'\n{dump}\nend\n")
-    containerd.chmod(0o755)
+    answer = f"[ \"$*\" = 'config dump' ] && cat <<'end'\n{dump}\nend"
+    write_program(tmp_path, "containerd", answer)
     variables: dict[str, Any] = {"gpustack_agent_kubelet_path": str(kubelet)}
     status, words = play(tmp_path, "gpu_software", variables)
     assert status != 0

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import platform
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,17 +40,21 @@ exec "$(dirname "$0")/pgrep-scheduler" "$@"
 
 @pytest.fixture
 def host(tmp_path: pathlib.Path) -> Iterator[Host]:
-    """Run a scheduler as kubeadm does, beside an API server and containerd."""
+    """Run a scheduler as kubeadm does, beside an API server, a kubelet and containerd."""
     found = Host(tmp_path)
     programs = tmp_path / "bin"
     (programs / "pgrep").rename(programs / "pgrep-scheduler")
     for name, text in PROGRAMS.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
+    (tmp_path / "kubelet" / "device-plugins").mkdir(parents=True)
     try:
         found.manifest.write_text(MANIFEST)
         found.start_kubelet()
-        yield found
+        with socket.socket(socket.AF_UNIX) as kubelet:
+            kubelet.bind(str(tmp_path / "kubelet" / "device-plugins" / "kubelet.sock"))
+            kubelet.listen()
+            yield found
     finally:
         found.stop()
 
@@ -79,7 +84,6 @@ def variables(host: Host, kubeconfig: pathlib.Path) -> dict[str, Any]:
     """Return the inventory's variables: the paths of files that a real host has elsewhere."""
     bundle, kubelet = host.folder / "bundle", host.folder / "kubelet"
     write_bundle(bundle)
-    (kubelet / "device-plugins").mkdir(parents=True)
     (kubelet / "kubelet.conf").touch()
     bundles = [f"{role}_bundle" for role in ("preflight", "gpustack_hook", "gpustack_agent")]
     return {

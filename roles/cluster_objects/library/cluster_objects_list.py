@@ -26,6 +26,7 @@ options:
   version: {type: str, required: true, description: API version of the kind.}
   resource: {type: str, required: true, description: The kind as it stands in paths of the API.}
   field_selector: {type: str, default: "", description: Which of them.}
+  limit_bytes: {type: int, description: The longest list that is read; left out, of any length.}
 """
 
 # As gpustack/wire/kube/managed_fields.py, which says why.
@@ -68,7 +69,11 @@ def _end(raw: bytes, at: int) -> int:
 
 
 def read(params: dict[str, Any]) -> bytes:
-    """Read the list from the API server; empty where it doesn't know the kind."""
+    """Read the list from the API server; empty where it doesn't know the kind.
+
+    Raises:
+        ValueError: it has more bytes than the limit.
+    """
     version = params["version"]
     path = f"/{'apis' if '/' in version else 'api'}/{version}/{params['resource']}"
     client = config.new_client_from_config(config_file=params["kubeconfig"])
@@ -79,7 +84,10 @@ def read(params: dict[str, Any]) -> bytes:
         answer = reader.request("get", path, field_selector=selector, serialize=False)
     except dynamic.exceptions.NotFoundError:
         return b'{"items":[]}'
-    data: bytes = answer.data
+    limit: int | None = params["limit_bytes"]
+    data: bytes = answer.read(None if limit is None else limit + 1)
+    if limit is not None and len(data) > limit:
+        raise ValueError(f"more than {limit} bytes; delete those that nothing uses")
     return data
 
 
@@ -92,6 +100,7 @@ def main() -> None:
             "version": text,
             "resource": text,
             "field_selector": {"type": "str", "default": ""},
+            "limit_bytes": {"type": "int"},
         },
         supports_check_mode=True,
     )

@@ -26,6 +26,10 @@ CONTAINERD_PLUGINS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri
 BY_ENVIRONMENT = ("accept-nvidia-visible-devices-envvar-when-unprivileged", True)
 BY_MOUNTS = ("accept-nvidia-visible-devices-as-volume-mounts", False)
 
+# So many DeviceClasses with our names are told: of two with one name the newer serves it, so a
+# cluster has one or two.
+NAMED = 8
+
 TEXTS = {
     "nvidia-device-plugin": (
         "{what}. It gives out the same cards whole, without a word to gpustack: take NVIDIA's"
@@ -52,6 +56,11 @@ TEXTS = {
         "{what}. A pod that names it may open every card by NVIDIA_VISIBLE_DEVICES=all: remove the"
         " RuntimeClass, or set {environment} = false and {mounts} = false in"
         " /etc/nvidia-container-runtime/config.toml of each GPU host and accept this finding"
+    ),
+    "dra-extended-resource": (
+        "{what}. For a node that offers none of it kube-scheduler asks for devices of that class"
+        " instead: gpustack's agent is never called there, and pods of more than 32 units fail to"
+        " schedule. Give the class another spec.extendedResourceName, or none"
     ),
     "unknown-runtime": (
         "{what}. Whether containers get NVIDIA's runtime by default can't be told: see to it that"
@@ -155,13 +164,17 @@ def _honours(toolkit: Sequence[str]) -> bool:
 
 
 def cluster_findings(
-    lists: Mapping[str, Sequence[Mapping[str, Any]]], gpu_nodes: Sequence[str]
+    lists: Mapping[str, Sequence[Mapping[str, Any]]],
+    gpu_nodes: Sequence[str],
+    resources: Sequence[str],
 ) -> list[Finding]:
     """Return the findings of the cluster's objects.
 
     Args:
-        lists: `nodes`, `daemonsets` and `runtimeclasses`, as the API server gives them.
+        lists: `nodes`, `daemonsets`, `runtimeclasses` and `deviceclasses`, as the API server gives
+            them.
         gpu_nodes: names of our nodes.
+        resources: names of our resources.
     """
     nodes = [node for node in lists["nodes"] if node["metadata"]["name"] in gpu_nodes]
     found = [
@@ -179,7 +192,15 @@ def cluster_findings(
         if "nvidia" in each["handler"]:
             what = f"RuntimeClass {each['metadata']['name']} has the handler {each['handler']}"
             found.append(finding("nvidia-runtime-class", what))
+    same = [each for each in lists["deviceclasses"] if _extended_resource(each) in resources]
+    for each in same[:NAMED]:
+        what = f"DeviceClass {each['metadata']['name']} serves {_extended_resource(each)}"
+        found.append(finding("dra-extended-resource", what))
     return found
+
+
+def _extended_resource(deviceclass: Mapping[str, Any]) -> Any:
+    return (deviceclass.get("spec") or {}).get("extendedResourceName")
 
 
 def _selects(daemonset: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
