@@ -56,11 +56,13 @@ static int move_up(int fd) {
 
 /* Shared first, for a dead process's units go back before the slot has a new owner; then one call
  * makes a write lock of it. Of two that try the same slot at the same time both may go on to the
- * next. */
+ * next: each by a stride of its own, or two in step would meet at every slot. An odd stride comes
+ * to every slot once. */
 static bool take_first_free(struct slot_lock *slot_lock, int fd, enum lock_owner owner,
                             const struct slot_clearing *clearing) {
+    unsigned stride = 2 * sys_pid() + 1;
     for (unsigned i = 0; i < VCUDA_LEDGER_SLOTS; i++) {
-        unsigned slot = (slot_lock->slot + i) % VCUDA_LEDGER_SLOTS;
+        unsigned slot = (slot_lock->slot + i * stride) % VCUDA_LEDGER_SLOTS;
         if (!sys_share_byte(fd, byte_of(slot), owner)) {
             continue;
         }
