@@ -23,6 +23,7 @@ class ControlPlane:
 
     Attributes:
         folder: its files and logs.
+        release: whose programs it runs.
         server: the API server's URL.
         authority: signs identities that the API server knows.
         admin: kubeconfig of an administrator, whom nothing throttles.
@@ -31,6 +32,7 @@ class ControlPlane:
     """
 
     folder: pathlib.Path
+    release: kubernetes.Release
     server: str
     authority: certificates.Authority
     admin: pathlib.Path
@@ -84,7 +86,7 @@ class ControlPlane:
             )
         )
         arguments = [f"--config={file}", *more]
-        with self._running_scheduler(kubernetes.CURRENT, arguments, name) as process:
+        with self._running_scheduler(self.release, arguments, name) as process:
             yield process
 
     @contextlib.contextmanager
@@ -120,12 +122,15 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def start(folder: pathlib.Path, *more: str) -> Iterator[ControlPlane]:
+def start(
+    folder: pathlib.Path, *more: str, release: kubernetes.Release = kubernetes.CURRENT
+) -> Iterator[ControlPlane]:
     """Run a control plane as long as the block does.
 
     Args:
         folder: an empty folder for its certificates, data and logs.
         more: arguments of its API server beside ours.
+        release: the API server and schedulers that it runs; it has to be built.
     """
     authority = certificates.authority("kubernetes")
     etcd_port, peer_port, port = free_port(), free_port(), free_port()
@@ -137,12 +142,13 @@ def start(folder: pathlib.Path, *more: str) -> Iterator[ControlPlane]:
     )
     with running(_etcd(folder, etcd_port, peer_port), folder / "etcd.log") as etcd:
         etcd.wait_until(lambda: _answers(f"http://127.0.0.1:{etcd_port}/health", None))
-        command = [*_api_server(folder, authority, etcd_port, port), *more]
+        command = [*_api_server(release, folder, authority, etcd_port, port), *more]
         with running(command, folder / "kube-apiserver.log") as api_server:
             context = _context(folder, authority, pair)
             api_server.wait_until(lambda: _answers(f"{server}/readyz", context))
             yield ControlPlane(
                 folder=folder,
+                release=release,
                 server=server,
                 authority=authority,
                 admin=admin,
@@ -169,7 +175,11 @@ def _etcd(folder: pathlib.Path, port: int, peer_port: int) -> list[str | pathlib
 
 
 def _api_server(
-    folder: pathlib.Path, authority: certificates.Authority, etcd_port: int, port: int
+    release: kubernetes.Release,
+    folder: pathlib.Path,
+    authority: certificates.Authority,
+    etcd_port: int,
+    port: int,
 ) -> list[str | pathlib.Path]:
     private, public = certificates.signing_key()
     serving = authority.server("kube-apiserver", ("127.0.0.1", "localhost"))
@@ -183,7 +193,7 @@ def _api_server(
     for name, data in files.items():
         (folder / name).write_bytes(data)
     return [
-        kubernetes.CURRENT.bin / "kube-apiserver",
+        release.bin / "kube-apiserver",
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",

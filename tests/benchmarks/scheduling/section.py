@@ -1,12 +1,16 @@
-"""The extender's part of `docs/benchmarks.md`: ``python -m tests.benchmarks.scheduling``."""
+"""The extender's part of `docs/benchmarks.md`: ``python -m tests.benchmarks.scheduling``.
 
+The rates are those of two releases of Kubernetes, in turns.
+"""
+
+import contextlib
 import dataclasses
 import pathlib
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,6 +33,25 @@ ROUNDS = 5
 DECISION_SECONDS = 8
 # Five thousand nodes that our agent described, sent in full, are 20.6 MB.
 REQUEST_LIMIT_BYTES = 32 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A control plane, a client of its administrator, and the extender's kubeconfig."""
+
+    control: plane.ControlPlane
+    client: KubeClient
+    kubeconfig: pathlib.Path
+
+
+@contextlib.contextmanager
+def _cluster(folder: pathlib.Path, release: kubernetes.Release) -> Iterator[Cluster]:
+    with plane.start(folder, release=release) as control:
+        yield Cluster(
+            control=control,
+            client=KubeClient.from_kubeconfig(control.admin, timeout_seconds=60),
+            kubeconfig=identity.extender_kubeconfig(control),
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +81,10 @@ class Throughput:
     refused: int
 
 
+# By the minor version of Kubernetes, round by round.
+Rates = dict[str, list[Throughput]]
+
+
 def section(sizes: tuple[int, ...] = SIZES, *, times: int = TIMES, batch: int = BATCH) -> str:
     """Measure and return the section's text."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gpustack-benchmark-"))
@@ -69,35 +96,42 @@ def section(sizes: tuple[int, ...] = SIZES, *, times: int = TIMES, batch: int = 
 
 def _measured(folder: pathlib.Path, sizes: tuple[int, ...], times: int, batch: int) -> str:
     found = []
-    rates: list[Throughput] = []
-    with plane.start(folder) as control:
-        client = KubeClient.from_kubeconfig(control.admin, timeout_seconds=60)
-        kubeconfig = identity.extender_kubeconfig(control)
+    rates: Rates = {}
+    with _cluster(folder, kubernetes.LATEST) as latest:
         filled = 0
         for size in sizes:
-            fleet.fill(client, range(filled, size), pods_each=PODS_EACH)
+            fleet.fill(latest.client, range(filled, size), pods_each=PODS_EACH)
             filled = size
-            found.append(_fleet(folder, client, kubeconfig, size, times))
+            found.append(_fleet(latest, size, times))
             if size == BATCH_NODES:
-                rates = [
-                    _rates(control, client, kubeconfig, batch, number)
-                    for number in range(1, ROUNDS + 1)
-                ]
+                rates = _both_releases(folder, latest, batch)
     return _text(found, rates, batch)
 
 
-def _fleet(
-    folder: pathlib.Path, client: KubeClient, kubeconfig: pathlib.Path, size: int, times: int
-) -> Found:
+def _both_releases(folder: pathlib.Path, latest: Cluster, batch: int) -> Rates:
+    """Measure a filled cluster and one of the older release, round by round in turns."""
+    kubernetes.build(kubernetes.OLDER)
+    beside = folder / "older"
+    beside.mkdir()
+    with _cluster(beside, kubernetes.OLDER) as older:
+        fleet.fill(older.client, range(BATCH_NODES), pods_each=PODS_EACH)
+        rates: Rates = {each.control.release.minor: [] for each in (latest, older)}
+        for number in range(1, ROUNDS + 1):
+            for each in (latest, older):
+                rates[each.control.release.minor].append(_rates(each, batch, number))
+    return rates
+
+
+def _fleet(cluster: Cluster, size: int, times: int) -> Found:
     started = time.monotonic()
     with extending.start(
-        folder,
-        kubeconfig,
+        cluster.control.folder,
+        cluster.kubeconfig,
         decision_seconds=DECISION_SECONDS,
         request_limit_bytes=REQUEST_LIMIT_BYTES,
     ) as extender:
         ready_seconds = time.monotonic() - started
-        asker = verbs.Asker(client, extender, f"asked-{size}")
+        asker = verbs.Asker(cluster.client, extender, f"asked-{size}")
         forms = verbs.forms(size)
         measured = {name: asker.time(form, times=times) for name, form in forms.items()}
         return Found(
@@ -108,22 +142,18 @@ def _fleet(
         )
 
 
-def _rates(
-    control: plane.ControlPlane,
-    client: KubeClient,
-    kubeconfig: pathlib.Path,
-    batch: int,
-    number: int,
-) -> Throughput:
+def _rates(cluster: Cluster, batch: int, number: int) -> Throughput:
+    control = cluster.control
+
     def rate(name: str, configuration: Mapping[str, object]) -> float:
-        return throughput.measure(control, client, f"{name}-{number}", batch, configuration)
+        return throughput.measure(control, cluster.client, f"{name}-{number}", batch, configuration)
 
     every_node = {"percentageOfNodesToScore": 100}
     sampling = rate("sampling", {})
     with least.start(control) as extender:
         undecided = rate("least", extender.scheduler_configuration())
     before = rate("before", every_node)
-    with extending.start(control.folder, kubeconfig, secured=True) as extender:
+    with extending.start(control.folder, cluster.kubeconfig, secured=True) as extender:
         ours = rate("ours", extender.scheduler_configuration())
         refused = _refused(extender)
     bare = statistics.harmonic_mean([before, rate("after", every_node)])
@@ -142,7 +172,7 @@ def _refused(extender: extending.RunningExtender) -> int:
     )
 
 
-def _text(found: list[Found], rates: list[Throughput], batch: int) -> str:
+def _text(found: list[Found], rates: Rates, batch: int) -> str:
     columns = list(dict.fromkeys(name for each in found for name in each.times))
     lines = [
         "## The extender beside a real API server, ms: median (p99)",
@@ -161,18 +191,20 @@ def _text(found: list[Found], rates: list[Throughput], batch: int) -> str:
             f"| {each.nodes} | {each.nodes * PODS_EACH} | {each.ready_seconds:.1f}"
             f" | {each.resident_bytes / 1e6:.0f} | {' | '.join(cells)} |"
         )
-    return "\n".join([*lines, *(_rates_text(rates, batch) if rates else ())]) + "\n"
+    for minor, rounds in rates.items():
+        lines += _rates_text(minor, rounds, batch)
+    return "\n".join(lines) + "\n"
 
 
-def _rates_text(rates: list[Throughput], batch: int) -> list[str]:
+def _rates_text(minor: str, rates: list[Throughput], batch: int) -> list[str]:
     bare = [each.bare for each in rates]
     refused = sum(each.refused for each in rates)
     return [
         "",
-        f"## {batch} pods by kube-scheduler {kubernetes.CURRENT.minor}, {BATCH_NODES} nodes"
-        " with 8 pods each",
+        f"## {batch} pods by kube-scheduler {minor}, {BATCH_NODES} nodes with 8 pods each",
         "",
-        f"Median of {len(rates)} rounds, each with all four in turn; in brackets of the rate of the"
+        f"Median of {len(rates)} rounds, in turns with the other release, each with all four in"
+        " turn; in brackets of the rate of the"
         " same round alone, looking at every node: the mean of a batch before the extender's and"
         " one after it. The program that decides nothing is"
         " `tests/benchmarks/scheduling/least_extender`: plain HTTP, no state, compiled.",
