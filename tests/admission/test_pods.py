@@ -2,9 +2,12 @@
 
 import pytest
 
+from gpustack.agent.kubelet import device_ids
+from gpustack.model.node import Node
 from tests.admission.site import COSTLY, MIRROR, PLAIN, PODS, Json, Site, bind, notes, pod
 from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
+from tests.model import machines
 from tests.scheduling.cluster import container
 
 pytestmark = pytest.mark.testbed
@@ -89,6 +92,32 @@ def test_a_resize_changes_no_share(site: Site) -> None:
     assert after["metadata"]["annotations"] == decided
     for resource, said in ((KEYS.vcuda_core, "60"), (KEYS.vcuda_memory, "64")):
         assert "only cpu and memory resources are mutable" in resized(**{resource: said})
+
+
+def test_the_status_of_a_pod_may_name_every_id_of_a_node(site: Site) -> None:
+    """Of 16 cards of 288 GiB, the largest that the agent's tests know."""
+    cards, units = 16, 1152
+    node = Node(name="n", cards=tuple(machines.card(at, units) for at in range(cards)), links=())
+    held = {
+        KEYS.vcuda_core: device_ids.core_ids(KEYS, node),
+        KEYS.vcuda_memory: device_ids.memory_ids(KEYS, node),
+    }
+    path = site.create(pod(container("main", 100 * cards, units * cards)))
+    health = [
+        {"name": name, "resources": [{"resourceID": each.id, "health": "Healthy"} for each in ids]}
+        for name, ids in held.items()
+    ]
+    status = {
+        "name": "main",
+        "image": "none",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "allocatedResourcesStatus": health,
+    }
+    assert site.patched(f"{path}/status", {"status": {"containerStatuses": [status]}}) == ""
+    [kept] = site.admin.get(path)["status"]["containerStatuses"]
+    assert kept["allocatedResourcesStatus"] == health
 
 
 def test_a_gpu_pod_has_at_most_64_containers(site: Site) -> None:

@@ -117,6 +117,17 @@ def test_a_pod_without_gpu_that_is_bound_is_not_kept() -> None:
     assert seen.pods == []
 
 
+def test_news_of_a_running_pod_that_keeps_its_cards_changes_no_node() -> None:
+    """Kubelets from 1.36 on write its status at each sync, with its IDs in another order."""
+    seen = view()
+    seen.set_node(known(host("n0")))
+    pod = bound(seen, "p", HALF, "n0")
+    before = (seen.allocations.version, seen.rooms)
+    assert pod.decision is not None
+    seen.pod_event("MODIFIED", running(pod, pod.decision.placement))
+    assert (seen.allocations.version, seen.rooms) == before
+
+
 def test_a_list_from_before_our_binding_does_not_unbind_the_pod() -> None:
     answers = cluster(host("n0"))
     seen, asked = answers._view, waiting("a", CARD)
