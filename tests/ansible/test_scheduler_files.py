@@ -134,3 +134,50 @@ def test_a_file_behind_a_link_is_changed_and_the_link_stays(
             assert link.read_text() == found
     finally:
         host.stop()
+
+
+def test_uninstall_starts_no_scheduler_whose_manifest_was_taken_away(
+    tmp_path: pathlib.Path,
+) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(MANIFEST)
+    try:
+        host.start_kubelet()
+        assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    finally:
+        host.stop()
+    host.manifest.unlink()  # it became a unit, or the host leads no more
+    done = host.play("uninstall", kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert not host.manifest.exists()
+    assert not host.config.exists()
+    (kept,) = host.folder.glob("*-gpustack")
+    assert kept.read_text() == MANIFEST
+    assert f"As it was found it is kept as {kept}" in " ".join(done.stdout.split())
+
+
+def test_uninstall_puts_a_file_of_comments_back(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(MANIFEST)
+    host.config.write_text("# profiles: []\n")
+    try:
+        host.start_kubelet()
+        assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+        assert host.urls == [GOOD]
+        assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
+        assert host.config.read_text() == "# profiles: []\n"
+    finally:
+        host.stop()
+
+
+def test_preflight_refuses_a_file_in_the_folder_of_manifests(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(MANIFEST)
+    try:
+        host.start_kubelet()
+        config = host.manifest.with_name("scheduler-config.yaml")
+        done = host.play("preflight", kube_scheduler_config_path=str(config))
+        assert done.returncode != 0
+        assert f"{config} lies in the kubelet's folder of pods" in " ".join(done.stdout.split())
+    finally:
+        host.stop()
