@@ -38,6 +38,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"gpustack_extender_policy": "best"},
         "gpustack_extender_policy must be one of: exact,",
     ),
+    "pool": ("gpu_node", {"cluster_objects_gpu_pool": 7}, "cluster_objects_gpu_pool is no text"),
     "text": (
         "gpu_node",
         {"nvidia_driver_packages": "libcuda1"},

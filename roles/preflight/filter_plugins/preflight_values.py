@@ -21,14 +21,16 @@ def problems(values: Mapping[str, Any], specs: Mapping[str, Any]) -> list[str]:
         for name, option in (entry.get("options") or {}).items()
         if name in values
     }
-    # Ansible takes "a,b" for a list, and a loop over it would see letters.
-    texts = [
-        f"{name} is the text {value}, and must be a list"
-        for name, value in values.items()
-        if options.get(name, {}).get("type") == "list" and isinstance(value, str)
-    ]
     known = {name: value for name, value in values.items() if name in options}
-    return [*texts, *ArgumentSpecValidator(options).validate(known).error_messages]
+    found = []
+    for name, value in known.items():
+        # Ansible takes "a,b" for a list, and a loop over it would see letters.
+        if options[name]["type"] == "list" and isinstance(value, str):
+            found.append(f"{name} is the text {value}, and must be a list")
+        # It takes 7 and `on` for texts, and a label or a file would have a number or a boolean.
+        if options[name]["type"] == "str" and isinstance(value, int | float):
+            found.append(f"{name} is no text for YAML: write its value in quotes")
+    return [*found, *ArgumentSpecValidator(options).validate(known).error_messages]
 
 
 class FilterModule:
