@@ -27,6 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements-hosts.lock"
 # 2: `hook` names each architecture's build
 FORMAT = 2
+# What stands in a bundle; a folder with anything else is not replaced by one.
+PARTS = ("manifest.json", "wheels.tar", "hook")
 HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest")
 # Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload.
 PRELOAD = "/usr/local/vcuda/libvcuda.so\n"
@@ -39,7 +41,7 @@ MANYLINUX = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_3
 
 
 class BundleError(Exception):
-    """A part of the bundle is missing; the message names the command that makes it."""
+    """The bundle can't be made; the message says what to do."""
 
 
 def sha256(path: pathlib.Path) -> str:
@@ -187,8 +189,33 @@ def hook_build(version: str, sums: Mapping[str, str]) -> str:
     return f"{version}-{hashlib.sha256(lines.encode()).hexdigest()[:8]}"
 
 
+def check_output(output: pathlib.Path, parts: Sequence[str]) -> None:
+    """Let an output be replaced only where it has no other parts than these (shell patterns).
+
+    Raises:
+        BundleError: it is a file, or a folder with something else.
+    """
+    if output.exists() and not output.is_dir():
+        raise BundleError(f"{output} is no folder: name one that is empty or not there")
+    others = sorted(
+        path.name
+        for path in (output.iterdir() if output.exists() else ())
+        if not any(path.match(part) for part in parts)
+    )
+    if others:
+        raise BundleError(
+            f"{output} has {', '.join(others[:3])}{', ...' if others[3:] else ''} in it and would "
+            "be replaced: name a folder that is empty or not there"
+        )
+
+
 def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]) -> None:
-    """Build the bundle beside its place and move it there when it is whole."""
+    """Build the bundle beside its place and move it there when it is whole.
+
+    Raises:
+        BundleError: a part is missing, or something else lies in its place.
+    """
+    check_output(output, PARTS)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as scratch:
         bundle = pathlib.Path(scratch, "bundle")

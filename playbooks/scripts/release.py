@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 
 import bundle
 
+# What stands in a release; a folder with anything else is not replaced by one.
+PARTS = ("*NOTES.md", "*NOTICES.txt", "gpustack*.whl", "gpustack*.tar", "SHA256SUMS")
 # Sections of Keep a Changelog that an upgrade depends on.
 UPGRADE = ("Changed", "Deprecated", "Removed", "Security")
 LICENCES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
@@ -114,8 +116,9 @@ def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[
     """Build a release beside its place and move it there when it is whole.
 
     Raises:
-        BundleError: a part is missing.
+        BundleError: a part is missing, or something else lies in its place.
     """
+    bundle.check_output(output, PARTS)
     release = version()
     texts = {
         "RELEASE-NOTES.md": notes((bundle.ROOT / "CHANGELOG.md").read_text("utf-8"), release),

@@ -100,6 +100,7 @@ class Host:
     version: str = "v1.34.4"
     shown: str = "NeedDaemonReload=no"
     command: str = ""
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
     kubelet: threading.Thread | None = None
     ended: threading.Event = dataclasses.field(default_factory=threading.Event)
     port: int = 0
@@ -249,8 +250,8 @@ class Host:
         role = {"import_role": {"name": "kube_scheduler", "tasks_from": tasks_from}}
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         play = {
-            "hosts": "localhost", "gather_facts": False, "environment": {"PATH": path},
-            "tasks": [role],
+            "hosts": "localhost", "gather_facts": False, "tasks": [role],
+            "environment": {"PATH": path, **self.environment},
         }  # fmt: skip
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         return ansible(

@@ -96,6 +96,21 @@ def test_a_failing_pip_is_quoted(bundle: types.ModuleType) -> None:
         bundle.pip("download", "--nonsense")
 
 
+def test_a_folder_of_something_else_is_not_replaced(
+    bundle: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(bundle.BundleError, match="has photos in it and would be replaced"):
+        bundle.build(tmp_path, ["3.11"], ["x86_64"])
+    with pytest.raises(bundle.BundleError, match="is no folder"):
+        bundle.build(tmp_path / "manifest.json", ["3.11"], ["x86_64"])
+    assert (tmp_path / "photos").is_dir()
+    (tmp_path / "photos").rename(tmp_path / "hook")
+    bundle.check_output(tmp_path, bundle.PARTS)
+    bundle.check_output(tmp_path / "new", bundle.PARTS)
+
+
 def test_hosts_get_the_versions_that_were_tested() -> None:
     tested = pins("requirements.lock")
     # pip itself goes to hosts, since their Python may lack it; here it comes with Python.

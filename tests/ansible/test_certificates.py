@@ -1,5 +1,6 @@
 """The role's module makes certificates that TLS libraries take, once, and again before they end."""
 
+import datetime
 import grp
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import jinja2
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
@@ -186,6 +188,73 @@ def test_a_lost_file_is_made_again(folder: pathlib.Path, lost: str, made: list[s
     (folder / lost).unlink()
     assert make(folder) == made
     assert make(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "made"),
+    [
+        ("ca.key", "another", EVERYTHING),
+        ("ca.key", "empty", EVERYTHING),
+        ("extender.key", "locked", ["extender.crt", "scheduler/ca.crt"]),
+        ("scheduler/client.key", "another", ["scheduler/client.crt", "scheduler/ca.crt"]),
+    ],
+)
+def test_a_certificate_of_another_key_is_made_again(
+    folder: pathlib.Path, key: str, content: str, made: list[str]
+) -> None:
+    make(folder)
+    # as a run that ended between the two files, or a backup, leaves it
+    if content == "empty":
+        (folder / key).write_bytes(b"")
+    else:
+        lock = ("-aes256", "-pass", "pass:secret") if content == "locked" else ()
+        curve = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+        subprocess.run(["openssl", "genpkey", *curve, *lock, "-out", folder / key], check=True)
+    assert make(folder) == made
+    assert met(folder, "localhost") == "system:kube-scheduler"
+    assert make(folder) == []
+
+
+def test_an_authority_that_is_not_valid_yet_is_made_again(folder: pathlib.Path) -> None:
+    make(folder)
+    # the host's clock was a year ahead when the authority was made
+    key: Any = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    found = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+    begins = found.not_valid_before_utc + datetime.timedelta(days=365)
+    later = (
+        x509.CertificateBuilder(found.issuer, found.subject, key.public_key(), 1)
+        .not_valid_before(begins)
+        .not_valid_after(begins + datetime.timedelta(days=100))
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "ca.crt").write_bytes(later.public_bytes(serialization.Encoding.PEM))
+    assert make(folder) == EVERYTHING
+    assert make(folder) == []
+
+
+def test_a_key_gets_its_owner_and_mode_again(folder: pathlib.Path) -> None:
+    make(folder)
+    certificates = content(folder)
+    other = next(each for each in grp.getgrall() if each.gr_gid != os.getgid())
+    for name in ("ca.key", "extender.key"):
+        (folder / name).chmod(0o644)
+        os.chown(folder / name, 12345, -1)
+    changed = ["ca.key", "extender.key", "scheduler/client.key"]
+    assert make(folder, check=True, scheduler_group=other.gr_name) == changed
+    assert make(folder, scheduler_group=other.gr_name) == changed
+    for name in changed:
+        found = (folder / name).stat()
+        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (0, 0o640), name
+    assert (folder / "scheduler/client.key").stat().st_gid == other.gr_gid
+    assert content(folder) == certificates
+    assert make(folder, scheduler_group=other.gr_name) == []
+
+
+def test_a_name_that_is_escaped_in_a_certificate_changes_nothing_again(
+    folder: pathlib.Path,
+) -> None:
+    make(folder, client_name="plane, one")
+    assert make(folder, client_name="plane, one") == []
 
 
 def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> None:

@@ -50,6 +50,13 @@ def test_a_host_whose_node_is_named_passes(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_two_hosts_of_one_node_are_named(tmp_path: pathlib.Path) -> None:
+    done = check(tmp_path, {}, gpu1={}, gpu2={"gpustack_agent_node_name": "gpu1"}, gpu3={})
+    assert done.returncode != 0
+    assert words(done).count("Several GPU hosts have the node gpu1: give each") >= 2
+    assert "have the node gpu3" not in words(done)
+
+
 def test_a_run_that_leaves_the_control_plane_out_asks_nothing(tmp_path: pathlib.Path) -> None:
     done = check(tmp_path, {}, gpu1={}, gpu2={})
     assert done.returncode == 0, done.stdout

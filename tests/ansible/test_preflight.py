@@ -32,6 +32,18 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"gpustack_agent_hook_version": "auto"},
         "gpustack_agent_hook_version is auto, and must be the name of a folder",
     ),
+    "type": ("gpu_node", {"gpustack_agent_http_port": "high"}, "gpustack_agent_http_port"),
+    "choice": (
+        "control_plane",
+        {"gpustack_extender_policy": "best"},
+        "gpustack_extender_policy must be one of: exact,",
+    ),
+    "pool": ("gpu_node", {"cluster_objects_gpu_pool": 7}, "cluster_objects_gpu_pool is no text"),
+    "text": (
+        "gpu_node",
+        {"nvidia_driver_packages": "libcuda1"},
+        "nvidia_driver_packages is the text libcuda1, and must be a list",
+    ),
     "states": (
         "gpu_node",
         {"gpustack_agent_state_path": "/srv/state"},
@@ -87,6 +99,10 @@ FAULTS: dict[str, tuple[str, dict[str, Any], str]] = {
 # values that a site may write without a message of ours
 SOUND: dict[str, tuple[str, dict[str, Any]]] = {
     "sound-gpu": ("gpu_node", {"gpustack_agent_domain": "tencent.com"}),
+    "sound-text": (
+        "gpu_node",
+        {"gpustack_agent_http_port": "5678", "gpustack_agent_keep_state": "no"},
+    ),
     "sound-plane": ("control_plane", {"kube_scheduler_form": "policy"}),
     "sound-name": (
         "control_plane",
@@ -129,7 +145,7 @@ def check(
     (folder / "hosts.yml").write_text(yaml.safe_dump(groups))
     tasks = [
         {"import_role": {"name": "preflight", "tasks_from": part}}
-        for part in ("removed_variables", "playbook_variables", "agreement")
+        for part in ("removed_variables", "playbook_variables", "values", "agreement")
     ]
     play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
     # ansible.cfg's roles_path is the repository's

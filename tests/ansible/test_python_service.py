@@ -60,8 +60,10 @@ class Stage:
     def sum(self) -> str:
         return hashlib.sha256(self.archive.read_bytes()).hexdigest()
 
-    def run(self, python: str = sys.executable, *extra: str) -> subprocess.CompletedProcess[str]:
-        """Run the role with the host's Python."""
+    def run(
+        self, python: str = sys.executable, *extra: str, part: str = "main"
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the role, or a part of it, with the host's Python."""
         variables = {
             "ansible_python_interpreter": sys.executable,
             "python_service_bundle": str(self.bundle),
@@ -69,8 +71,8 @@ class Stage:
             "python_service_interpreter": python,
         }
         tasks: list[dict[str, Any]] = [
-            {"import_role": {"name": "python_service"}},
-            {"debug": {"msg": "the unit names {{ python_service_environment }}"}},
+            {"import_role": {"name": "python_service", "tasks_from": part}},
+            {"debug": {"msg": "the unit names {{ python_service_environment | default('') }}"}},
         ]
         play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": tasks}
         file = self._folder / "play.yml"
@@ -135,3 +137,23 @@ def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Sta
     )
     assert not list(stage.opt.glob(f"venvs/*/wheels/{PIP}"))
     assert not (stage.opt / "venv").exists()
+
+
+def test_environments_of_others_in_its_folder_stay(stage: Stage) -> None:
+    others = [stage.opt / "venvs" / "webserver", stage.opt / "webserver"]
+    for other in others:
+        other.mkdir(parents=True)
+    for version in ("312", "313", "314"):  # three: the oldest is pruned
+        python = pathlib.Path(stage.other_python())
+        python.write_text(python.read_text().replace("cpython-312", f"cpython-{version}"))
+        assert stage.run(str(python)).returncode == 0
+    assert [name[:11] for name in stage.environments()] == [
+        "cpython-313", "cpython-314", "webserver",
+    ]  # fmt: skip
+    done = stage.run(part="uninstall")
+    assert done.returncode == 0, done.stdout
+    assert sorted(stage.opt.rglob("*")) == sorted([*others, stage.opt / "venvs"])
+    for other in others:
+        other.rmdir()
+    assert stage.run(part="uninstall").returncode == 0
+    assert not stage.opt.exists()

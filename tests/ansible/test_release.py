@@ -79,6 +79,19 @@ def test_the_archive_of_a_bundle_depends_on_its_bytes_alone(
         assert tar.getnames() == ["a/hook/libvcuda.so", "a/manifest.json"]
 
 
+def test_only_a_release_is_replaced_by_one(
+    release: types.ModuleType, tmp_path: pathlib.Path
+) -> None:
+    parts = ["RELEASE-NOTES.md", "THIRD-PARTY-NOTICES.txt", "SHA256SUMS", "gpustack-bundle-1.2.tar"]
+    for name in (*parts, "gpustack_vcuda-1.2.0-py3-none-any.whl"):
+        (tmp_path / name).touch()
+    release.bundle.check_output(tmp_path, release.PARTS)
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(release.bundle.BundleError, match="has photos in it and would be replaced"):
+        release.build(tmp_path, ["3.11"], ["x86_64"])
+    assert (tmp_path / "photos").is_dir()
+
+
 def test_the_version_stands_in_one_place(release: types.ModuleType) -> None:
     assert release.version() == gpustack.__version__
     run = subprocess.run(

@@ -104,3 +104,80 @@ def test_preflight_wants_the_kubeconfig_of_a_configuration_to_make(tmp_path: pat
     host.config.write_text(FOUND)
     done = host.play("preflight", kube_scheduler_kubeconfig=missing)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+def test_a_file_behind_a_link_is_changed_and_the_link_stays(
+    tmp_path: pathlib.Path, kind: str
+) -> None:
+    host = Host(tmp_path)
+    links = {host.config: FOUND, **({host.manifest: MANIFEST} if kind == "static_pod" else {})}
+    for link, found in links.items():
+        (tmp_path / f"their-{link.name}").write_text(found)
+        link.symlink_to(tmp_path / f"their-{link.name}")
+    try:
+        host.start_kubelet() if kind == "static_pod" else host.start_unit()
+        done = host.play(kube_scheduler_extender_url=GOOD)
+        assert done.returncode == 0, done.stdout
+        assert GOOD in (tmp_path / f"their-{host.config.name}").read_text()
+        assert "changed=0" in host.play(kube_scheduler_extender_url=GOOD).stdout
+        os.utime(host.config)  # as after a run that ended between the file and the restart
+        assert (
+            kind == "static_pod" or host.play("verify", kube_scheduler_extender_url=GOOD).returncode
+        )
+        broken = host.play(kube_scheduler_extender_url=BROKEN)
+        assert "is back, and it answers again" in " ".join(broken.stdout.split())
+        assert host.urls == [GOOD]
+        assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
+        for link, found in links.items():
+            assert link.is_symlink()
+            assert link.read_text() == found
+    finally:
+        host.stop()
+
+
+def test_uninstall_starts_no_scheduler_whose_manifest_was_taken_away(
+    tmp_path: pathlib.Path,
+) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(MANIFEST)
+    try:
+        host.start_kubelet()
+        assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    finally:
+        host.stop()
+    host.manifest.unlink()  # it became a unit, or the host leads no more
+    done = host.play("uninstall", kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert not host.manifest.exists()
+    assert not host.config.exists()
+    (kept,) = host.folder.glob("*-gpustack")
+    assert kept.read_text() == MANIFEST
+    assert f"As it was found it is kept as {kept}" in " ".join(done.stdout.split())
+
+
+def test_uninstall_puts_a_file_of_comments_back(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(MANIFEST)
+    host.config.write_text("# profiles: []\n")
+    try:
+        host.start_kubelet()
+        assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+        assert host.urls == [GOOD]
+        assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
+        assert host.config.read_text() == "# profiles: []\n"
+    finally:
+        host.stop()
+
+
+def test_preflight_refuses_a_file_in_the_folder_of_manifests(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.manifest.write_text(MANIFEST)
+    try:
+        host.start_kubelet()
+        config = host.manifest.with_name("scheduler-config.yaml")
+        done = host.play("preflight", kube_scheduler_config_path=str(config))
+        assert done.returncode != 0
+        assert f"{config} lies in the kubelet's folder of pods" in " ".join(done.stdout.split())
+    finally:
+        host.stop()

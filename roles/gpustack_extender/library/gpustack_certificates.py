@@ -6,6 +6,7 @@ import contextlib
 import grp
 import ipaddress
 import os
+import stat
 import tempfile
 from typing import Any
 
@@ -17,8 +18,9 @@ short_description: Make and renew an authority, the extender's certificate and t
 description:
   - Files in C(folder), C(ca.crt), C(ca.key), C(extender.crt) and C(extender.key); in its folder
     C(scheduler), which a static pod can mount, C(ca.crt), C(client.crt) and C(client.key).
-  - A certificate is made anew when it is missing, not the authority's, for another name, or when
-    fewer than C(renew_days) remain. A new authority brings new certificates.
+  - A certificate is made anew when it is missing, not its key's, not the authority's, not valid
+    yet, for another name, or when fewer than C(renew_days) remain. A new authority brings new
+    certificates. Keys that lie there with another owner or mode get their own again.
 options:
   folder: {type: path, required: true, description: Where they lie.}
   names: {type: list, elements: str, required: true, description: Names in the extender's.}
@@ -30,6 +32,7 @@ options:
 """
 
 _DAY_SECONDS = 86_400
+_KEY_MODE = 0o640
 _CONFIGURATION = """\
 [req]
 distinguished_name = subject
@@ -65,7 +68,7 @@ class Pki:
     def renew(self) -> list[str]:
         """Make missing and ending files; returns those made (or, in check mode, to be made)."""
         made: list[str] = []
-        if not self._lasts(self._path("ca.crt")) or not os.path.exists(self._path("ca.key")):
+        if not self._is_sound("ca.crt", "ca.key"):
             made.append("ca.crt")
             self._make("authority", "gpustack-extender-ca", "ca.crt", "ca.key", "root")
         client_name, params = self._module.params["client_name"], self._module.params
@@ -86,30 +89,61 @@ class Pki:
             made.append("scheduler/ca.crt")
             if not self._module.check_mode:
                 self._write("scheduler/ca.crt", self._read("ca.crt"), 0o644, "root")
-        return made
+        keys = {
+            "ca.key": "root",
+            "extender.key": params["group"],
+            "scheduler/client.key": params["scheduler_group"],
+        }
+        return [*made, *filter(lambda key: self._give(key, keys[key]), keys)]
 
-    def _read(self, name: str) -> str:
+    def _give(self, key: str, group: str) -> bool:
+        """Give a key that lies there its owner and mode; returns whether it had others."""
+        path = self._path(key)
         try:
-            with open(self._path(name), encoding="ascii") as file:
+            found = os.stat(path)
+        except FileNotFoundError:  # check mode makes none
+            return False
+        wanted = (0, grp.getgrnam(group).gr_gid, _KEY_MODE)
+        if (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == wanted:
+            return False
+        if not self._module.check_mode:
+            os.chown(path, *wanted[:2])
+            os.chmod(path, _KEY_MODE)
+        return True
+
+    def _read(self, name: str) -> bytes:
+        try:
+            with open(self._path(name), "rb") as file:
                 return file.read()
         except FileNotFoundError:
-            return ""
+            return b""
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
-    def _lasts(self, path: str) -> bool:
+    def _is_sound(self, certificate: str, key: str) -> bool:
+        """Say whether a certificate is its key's and the authority's, valid already, and lasts."""
+        path, authority = self._path(certificate), self._path("ca.crt")
         seconds = str(self._module.params["renew_days"] * _DAY_SECONDS)
-        return self._asks("x509", "-noout", "-checkend", seconds, "-in", path)
+        if not self._asks("x509", "-noout", "-checkend", seconds, "-in", path):
+            return False
+        # A run that ended between the two files, or a file from a backup, leaves another's key.
+        # (Without a password, openssl would ask the terminal for one.)
+        asked = ("pkey", "-pubout", "-passin", "pass:", "-in", self._path(key))
+        status, public, _ = self._call(*asked)
+        return (
+            status == 0
+            and public == self._run("x509", "-noout", "-pubkey", "-in", path)
+            and self._asks("verify", "-CAfile", authority, path)
+        )
 
     def _serves(self, section: str, common_name: str, certificate: str, key: str) -> bool:
-        """Say whether a certificate lasts, is the authority's, and has the wanted names."""
-        path = self._path(certificate)
-        if not os.path.exists(self._path(key)) or not self._lasts(path):
+        """Say whether a certificate is sound, and has the wanted names."""
+        if not self._is_sound(certificate, key):
             return False
-        if not self._asks("verify", "-CAfile", self._path("ca.crt"), path):
-            return False
-        shown = ["x509", "-noout", "-subject", "-nameopt", "RFC2253", "-in", path]
+        # RFC 2253 without its escapes
+        form = "sname,sep_comma_plus,dn_rev,utf8"
+        shown = ["x509", "-noout", "-subject", "-nameopt", form, "-in", self._path(certificate)]
         if section == "server":
             shown += ["-ext", "subjectAltName"]
         text = self._run(*shown)
@@ -142,19 +176,19 @@ class Pki:
             days = ("-days", str(self._module.params["days"]), "-sha256")
             self._run("x509", "-req", "-in", request, *signer, *serial, *extensions, *days,
                       "-out", new)  # fmt: skip
-            for name, source, mode in ((key, new_key, 0o640), (certificate, new, 0o644)):
-                with open(source, encoding="ascii") as file:
+            for name, source, mode in ((key, new_key, _KEY_MODE), (certificate, new, 0o644)):
+                with open(source, "rb") as file:
                     self._write(name, file.read(), mode, group)
 
-    def _write(self, name: str, text: str, mode: int, group: str) -> None:
+    def _write(self, name: str, content: bytes, mode: int, group: str) -> None:
         """Replace a file in one step, so that each reader gets the whole file with its mode."""
         path = self._path(name)
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
         try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            with os.fdopen(descriptor, "wb") as file:
                 os.fchown(descriptor, 0, grp.getgrnam(group).gr_gid)
                 os.fchmod(descriptor, mode)
-                file.write(text)
+                file.write(content)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(FileNotFoundError):
@@ -162,13 +196,17 @@ class Pki:
             raise
 
     def _asks(self, *arguments: str) -> bool:
-        return bool(self._module.run_command([self._openssl, *arguments])[0] == 0)
+        return self._call(*arguments)[0] == 0
+
+    def _call(self, *arguments: str) -> tuple[int, str, str]:
+        found: tuple[int, str, str] = self._module.run_command([self._openssl, *arguments])
+        return found
 
     def _run(self, *arguments: str) -> str:
-        status, out, error = self._module.run_command([self._openssl, *arguments])
+        status, out, error = self._call(*arguments)
         if status:
             self._module.fail_json(msg=f"openssl {' '.join(arguments)}: {error.strip()}")
-        return str(out)
+        return out
 
 
 def _alternative(name: str) -> str:
@@ -208,7 +246,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
     try:
         made = Pki(module).renew()
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, UnicodeError) as error:
         module.fail_json(msg=f"certificates in {module.params['folder']}: {error}")
     module.exit_json(changed=bool(made), made=made)
 

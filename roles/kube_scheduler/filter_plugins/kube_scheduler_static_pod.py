@@ -40,8 +40,7 @@ def with_flags(
     """
     result: dict[str, Any] = copy.deepcopy(dict(manifest))
     container = scheduler_container(result["spec"])
-    if not is_ours(manifest):
-        _check_flags(container, flags, path)
+    _check_flags(container, flags, path, _mounted(container) if is_ours(manifest) else "")
     metadata = result.setdefault("metadata", {})
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
@@ -143,15 +142,30 @@ def _check_mount(
         )
 
 
-def _check_flags(container: Mapping[str, Any], flags: Sequence[str], path: str) -> None:
-    """Refuse to hide a file that the site wrote for its scheduler."""
+def _mounted(container: Mapping[str, Any]) -> str:
+    """Return the path of our file as it was when we wrote the manifest, empty for none."""
+    mounts = container.get("volumeMounts") or []
+    return next((str(one["mountPath"]) for one in mounts if one.get("name") == VOLUME), "")
+
+
+def _check_flags(
+    container: Mapping[str, Any], flags: Sequence[str], path: str, before: str
+) -> None:
+    """Refuse to hide a file that the site wrote for its scheduler.
+
+    Args:
+        container: the scheduler's.
+        flags: ours.
+        path: the file that they name.
+        before: the file that ours named when they were set last.
+    """
     ours = next(flag for flag in flags if flag.endswith(f"={path}"))
     name = ours.partition("=")[0]
     words = [*container["command"], *(container.get("args") or [])]
     if name in words:
         raise ValueError(f"command: write {name} and its value as one word, {name}=PATH")
     found = next((word for word in words if word.startswith(f"{name}=")), ours)
-    if found != ours:
+    if found not in (ours, f"{name}={before}"):
         raise ValueError(
             f"command: the scheduler reads {found}, not {path}: set the variable that says "
             f"{path} (kube_scheduler_config_path or kube_scheduler_policy_path) to that file, "
