@@ -2,6 +2,8 @@
 
 import functools
 import logging
+import math
+import select
 import selectors
 import socket
 import ssl
@@ -138,8 +140,14 @@ class ClientConnection:
         self.since = time.monotonic()
         self.until = self.since + seconds
 
+    def awaits(self, seconds: float) -> bool:
+        """Wait for the client to send, no longer than this; False where it has not."""
+        poll = select.poll()
+        poll.register(self._plain, select.POLLIN)
+        return bool(poll.poll(math.ceil(seconds * 1e3)))
+
     def receive(self) -> None:
-        """Take what has come, or what comes first within the socket's timeout.
+        """Take what has come.
 
         Raises:
             OSError: the client has closed the connection, or nothing has come.
