@@ -1,6 +1,9 @@
 """One client's connection, between the loop and the threads that answer."""
 
+import functools
 import logging
+import math
+import select
 import selectors
 import socket
 import ssl
@@ -67,7 +70,7 @@ class ClientConnection:
         self._may_decide = settings.tls is None
         self.decided = False
         self.since = self.until = 0.0
-        self.request = RequestBuffer(self._body_limit_bytes)
+        self.request = self._begin()
         self.outgoing = ResponseBuffer(sock)
         self.hold_seconds = 0.0
 
@@ -99,6 +102,7 @@ class ClientConnection:
             name = tls.common_name(self.sock)
             self._may_decide = settled is not None and name == settled.client_name
             self.decided = self._may_decide
+            self.request = self._begin()
         self.outgoing = ResponseBuffer(self.sock)
         self.established = True
         return 0
@@ -136,8 +140,14 @@ class ClientConnection:
         self.since = time.monotonic()
         self.until = self.since + seconds
 
+    def awaits(self, seconds: float) -> bool:
+        """Wait for the client to send, no longer than this; False where it has not."""
+        poll = select.poll()
+        poll.register(self._plain, select.POLLIN)
+        return bool(poll.poll(math.ceil(seconds * 1e3)))
+
     def receive(self) -> None:
-        """Take what has come, or what comes first within the socket's timeout.
+        """Take what has come.
 
         Raises:
             OSError: the client has closed the connection, or nothing has come.
@@ -161,7 +171,7 @@ class ClientConnection:
     def next_request(self) -> RequestBuffer:
         """Return the request that has arrived, and begin with the next."""
         arrived = self.request
-        self.request = RequestBuffer(self._body_limit_bytes, arrived.rest)
+        self.request = self._begin(arrived.rest)
         return arrived
 
     @property
@@ -191,8 +201,13 @@ class ClientConnection:
         """Close it at once."""
         self.sock.close()
 
-    def _body_limit_bytes(self, head: bytes) -> int | None:
-        """Return how large a body is kept: only the verbs read one; None to wait for none."""
-        if not self._may_decide:
-            return None
-        return self._settings.request_limit_bytes if fast_path.asks_for_decision(head) else 0
+    def _begin(self, begun: bytes = b"") -> RequestBuffer:
+        # The buffer doesn't refer to the connection: Python frees a circle of references late, and
+        # all that a closed connection had received would be kept until then.
+        most = self._settings.request_limit_bytes if self._may_decide else None
+        return RequestBuffer(functools.partial(_body_limit_bytes, most), begun)
+
+
+def _body_limit_bytes(most: int | None, head: bytes) -> int | None:
+    """Return how large a body is kept: only the verbs read one; None to wait for none."""
+    return most if most is None or fast_path.asks_for_decision(head) else 0

@@ -227,7 +227,6 @@ class ConnectionLoop:
 
     def _proceed(self, conn: ClientConnection, kept: bool) -> None:
         """Keep or close the connection; what came of the next request already is looked at."""
-        conn.sock.setblocking(False)
         if not kept:  # what the client still sends is thrown away until it goes
             with contextlib.suppress(OSError):  # gone already, which the next step finds
                 conn.sock.shutdown(socket.SHUT_WR)

@@ -5,6 +5,7 @@ so that no other question stands before the scheduler's. In both a connection ge
 turn, and what it has sent ahead goes to the end of the queue.
 """
 
+import contextlib
 import functools
 import logging
 import ssl
@@ -122,10 +123,10 @@ class RequestThreads:
                 large = conn.request.kept_bytes > LARGE_BYTES
                 if left <= 0 or large or conn.request.continuable or not self.alive:
                     return False
-                conn.sock.settimeout(left)
-                conn.receive()
+                # What has come may be a byte of a TLS record: it makes this wait no longer.
+                if conn.awaits(left):
+                    with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
+                        conn.receive()
             return conn.deciding
-        except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
-            return False
         finally:
             self._lingering_slots.append(None)

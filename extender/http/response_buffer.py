@@ -38,7 +38,6 @@ class ResponseBuffer:
         Raises:
             OSError: the client is gone.
         """
-        self._sock.setblocking(False)
         try:
             while self._pieces:
                 sent = self._sock.send(self._pieces[0])

@@ -24,7 +24,7 @@ _UNKNOWN_AUTHORITY: Final = b"\x15\x03\x03\0\x02\x02\x30"
 
 
 class TlsSocket:
-    """Stands for a connected socket that doesn't block, or has a timeout, as its server side.
+    """Stands for a connected socket that doesn't block, as its server side.
 
     Everything else than what is defined here is the socket's own.
     """

@@ -220,3 +220,25 @@ def test_an_impossible_length_is_a_broken_connection(form: str, digits: int) -> 
     answer = ("HTTP/1.1 200 OK\r\n" + form.format("9" * digits)).encode()
     with serving([answer], closes=True) as (_, pool), pytest.raises(urllib3.exceptions.HTTPError):
         ask(pool)
+
+
+@pytest.mark.parametrize("size", ["-5", "-", "zz", ""])
+def test_a_size_that_is_none_is_a_broken_connection(size: str) -> None:
+    answer = f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\nok".encode()
+    with serving([answer], closes=True) as (_, pool), pytest.raises(urllib3.exceptions.HTTPError):
+        ask(pool)
+
+
+@pytest.mark.parametrize("status", [101, 102, 103])
+@pytest.mark.parametrize("rest", [b"", EMPTY])
+@pytest.mark.parametrize("proxied", [False, True])
+def test_an_answer_that_is_yet_to_come_is_no_other_requests(
+    tmp_path: Path, status: int, rest: bytes, proxied: bool
+) -> None:
+    interim = b"HTTP/1.1 %d Soon\r\n\r\n" % status
+    with serving([interim + rest], [EMPTY]) as (server, _):
+        url = f"http://127.0.0.1:{server.port}"
+        through = {"proxy-url": url} if proxied else {}
+        client = configured(tmp_path, "http://api.example.org" if proxied else url, **through)
+        assert client.get("/api") == {}  # asked for anew, as of any connection that broke
+        assert server.connections == 2

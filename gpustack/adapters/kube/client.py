@@ -231,7 +231,12 @@ class KubeClient:
                 # The first try may have succeeded before this refusal of the second.
                 text = f"{method} {path}: {refusal}, after a first try without an answer"
                 raise KubeUnavailable(text) from refusal
-            raise refusal
+            try:
+                raise refusal
+            finally:
+                # It refers to this frame: both would stay, and with them a body of megabytes, until
+                # Python looks for garbage.
+                del refusal
         return answer.data
 
     def _ask(self, method: str, path: str, send: Callable[[], _Answered]) -> tuple[_Answered, bool]:

@@ -5,6 +5,7 @@ http.client half of it, most of it for unread headers; this takes 0.25. urllib3 
 TLS and tunnels, and http.client reads an answer whose length isn't in one plain header.
 """
 
+import http
 import http.client
 import io
 import re
@@ -143,8 +144,9 @@ def _read_any(
         response.begin()
         try:
             data = read_within(response, most)
-        except (OverflowError, MemoryError) as error:  # room is made before anything has come
-            raise http.client.HTTPException("a chunk's size: more than any answer has") from error
+        except (OverflowError, MemoryError, ValueError) as error:
+            # Room is made before anything has come, for a chunk of less than nothing, too.
+            raise http.client.HTTPException("a chunk's size: none that an answer has") from error
         if response.length:  # http.client raises by itself only where it reads everything
             raise http.client.IncompleteRead(data, response.length)
         return ApiResponse(status=response.status, data=data), not response.will_close
@@ -153,7 +155,15 @@ def _read_any(
 def read_within(
     response: http.client.HTTPResponse | urllib3.BaseHTTPResponse, most: int | None
 ) -> bytes:
-    """Return the whole body; one of more than `most` bytes is an ResponseTooLargeError."""
+    """Return the whole body; one of more than `most` bytes is an ResponseTooLargeError.
+
+    Raises:
+        urllib3.exceptions.ProtocolError: the answer is yet to come (RFC 9110, 15.2), and would be
+            the next request's; http.client waits for it after 100 alone.
+    """
+    if response.status < http.HTTPStatus.OK:
+        response.close()
+        raise urllib3.exceptions.ProtocolError(f"an interim answer: {response.status}")
     data = response.read(None if most is None else most + 1)
     if most is not None and len(data) > most:
         response.close()

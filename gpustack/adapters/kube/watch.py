@@ -254,7 +254,10 @@ def _one_ahead(pages: Iterator[Page]) -> Iterator[Page]:
         while page.following:
             coming = reader.submit(next, pages)
             yield page
-            page = coming.result()
+            try:
+                page = coming.result()
+            finally:
+                del coming  # an error in it refers to this frame, and would stay with all pages
         yield page
 
 
