@@ -17,7 +17,13 @@ import urllib3
 import gpustack
 from gpustack.adapters.kube import connect, kubeconfig
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
-from gpustack.adapters.kube.exchange import ApiResponse, exchange, read_within, request
+from gpustack.adapters.kube.exchange import (
+    ApiResponse,
+    exchange,
+    read_beginning,
+    read_within,
+    request,
+)
 from gpustack.adapters.kube.listing import Page, decode_object
 from gpustack.adapters.kube.paging import read_pages
 
@@ -192,7 +198,7 @@ class KubeClient:
         try:
             response, _ = self._ask("GET", path, ask)
             if response.status >= 400:
-                raise _refusal(response.status, response.read())
+                raise _refusal(response.status, read_beginning(response, self._timeout_seconds))
             yield response
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"GET {path}: {error}") from error
