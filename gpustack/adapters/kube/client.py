@@ -16,9 +16,15 @@ import urllib3
 
 import gpustack
 from gpustack.adapters.kube import connect, kubeconfig
-from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
-from gpustack.adapters.kube.exchange import ApiResponse, exchange, read_within, request
-from gpustack.adapters.kube.listing import Page, decode_object
+from gpustack.adapters.kube.errors import KubeUnavailable
+from gpustack.adapters.kube.exchange import (
+    ApiResponse,
+    exchange,
+    read_beginning,
+    read_within,
+    request,
+)
+from gpustack.adapters.kube.listing import Page, decode_object, decode_refusal
 from gpustack.adapters.kube.paging import read_pages
 
 logger = logging.getLogger(__name__)
@@ -192,7 +198,9 @@ class KubeClient:
         try:
             response, _ = self._ask("GET", path, ask)
             if response.status >= 400:
-                raise _refusal(response.status, response.read())
+                raise decode_refusal(
+                    response.status, read_beginning(response, self._timeout_seconds)
+                )
             yield response
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"GET {path}: {error}") from error
@@ -226,7 +234,7 @@ class KubeClient:
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"{method} {path}: {error}") from error
         if answer.status >= 300:
-            refusal = _refusal(answer.status, answer.data)
+            refusal = decode_refusal(answer.status, answer.data)
             if again and method != "GET" and not (refusal.conflict or refusal.not_found):
                 # The first try may have succeeded before this refusal of the second.
                 text = f"{method} {path}: {refusal}, after a first try without an answer"
@@ -234,8 +242,7 @@ class KubeClient:
             try:
                 raise refusal
             finally:
-                # It refers to this frame: both would stay, and with them a body of megabytes, until
-                # Python looks for garbage.
+                # It refers to this frame: both, and `body`, would stay until Python seeks garbage.
                 del refusal
         return answer.data
 
@@ -290,12 +297,3 @@ class KubeClient:
 def _with(path: str, params: Mapping[str, str] | None) -> str:
     """Return a path with its query."""
     return f"{path}?{urllib.parse.urlencode(params)}" if params else path
-
-
-def _refusal(status: int, raw: bytes) -> KubeError:
-    """Read the ``Status`` object of an error; proxies answer with plain text."""
-    try:
-        answer = decode_object(raw)
-    except KubeUnavailable:
-        return KubeError(status, "", raw[:500].decode(errors="replace").strip())
-    return KubeError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))

@@ -20,6 +20,7 @@ from urllib3.util.ssl_match_hostname import CertificateError
 
 _RECEIVED_BYTES: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
+_REFUSAL_BYTES: Final = 1 << 16  # of a `Status`, whose message may quote an object's fields
 _SHORTEST_SECONDS: Final = 1e-3  # 0 would mean not to wait at all
 _END: Final = b"\r\n\r\n"
 _HEAD: Final = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9])(?: [^\r\n]*)?\r\n(?:[^\r\n]+\r\n)+\r\n")
@@ -168,6 +169,17 @@ def read_within(
     if most is not None and len(data) > most:
         response.close()
         raise ResponseTooLargeError
+    return data
+
+
+def read_beginning(response: urllib3.BaseHTTPResponse, seconds: float) -> bytes:
+    """Return what comes of an error's body in this time, which its server may never end."""
+    until = time.monotonic() + seconds
+    data = response.read1(_REFUSAL_BYTES)
+    while len(data) < _REFUSAL_BYTES and time.monotonic() < until:
+        if not (more := response.read1(_REFUSAL_BYTES)):
+            break
+        data += more
     return data
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from gpustack.adapters.kube.errors import KubeUnavailable
+from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
 from gpustack.wire.kube import managed_fields
 
 _Decoded = TypeVar("_Decoded")
@@ -97,6 +97,15 @@ def decode_object(raw: bytes) -> dict[str, Any]:
 def decode_status(raw: msgspec.Raw) -> ApiStatus:
     """Read the object of an ERROR event; errors as in ``decode_page``."""
     return _decode(_STATUS, raw)
+
+
+def decode_refusal(status: int, raw: bytes) -> KubeError:
+    """Read the ``Status`` object of an error; proxies answer with plain text."""
+    try:
+        answer = decode_object(raw)
+    except KubeUnavailable:
+        return KubeError(status, "", raw[:500].decode(errors="replace").strip())
+    return KubeError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))
 
 
 def version_of(raw: msgspec.Raw) -> str:

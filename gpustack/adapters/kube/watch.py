@@ -40,6 +40,8 @@ _IDLE_SECONDS: Final = 90.0
 # Of that, the time for which the server keeps a watch open: it spreads the requests of clients that
 # started together, and leaves time for the late end of a busy server.
 _WATCH_PARTS: Final = (0.5, 0.75)
+# Of one change: more than any object of the API server has as JSON (``paging``).
+_LINE_BYTES: Final = 48 << 20
 _SPIN_SECONDS: Final = 0.5  # below the shortest watch that can be asked for, a second
 _BACKOFF_FIRST_SECONDS: Final = 0.2
 _BACKOFF_LAST_SECONDS: Final = 5.0  # recovery within 5 s of the server's return
@@ -200,13 +202,18 @@ class Watcher(Generic[_Item]):
         ):
             self.last_seen = self._clock()
             self.problem = ""
-            for line in _lines(response):
+            for line in _lines(response, self._check_silence):
                 self._take(decode_change(line))
         if self._clock() - opened < _SPIN_SECONDS:
             self._failures += 1  # a proxy in between closes watches at once: don't spin on it
         else:
             self._failures = 0
         logger.debug("watch ended, opening it again path=%s", self._path)
+
+    def _check_silence(self) -> None:
+        """Give up a watch that keeps its connection busy with neither a change nor an end."""
+        if self._clock() - self.last_seen > self._idle_seconds:
+            raise KubeUnavailable(f"GET {self._path}: no change in {self._idle_seconds:g} s")
 
     def _watch_seconds(self) -> int:
         part = random.uniform(*_WATCH_PARTS)  # noqa: S311
@@ -261,15 +268,22 @@ def _one_ahead(pages: Iterator[Page]) -> Iterator[Page]:
         yield page
 
 
-def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+def _lines(
+    response: urllib3.BaseHTTPResponse, check_silence: Callable[[], None]
+) -> Iterator[bytes]:
     """Split a stream of chunks into its lines; the server writes one event a line."""
     pending: list[bytes] = []  # of a line of megabytes, which is looked through once
+    pending_bytes = 0
     for chunk in response.stream(amt=1 << 16):
+        check_silence()
         first, *others = chunk.split(b"\n")
         pending.append(first)
+        pending_bytes += len(first)
+        if pending_bytes > _LINE_BYTES:
+            raise KubeUnavailable(f"a change of more than {_LINE_BYTES} bytes")
         if others:
             *lines, rest = (b"".join(pending), *others)
-            pending = [rest]
+            pending, pending_bytes = [rest], len(rest)
             yield from (line for line in lines if line)
 
 
