@@ -18,28 +18,39 @@ RECAP = re.compile(
 )
 
 
+TASK = re.compile(r"^(?:TASK|RUNNING HANDLER) \[(?P<name>.*)\] \*+$", re.MULTILINE)
+
+
 class PlaybookError(Exception):
     """ansible-playbook failed; the text is the end of its output and the log's name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recap:
-    """One host's line of the recap."""
+    """One host's line of the recap, and the names of the tasks that changed it."""
 
     ok: int
     changed: int
     unreachable: int
     failed: int
+    changes: tuple[str, ...]
 
 
 def parse_recap(output: str) -> dict[str, Recap]:
     """Read the PLAY RECAP of ansible's default output."""
+    # the text before the first task, then name and text of each
+    named = list(zip(*[iter(TASK.split(output)[1:])] * 2, strict=True))
     return {
         match["host"]: Recap(
             ok=int(match["ok"]),
             changed=int(match["changed"]),
             unreachable=int(match["unreachable"]),
             failed=int(match["failed"]),
+            changes=tuple(
+                name
+                for name, text in named
+                if re.search(rf"^changed: \[{re.escape(match['host'])}[\] ]", text, re.M)
+            ),
         )
         for match in RECAP.finditer(output.partition("PLAY RECAP")[2])
     }
