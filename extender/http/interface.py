@@ -1,7 +1,7 @@
 """What the extender's HTTP server is given, and what it promises: the seam for another server.
 
 ``gunicorn_server.GunicornServer`` is the one that ships. ``tests/extender/werkzeug_server.py`` is a
-second one; ``tests/extender/test_promises.py`` tries every promise with both.
+second one; ``tests/extender/http/test_promises.py`` tries every promise with both.
 """
 
 import enum

@@ -8,7 +8,7 @@
  * All are files of fixed size, little-endian, mapped by the hook, never replaced and never resized:
  * a file that is mounted into a container doesn't follow a rename, and a shrunken one raises
  * SIGBUS. gpustack/wire/{layout,limits,activity,ledger}.py state the same numbers, and
- * tests/wire/test_mapped_files.py compiles this header to compare every size and offset.
+ * tests/wire/mapped/test_mapped_files.py compiles this header to compare every size and offset.
  *
  * A change of meaning, size or offset is a new VCUDA_LAYOUT_VERSION: the hook of one version reads
  * only that version, and the agent writes the one that a container's hook reads.

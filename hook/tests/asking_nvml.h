@@ -2,7 +2,7 @@
 #ifndef ASKING_NVML_H
 #define ASKING_NVML_H
 
-#include "fake_nvml.h"
+#include "fake/fake_nvml.h"
 #include "support.h"
 
 static inline void *nvml_function(const char *name) {

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "fake_launch.h"
+#include "fake/fake_launch.h"
 #include "shared/clock.h"
 #include "support.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-#include "fake.h"
+#include "fake/fake.h"
 #include "loader/drivers.h"
 #include "vcuda_layout.h"
 

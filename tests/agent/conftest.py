@@ -3,8 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agent import activity
-from tests.agent.activity import Stage
+from tests.agent.activity import activity
+from tests.agent.activity.activity import Stage
 from tests.agent.host import Host
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.ansible import rendering
-from tests.ansible.scheduler_host import FOUND, MANIFEST, Host, Make
+from tests.ansible.kube_scheduler.scheduler_host import FOUND, MANIFEST, Host, Make
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """How well shares of GPU time hold in virtual time, beside other limiters on the same time line.
 
-``hook/tests/sim_share.c`` plays them; here its lines become tables and a picture.
+``hook/tests/sim/sim_share.c`` plays them; here its lines become tables and a picture.
 """
 
 import dataclasses

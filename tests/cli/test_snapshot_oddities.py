@@ -13,8 +13,8 @@ from gpustack.cli.main import main
 from gpustack.model.node import Card, Node
 from gpustack.wire import schemas
 from gpustack.wire.user_keys import names_of
+from tests.cli.explain.test_explain_pods import changed
 from tests.cli.snapshots import KEYS, NODE, node, pod, write
-from tests.cli.test_explain_pods import changed
 
 LOST = {KEYS.idx_prefix + "0": "7", KEYS.uuid_prefix + "0": "GPU-7"}
 

@@ -6,7 +6,8 @@ import sys
 from tests.cluster import rollout
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.site import Site
-from tests.testbed import kubernetes, paths
+from tests.testbed import paths
+from tests.testbed.artifacts import kubernetes
 from tests.testbed.progress import TestbedError
 
 

@@ -8,7 +8,9 @@ import tempfile
 
 import yaml
 
-from tests.testbed import cluster, description, files, hosts, image_archive, images, kubernetes
+from tests.testbed import cluster, description, hosts
+from tests.testbed.artifacts import image_archive, images, kubernetes
+from tests.testbed.host_files import files
 
 MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 IMAGE = "gpustack.test/kube-scheduler:1"

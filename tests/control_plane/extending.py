@@ -14,7 +14,7 @@ import yaml
 
 from gpustack.wire.keys import Keys
 from tests.control_plane.processes import Process, free_port, running
-from tests.testbed import certificates
+from tests.testbed.host_files import certificates
 
 KEYS = Keys("tencent.com")
 _CALL_SECONDS = 30.0

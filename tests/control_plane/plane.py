@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import yaml
 
 from tests.control_plane.processes import Process, free_port, running
-from tests.testbed import certificates, kubernetes, root
+from tests.testbed import root
+from tests.testbed.artifacts import kubernetes
+from tests.testbed.host_files import certificates
 
 # What a cluster without kubelets and controllers would wait for in vain.
 _WITHOUT = "ServiceAccount,TaintNodesByCondition,DefaultTolerationSeconds"

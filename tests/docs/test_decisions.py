@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "docs" / "reference" / "kubernetes.md"

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster import opening, workloads
 from tests.cluster.kubectl import is_running, scheduling_message, wait_for
 from tests.cluster.site import Site
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 pytestmark = pytest.mark.testbed
 

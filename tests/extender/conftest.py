@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from extender.cache.portions import PORTION
-from tests.extender import rights
-from tests.extender.metered import MeteredLock, counting
+from tests.extender.apiserver import rights
+from tests.extender.cache.metered import MeteredLock, counting
 from tests.extender.mini_cluster import MiniCluster, node, serving
 from tests.fakes.kube_api import FakeKubeApi
 

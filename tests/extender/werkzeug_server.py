@@ -69,6 +69,6 @@ class WerkzeugServer:
 
 
 if __name__ == "__main__":
-    from tests.extender import waiting
+    from tests.extender.http import waiting
 
     waiting.main(Path(sys.argv[2]), WerkzeugServer)

@@ -12,7 +12,7 @@ from tests.cluster.kubectl import Kubectl, wait_for
 from tests.control_plane import extending, fleet
 from tests.faults import load
 from tests.faults.stage import Stage
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 pytestmark = pytest.mark.testbed
 

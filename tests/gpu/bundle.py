@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from tests.hook import wheels
 from tests.hook.container import HOOK, make
+from tests.hook.drivers import wheels
 from tests.testbed import paths, progress
 
 FOLDER: Final = paths.REPOSITORY / "build" / "gpu"

@@ -6,7 +6,7 @@ import sys
 from typing import Final
 
 from tests.hook.container import ROOT
-from tests.hook.ways_out import FOUND, Escape, Outcome
+from tests.hook.escapes.ways_out import FOUND, Escape, Outcome
 
 PAGE: Final = ROOT / "docs" / "isolation.md"
 

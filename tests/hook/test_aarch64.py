@@ -17,7 +17,7 @@ import subprocess
 import pytest
 
 from tests.hook.container import HOOK, make
-from tests.hook.debian import Package, unpacked
+from tests.hook.drivers.debian import Package, unpacked
 
 pytestmark = pytest.mark.long
 

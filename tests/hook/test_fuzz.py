@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from tests.hook.container import HOOK, make
-from tests.hook.debian import give_up
+from tests.hook.drivers.debian import give_up
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,7 @@ UNITS_MAX = (1 << 36) - 1  # of a sum in the ledger
 
 
 def number(value: int) -> bytes:
-    """Write a number as `take_number` of hook/tests/fuzz.h reads it."""
+    """Write a number as `take_number` of hook/tests/fuzz/fuzz.h reads it."""
     return bytes([64]) + value.to_bytes(8, "little")
 
 

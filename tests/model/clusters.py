@@ -12,8 +12,8 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement, release
 from gpustack.model.quota.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
-from tests.model.cases import pod_of
 from tests.model.machines import KINDS, ask, dice, in_use, machine, numbered
+from tests.model.properties.cases import pod_of
 
 NAMESPACES = ("team-a", "team-b")
 POOLS = ("", "red", "blue")

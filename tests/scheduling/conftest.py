@@ -9,7 +9,7 @@ from gpustack.adapters.kube import KubeClient
 from tests.cluster.kubectl import Kubectl
 from tests.control_plane import extending, identity, plane
 from tests.scheduling.cluster import NODES, Cluster, quota
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 LIMITED = {
     "team": {"quota": {"A100": 1.5}, "pool": ["training"]},

@@ -10,7 +10,7 @@ from tests.cluster.kubectl import annotations, wait_for
 from tests.control_plane import extending
 from tests.control_plane.fleet import KEYS
 from tests.scheduling.cluster import Cluster, container
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 pytestmark = pytest.mark.testbed
 

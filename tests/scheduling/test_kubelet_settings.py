@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 pytestmark = pytest.mark.testbed
 MANUAL = pathlib.Path(__file__).parents[2] / "docs" / "operations.md"

@@ -8,7 +8,7 @@ from gpustack.adapters.kube import KubeClient
 from tests.cluster.kubectl import Kubectl
 from tests.control_plane import extending, fleet, identity, plane
 from tests.scheduling.cluster import Cluster, container
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 pytestmark = pytest.mark.testbed
 

@@ -5,8 +5,9 @@ import os
 import pathlib
 import sys
 
-from tests.testbed import cluster, description, hosts, kubernetes, prepare, progress, testbed
-from tests.testbed import repository as debian_repository
+from tests.testbed import cluster, description, hosts, progress, testbed
+from tests.testbed.artifacts import kubernetes, prepare
+from tests.testbed.artifacts import repository as debian_repository
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,7 +4,8 @@ import os
 import subprocess
 import time
 
-from tests.testbed import description, hosts, kubernetes, progress
+from tests.testbed import description, hosts, progress
+from tests.testbed.artifacts import kubernetes
 
 READY_SECONDS = 90
 POLL_SECONDS = 0.2

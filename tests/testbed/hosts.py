@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 import time
 
-from tests.testbed import description, files, progress
+from tests.testbed import description, progress
+from tests.testbed.host_files import files
 
 # a host that needs longer than this hangs
 BOOT_SECONDS = 60

@@ -4,21 +4,9 @@ import collections.abc
 import pathlib
 import typing
 
-from tests.testbed import (
-    cards,
-    cluster,
-    description,
-    files,
-    hosts,
-    images,
-    inventory,
-    kubernetes,
-    layout,
-    pki,
-    progress,
-    repository,
-    root,
-)
+from tests.testbed import cluster, description, hosts, progress, root
+from tests.testbed.artifacts import images, kubernetes, repository
+from tests.testbed.host_files import cards, files, inventory, layout, pki
 
 
 def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> None:

@@ -3,7 +3,8 @@ import pathlib
 
 import pytest
 
-from tests.testbed import cards, description, progress
+from tests.testbed import description, progress
+from tests.testbed.host_files import cards
 
 
 def uuids(described: dict[str, dict[str, list[dict[str, str]]]]) -> list[str]:

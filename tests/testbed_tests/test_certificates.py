@@ -9,7 +9,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import oid
 
-from tests.testbed import certificates, description, files, pki
+from tests.testbed import description
+from tests.testbed.host_files import certificates, files, pki
 
 
 def names(pair: certificates.Pair) -> tuple[str, set[str]]:

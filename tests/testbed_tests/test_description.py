@@ -3,7 +3,8 @@ import pathlib
 import pytest
 import yaml
 
-from tests.testbed import description, inventory, progress
+from tests.testbed import description, progress
+from tests.testbed.host_files import inventory
 
 
 def test_a_plan_gives_every_host_an_address_and_gpu_hosts_pod_subnets(

@@ -6,7 +6,9 @@ import tarfile
 
 import pytest
 
-from tests.testbed import description, files, image_archive, layout, pki
+from tests.testbed import description
+from tests.testbed.artifacts import image_archive
+from tests.testbed.host_files import files, layout, pki
 
 
 def members(stream: bytes) -> dict[str, tarfile.TarInfo]:

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from tests.testbed import __main__ as command_line
-from tests.testbed import description, golang, hosts, kubernetes, progress
+from tests.testbed import description, hosts, progress
+from tests.testbed.artifacts import golang, kubernetes
 
 
 @pytest.fixture

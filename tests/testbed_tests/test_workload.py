@@ -9,7 +9,8 @@ import typing
 
 import pytest
 
-from tests.testbed import images, paths
+from tests.testbed import paths
+from tests.testbed.artifacts import images
 
 SIMGPU = paths.REPOSITORY / "tests" / "simgpu"
 GIB = 1 << 30

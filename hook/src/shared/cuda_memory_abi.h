@@ -1,6 +1,7 @@
 /*
  * The driver's structs for the size and place of a request for memory: layouts as in cuda.h 11.8 to
- * 13.0, which tests/hook/test_abi.py compares. Only the fields that the hook reads have a name.
+ * 13.0, which tests/hook/drivers/test_abi.py compares. Only the fields that the hook reads have a
+ * name.
  */
 #ifndef HOOK_CUDA_MEMORY_ABI_H
 #define HOOK_CUDA_MEMORY_ABI_H

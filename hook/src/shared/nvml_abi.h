@@ -1,6 +1,6 @@
 /*
  * The part of NVML's ABI that the hook gates or calls. Layouts as in nvml.h of drivers 470 to 580;
- * tests/hook/test_nvml_abi.py compares them with those of pynvml.
+ * tests/hook/drivers/test_nvml_abi.py compares them with those of pynvml.
  */
 #ifndef HOOK_NVML_ABI_H
 #define HOOK_NVML_ABI_H

@@ -23,7 +23,7 @@ from extender.cache.snapshot import advise
 from extender.extender import Extender
 from tests.benchmarks.scheduling import hostile_cluster
 from tests.benchmarks.timing import Timing, summary
-from tests.extender.metered import Hold, MeteredLock
+from tests.extender.cache.metered import Hold, MeteredLock
 from tests.extender.mini_cluster import settings
 
 NODES = 1000

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from tests.control_plane import extending, plane
 from tests.control_plane.processes import free_port, running
-from tests.testbed import golang, progress
+from tests.testbed import progress
+from tests.testbed.artifacts import golang
 
 _SOURCE = pathlib.Path(__file__).parent / "least_extender"
 

@@ -18,7 +18,7 @@ from gpustack.adapters.kube import KubeClient
 from tests.benchmarks.scheduling import least, throughput, verbs
 from tests.benchmarks.timing import Timing
 from tests.control_plane import extending, fleet, identity, plane
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 SIZES = (100, 1000, 5000)
 PODS_EACH = 8

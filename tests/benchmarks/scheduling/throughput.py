@@ -10,7 +10,7 @@ import msgspec
 from gpustack.adapters.kube import KubeClient, Watcher
 from tests.cluster.kubectl import Kubectl
 from tests.control_plane import fleet, plane
-from tests.testbed import kubernetes
+from tests.testbed.artifacts import kubernetes
 
 _LONGEST_SECONDS = 300.0
 _LABEL = "batch"

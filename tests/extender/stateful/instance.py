@@ -16,10 +16,10 @@ from gpustack.adapters.kube.connect import ApiConnection
 from gpustack.wire import extender_v1 as bodies
 from gpustack.wire.nodes import NodeLabels
 from tests.extender.stateful import pods
-from tests.extender.stateful.caller import Caller, Crash, Judge
-from tests.extender.stateful.pool import Pool
-from tests.extender.stateful.preemption import Victims
-from tests.extender.stateful.server import Server
+from tests.extender.stateful.api_server.caller import Caller, Crash, Judge
+from tests.extender.stateful.api_server.pool import Pool
+from tests.extender.stateful.api_server.server import Server
+from tests.extender.stateful.judges.preemption import Victims
 from tests.fakes.kube_store import KubeObject
 
 _EPOCH_NS = 1_700_000_000 * 10**9

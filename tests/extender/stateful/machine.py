@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.extender.mini_cluster import pod
 from tests.extender.stateful import pods
-from tests.extender.stateful.caller import Crash
+from tests.extender.stateful.api_server.caller import Crash
+from tests.extender.stateful.events.ops import ASKS, OPS, PROBES, Ask, Op, Plan, chosen
+from tests.extender.stateful.events.schedulers import Schedulers
+from tests.extender.stateful.events.stories import Stories
+from tests.extender.stateful.events.users import Users
 from tests.extender.stateful.instance import Instance
-from tests.extender.stateful.ops import ASKS, OPS, PROBES, Ask, Op, Plan, chosen
 from tests.extender.stateful.quotas import NAMESPACES
-from tests.extender.stateful.schedulers import Schedulers
-from tests.extender.stateful.stories import Stories
-from tests.extender.stateful.users import Users
 from tests.extender.stateful.world import World
 from tests.fakes.kube_store import KubeObject
 

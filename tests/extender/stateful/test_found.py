@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.extender.stateful.events.ops import Planned
+from tests.extender.stateful.events.recorded_events import BOTH, CARD, SHARE, arrived, is_bound
 from tests.extender.stateful.machine import Cluster
-from tests.extender.stateful.ops import Planned
 from tests.extender.stateful.quotas import LIMITED, quota
-from tests.extender.stateful.recorded_events import BOTH, CARD, SHARE, arrived, is_bound
 
 
 @pytest.mark.parametrize("calls_before", range(4))

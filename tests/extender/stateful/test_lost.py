@@ -6,10 +6,7 @@ As in ``test_meanwhile``, mutants of the extender led here.
 import pytest
 
 from tests.extender.stateful import pods
-from tests.extender.stateful.instance import NoAnswer
-from tests.extender.stateful.machine import Cluster
-from tests.extender.stateful.quotas import LIMITED, quota
-from tests.extender.stateful.recorded_events import (
+from tests.extender.stateful.events.recorded_events import (
     BOTH,
     CARD,
     Happens,
@@ -18,6 +15,9 @@ from tests.extender.stateful.recorded_events import (
     nothing,
     refused,
 )
+from tests.extender.stateful.instance import NoAnswer
+from tests.extender.stateful.machine import Cluster
+from tests.extender.stateful.quotas import LIMITED, quota
 from tests.fakes import kube_rules
 from tests.fakes.kube_store import KubeObject
 

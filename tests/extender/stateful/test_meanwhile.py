@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.extender.stateful import pods
+from tests.extender.stateful.events.recorded_events import BOTH, CARD, SHARE, arrived, nothing
 from tests.extender.stateful.instance import NoAnswer
 from tests.extender.stateful.machine import Cluster
 from tests.extender.stateful.quotas import FREE
-from tests.extender.stateful.recorded_events import BOTH, CARD, SHARE, arrived, nothing
 
 
 @pytest.mark.parametrize("change", ["choose", "delete", "replace"])

@@ -1,11 +1,11 @@
 """The world: the API server, the instances, and the judges of their decisions."""
 
+from tests.extender.stateful.api_server.server import Server
 from tests.extender.stateful.hosts import A40, A100
 from tests.extender.stateful.instance import Instance
-from tests.extender.stateful.judge import Decisions
-from tests.extender.stateful.preemption import Preemptions
-from tests.extender.stateful.server import Server
-from tests.extender.stateful.truth import Truth
+from tests.extender.stateful.judges.judge import Decisions
+from tests.extender.stateful.judges.preemption import Preemptions
+from tests.extender.stateful.judges.truth import Truth
 
 POOLS = {"n1": "west", "n2": "east"}
 MODELS = {"n1": (A100,), "n2": (A100, A40)}  # of the cards of each node

@@ -4,7 +4,7 @@ Every word that is written or copied is a step of its own: ``pwrite`` and ``memc
 checksum is taken for perfect. The writer's steps are ``gpustack/adapters/mapped.py``'s
 ``_publish``, the reader's ``shared_page_refresh`` of ``hook/src/shared/shared_page.c``;
 ``test_ledger_model.py`` looks at the former,
-``hook/tests/test_pages_never_published_are_not_read.c`` at the latter.
+``hook/tests/shared/test_pages_never_published_are_not_read.c`` at the latter.
 """
 
 import dataclasses

@@ -1,5 +1,5 @@
 // Builds kube-scheduler 1.22, the last that reads a Policy file: the way into the scheduler that the
-// extender's older users still have. Read by tests/testbed/kubernetes.py.
+// extender's older users still have. Read by tests/testbed/artifacts/kubernetes.py.
 module gpustack.test/kubernetes-scheduler-policy
 
 go 1.24.0

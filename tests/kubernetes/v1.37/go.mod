@@ -1,4 +1,4 @@
-// Builds the test cluster's Kubernetes. Read by tests/testbed/kubernetes.py.
+// Builds the test cluster's Kubernetes. Read by tests/testbed/artifacts/kubernetes.py.
 module gpustack.test/kubernetes
 
 go 1.26.0

@@ -1,0 +1,185 @@
+"""A GPU host knows its pods with cards and their builds of the hook by itself."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from tests.ansible import layout
+from tests.ansible.gpu_hosts.gpu_host import BUILD, OLDER, GpuHost
+
+MODULE = layout.ROOT / "roles/gpustack_hook/library/gpustack_users.py"
+UID = "11111111-2222-3333-4444-555555555555"
+SYSTEMD = (
+    "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod"
+    f"{UID.replace('-', '_')}.slice/cri-containerd-0123.scope\n"
+)
+CGROUPFS = f"12:devices:/kubepods/burstable/pod{UID}/0123\n"
+
+
+@pytest.fixture
+def host(tmp_path: pathlib.Path) -> GpuHost:
+    return GpuHost(tmp_path)
+
+
+def answer(host: GpuHost, *, settle_seconds: float = 0) -> dict[str, Any]:
+    """Run the module as Ansible does, without Ansible around it."""
+    arguments = {
+        "state_path": str(host.state),
+        "kubelet_path": str(host.kubelet),
+        "domain": "tencent.com",
+        "pod_logs_path": str(host.logs),
+        "proc_path": str(host.proc),
+        "settle_seconds": settle_seconds,
+    }
+    done = subprocess.run(
+        [sys.executable, str(MODULE)],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def users(host: GpuHost) -> tuple[list[str], list[str]]:
+    """Return pods and builds."""
+    result = answer(host)
+    return result["pods"], result["hooks"]
+
+
+def test_users_of_a_host_without_pods_are_empty(host: GpuHost) -> None:
+    host.run(1, ["/"])
+    assert users(host) == ([], [])
+
+
+def test_users_of_a_host_that_never_had_an_agent_are_empty(tmp_path: pathlib.Path) -> None:
+    host = GpuHost(tmp_path)
+    host.state = tmp_path / "never"
+    host.kubelet = tmp_path / "nor"
+    assert users(host) == ([], [])
+
+
+def test_a_recorded_pod_that_the_kubelet_has_is_named(host: GpuHost) -> None:
+    host.record(UID, "research", "notebook")
+    assert users(host) == ([], [])
+    host.keep(UID)
+    assert users(host) == (["research/notebook"], [])
+
+
+def test_a_pod_that_the_kubelet_is_just_removing_is_waited_for(host: GpuHost) -> None:
+    host.record(UID, "research", "notebook")
+    host.keep(UID)
+    records = host.state / "checkpoint.json"
+    text = records.read_text()
+    records.unlink()
+    os.mkfifo(records)  # opens when the module looks, and not before
+
+    def remove() -> None:
+        with records.open("w") as first:
+            records.unlink()
+            os.mkfifo(records)
+            first.write(text)
+        with records.open("w") as second:
+            (host.kubelet / "pods" / UID).rmdir()
+            second.write(text)
+
+    # a daemon: a module that looks once leaves it waiting
+    threading.Thread(target=remove, daemon=True).start()
+    assert answer(host, settle_seconds=60)["pods"] == []
+    assert not (host.kubelet / "pods" / UID).exists()
+
+
+def test_a_pod_that_lives_is_not_waited_for(host: GpuHost) -> None:
+    host.run(42, ["/var/lib/gpustack/driver/535.261.03"], cgroup=SYSTEMD)
+    host.keep(UID, "research", "job-1")
+    assert answer(host, settle_seconds=3600)["pods"] == ["research/job-1"]
+
+
+def test_a_pod_that_only_the_kubelet_knows_is_named_by_its_logs(host: GpuHost) -> None:
+    host.give(UID, BUILD)
+    host.keep(UID, "research", "job-1")
+    assert users(host) == (["research/job-1"], [BUILD])
+
+
+def test_a_pod_of_another_device_plugin_is_left_out(host: GpuHost) -> None:
+    host.give(UID, BUILD, resource="nvidia.com/gpu")
+    host.keep(UID, "research", "job-1")
+    assert users(host) == ([], [])
+
+
+def test_a_container_between_two_starts_keeps_its_build(host: GpuHost) -> None:
+    # The kubelet gives the container its first mounts again; no process has them now.
+    host.give(UID, OLDER)
+    host.keep(UID, "research", "job-1")
+    assert users(host) == (["research/job-1"], [OLDER])
+
+
+def test_a_pod_that_is_gone_keeps_no_build(host: GpuHost) -> None:
+    host.give(UID, OLDER)
+    assert users(host) == ([], [])
+
+
+@pytest.mark.parametrize("cgroup", [SYSTEMD, CGROUPFS])
+@pytest.mark.parametrize(
+    ("root", "builds"),
+    [
+        (f"/var/lib/gpustack/hooks/{OLDER}", [OLDER]),
+        (f"/hooks/{OLDER}/ld.so.preload", [OLDER]),
+        (f"/@var/lib/gpustack/hooks/{OLDER}", [OLDER]),
+        ("/var/lib/gpustack/driver/535.261.03", []),
+    ],
+)
+def test_a_living_container_is_found_by_its_mounts(
+    host: GpuHost, cgroup: str, root: str, builds: list[str]
+) -> None:
+    host.run(42, [root], cgroup=cgroup)
+    host.keep(UID, "research", "job-1")
+    assert users(host) == (["research/job-1"], builds)
+
+
+# A user's mountPath may have any of these, and the kernel shows them as they are.
+@pytest.mark.parametrize("character", ["\r", "\f", "\x1e", "\u2028"])
+def test_a_mount_point_has_any_character_but_a_line_feed(host: GpuHost, character: str) -> None:
+    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"], cgroup=SYSTEMD)
+    with (host.proc / "42" / "mountinfo").open("a", encoding="utf-8", newline="\n") as file:
+        file.write(f"30 20 0:5 / /a{character}b{character}c ro - tmpfs none rw\n")
+    host.keep(UID, "research", "job-1")
+    assert users(host) == (["research/job-1"], [BUILD])
+
+
+def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
+    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    assert users(host) == (["process 42 (python3)"], [BUILD])
+
+
+def test_containers_of_other_programs_are_left_out(host: GpuHost) -> None:
+    host.run(42, ["/var/lib/docker/containers/0123/hosts", "/var/lib/other/hooks/post"])
+    assert users(host) == ([], [])
+
+
+def test_a_process_that_has_ended_is_passed_over(host: GpuHost) -> None:
+    (host.proc / "43").mkdir()
+    assert users(host) == ([], [])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"data": {"pods": [{}]}}'])
+def test_records_that_cannot_be_read_are_an_error(host: GpuHost, text: str) -> None:
+    (host.state / "checkpoint.json").write_text(text)
+    result = answer(host)
+    assert result["failed"]
+    assert f"{host.state}/checkpoint.json" in result["msg"]
+
+
+def test_a_kubelet_checkpoint_that_cannot_be_read_is_named(host: GpuHost) -> None:
+    file = host.kubelet / "device-plugins" / "kubelet_internal_checkpoint"
+    file.write_text('{"Data": {"PodDeviceEntries": [{}]}}')
+    result = answer(host)
+    assert result["failed"]
+    assert str(file) in result["msg"]

@@ -1,0 +1,31 @@
+"""kubeadm writes the scheduler's manifest anew when it upgrades a control plane."""
+
+import pytest
+
+from tests.ansible import layout
+from tests.ansible.kube_scheduler.scheduler_host import GOOD, MANIFEST, Make
+
+pytestmark = pytest.mark.long
+
+UPGRADED = MANIFEST.replace("v1.34.4", "v1.35.0")
+
+
+def test_the_role_gives_an_upgraded_scheduler_our_file_again(make: Make) -> None:
+    host = make("static_pod")
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    before = host.pid
+    host.manifest.write_text(UPGRADED)
+    host.wait_for_another(before)
+    verified = host.play("verify", kube_scheduler_extender_url=GOOD)
+    assert "The running kube-scheduler doesn't name" in verified.stdout
+    done = host.play(kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    assert f"--config={host.config}" in host.manifest.read_text()
+    assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
+    assert host.manifest.read_text() == UPGRADED
+
+
+def test_operations_says_what_an_upgrade_by_kubeadm_needs() -> None:
+    said = (layout.ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert "kubeadm upgrade" in said
+    assert "--tags kube_scheduler" in said

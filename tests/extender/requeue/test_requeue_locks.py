@@ -1,0 +1,93 @@
+"""A look at waiting pods holds the cache's lock for a moment, however many wait."""
+
+from typing import Any
+
+import pytest
+
+from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.pods import PodState
+from extender.requeue.requeue import Requeue
+from gpustack.model.node import Node
+from tests.extender.cache.metered import MeteredLock
+from tests.extender.cache.test_locks import MANY
+from tests.extender.states import known, view, waiting
+from tests.model.machines import card
+from tests.model.machines import pod as asking
+
+
+def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
+    """Waiting pods of so many kinds, all refused; only the last one fits on a node."""
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
+    pods = []
+    for number in range(kinds):
+        each = waiting(f"w{number:04d}", asking((99, 1000 + number)))
+        pods.append(each)
+    pods.append(waiting("fits", asking((30, 8))))
+    for each in pods:
+        seen.pod_event("ADDED", each)
+        retry.refused(each, seen.rooms)
+    return retry, pods
+
+
+def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> None:
+    """Hostile kinds that fit nowhere come first; the pod that fits is woken some looks later."""
+    seen = view()
+    any_lock: Any = lock
+    seen.lock = any_lock
+    for at in range(4):
+        seen.set_node(known(Node(name=f"n{at}", cards=(card(0),))))
+    retry, _ = queue_of(seen, 300)
+    looks = [[each.uid for each in retry._look()] for _ in range(6)]
+    assert [uid for woken in looks for uid in woken] == ["fits"]
+    assert looks[0] == []
+
+
+def test_an_endless_change_of_request_kinds_blocks_no_pod() -> None:
+    """A pod that found no room is looked at again, though new kinds come in every round."""
+    seen = view()
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
+    hostile = [waiting(f"w{at:05d}", asking((99, 1000 + at))) for at in range(3000)]
+    first, *coming = [waiting("first", asking((30, 8))), *hostile]
+
+    def come(count: int) -> None:
+        for _ in range(count):
+            seen.pod_event("ADDED", coming[0])
+            retry.refused(coming.pop(0), seen.rooms)
+
+    seen.pod_event("ADDED", first)
+    retry.refused(first, seen.rooms)
+    come(200)
+    assert retry._look() == []
+    seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    woken: list[PodState] = []
+    while coming and not woken:
+        for each in hostile[:100]:
+            seen.pod_event("DELETED", each)
+        del hostile[:100]
+        come(100)
+        woken = retry._look()
+    assert [each.uid for each in woken] == ["first"]
+
+
+def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
+    lock: MeteredLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of thousands of waiting pods is deleted: they stand in one queue."""
+    seen = view()
+    any_lock: Any = lock
+    seen.lock = any_lock
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen))  # type: ignore[arg-type]
+    pods = [waiting(f"w{number}", asking((30, 8))) for number in range(MANY)]
+    for each in pods:
+        seen.pod_event("ADDED", each)
+        retry.refused(each, seen.rooms)
+    for each in pods:
+        seen.pod_event("DELETED", each)
+    look_up = seen.pod
+
+    def counted(uid: str) -> PodState | None:
+        lock.look()
+        return look_up(uid)
+
+    monkeypatch.setattr(seen, "pod", counted)
+    assert (retry._look(), len(retry._waiting)) == ([], 0)

@@ -1,0 +1,153 @@
+"""Ways through the files of a share: limits, ledger, environment, mounts."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from gpustack.adapters import mapped
+from gpustack.adapters.kube import ObjectEvent
+from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, IsolationViolations
+from gpustack.agent.containers.allocate_response import hidden_path
+from gpustack.wire.mapped import activity
+from gpustack.wire.mapped.two_slot_page import LayoutError
+from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, share
+from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
+from tests.hook.root import Root
+
+pytestmark = pytest.mark.long
+HELD = "2048 2"
+
+
+@escape(
+    "Zeroes or noise over the whole ledger, or its end cut off",
+    Outcome.REPORTED,
+    "the agent trusts nothing in it: it sends the event LedgerDamaged, and all memory that the"
+    " driver sees counts against the share",
+)
+@pytest.mark.parametrize("damage", ["zeroes", "cut", "noise"])
+def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: str) -> None:
+    ledger = root.folder / "run/vcuda/ledger"
+    with root.start("/bin/client", "soname", "1000", "hold") as client:
+        assert client.stdout is not None
+        assert client.stdout.readline().strip() == "2048 0"
+        size = ledger.stat().st_size
+        with ledger.open("r+b") as file:
+            file.write({"zeroes": bytes(size), "cut": b"", "noise": os.urandom(size)}[damage])
+        if damage == "cut":
+            os.truncate(ledger, 100)
+        events: list[ObjectEvent] = []
+        with pytest.raises(LayoutError) as error:
+            mapped.read_ledger(ledger)
+        IsolationViolations(events.append, hooks=root.folder).ledger_is_damaged(
+            SHARE, str(error.value)
+        )
+        assert [event.reason for event in events] == [DAMAGED]
+        assert root.seen_bytes(client.pid) == CONTEXT_BYTES + 1000 * MIB
+        client.kill()
+
+
+@escape(
+    "Files of the tenant's own for the limits or the ledger: root in the container moves the folder"
+    " aside that ours are mounted in, or an image's symbolic link leads a volume there",
+    Outcome.REPORTED,
+    "the agent's event ForeignLimits: the agent looks which files the hook maps, by their inodes",
+)
+@pytest.mark.parametrize(("place", "seen"), [("etc/vcuda", "8192 0"), ("run/vcuda", "2048 0")])
+def test_files_in_the_place_of_ours_are_reported(
+    root: Root, tmp_path: pathlib.Path, place: str, seen: str
+) -> None:
+    ours = dataclasses.replace(SHARE, folder=tmp_path / "share")
+    ours.folder.mkdir()
+    for path in ("etc/vcuda/limits", "run/vcuda/ledger"):
+        (ours.folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
+
+    def run(expected: str) -> list[str]:
+        with root.start("/bin/client", "soname", "1000", "hold") as client:
+            assert client.stdout is not None
+            assert client.stdout.readline().strip() == expected
+            reports = reports_of(root, client.pid, share=ours)
+            client.communicate("\n", timeout=30)
+        return reports
+
+    assert run("2048 0") == []
+    aside = (root.folder / place).rename(root.folder / "aside")
+    shutil.copytree(aside, root.folder / place)
+    if place == "etc/vcuda":
+        mapped.publish_limits(root.folder / place / "limits", share(CARD_BYTES))
+    assert run(seen) == [FOREIGN]
+
+
+@escape(
+    "A ledger set back, as a whole, to a state without a charge",
+    Outcome.CLOSED,
+    "the agent compares it with the driver; the difference (unaccounted) is taken off the"
+    " share's free memory",
+)
+def test_memory_that_a_false_ledger_hides_is_taken_off_the_share(root: Root) -> None:
+    ledger = root.folder / "run/vcuda/ledger"
+    fresh = ledger.read_bytes()
+    with root.start("/bin/client", "soname", "1000", "hold") as client:
+        assert client.stdout is not None
+        assert client.stdout.readline().strip() == "2048 0"
+        with ledger.open("r+b") as file:
+            file.write(fresh)  # as if nothing had been charged
+        hidden = unaccounted_bytes(root, client.pid)
+        assert hidden == CONTEXT_BYTES + 1000 * MIB
+        seen = activity.CardActivity(uuid=CARD, unaccounted_bytes=hidden)
+        page = activity.Activity(sampled_ns=1, cards=(seen,))
+        mapped.publish_activity(root.folder / "etc/vcuda/activity", page)
+        assert root.run("/bin/client", "soname", "1000") == "2048 2"
+        assert root.run("/bin/client", "soname", "900") == "2048 0"
+        client.communicate("\n", timeout=30)
+
+
+@escape(
+    "Limits by environment variables, or claiming another container's",
+    Outcome.CLOSED,
+    "the hook reads no environment and speaks to no server: limits come by a read-only mount",
+)
+def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Path) -> None:
+    hook = build / "x86_64" / "libvcuda.so"
+    listed = subprocess.check_output(["nm", "-D", "--undefined-only", hook], text=True)
+    needed = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
+    assert "mmap" in needed or "syscall" in needed  # the list is one
+    assert not needed & {"getenv", "secure_getenv", "environ", "__environ", "socket", "connect"}
+
+
+@escape(
+    "A ConfigMap, or any volume, mounted over the limits, the hook or the preload",
+    Outcome.CLOSED,
+    "the admission policy refuses the pod, and so does the agent at Allocate (HiddenPath)",
+)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/vcuda", "/etc/vcuda/limits", "/etc/vcuda/limits/", "//etc/vcuda", "/tmp/../etc/vcuda",
+        "etc/vcuda", "/etc/ld.so.preload", "/usr/local/vcuda", "/run/vcuda/ledger",
+        "/usr/local/nvidia/lib64/libcuda.so.1",
+    ],
+)  # fmt: skip
+def test_mounts_over_our_paths_are_refused(path: str) -> None:
+    container = {"name": "main", "volumeMounts": [{"name": "config", "mountPath": path}]}
+    assert hidden_path({"spec": {"containers": [container]}}, "main") == path
+    harmless = {"name": "main", "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}]}
+    assert hidden_path({"spec": {"containers": [harmless]}}, "main") is None
+
+
+@escape(
+    "Limits removed, emptied or replaced by noise (as root in the container, on a host that let"
+    " that happen)",
+    Outcome.CLOSED,
+    "without readable limits every request is refused with CUDA_ERROR_NOT_PERMITTED",
+)
+@pytest.mark.parametrize("content", [None, b"", os.urandom(4096)], ids=["none", "empty", "noise"])
+def test_every_grant_needs_readable_limits(root: Root, content: bytes | None) -> None:
+    limits = root.folder / "etc/vcuda/limits"
+    limits.unlink()
+    if content is not None:
+        limits.write_bytes(content)
+    assert root.run("/bin/client", "soname", "1") == "0 800"

@@ -1,0 +1,131 @@
+"""Ways past the gates inside a hooked process: closed, or counted against the share."""
+
+import pathlib
+import subprocess
+import textwrap
+
+import pytest
+
+from tests.hook.container import CONTEXT_BYTES, MIB, Container
+from tests.hook.escapes.ways_out import Outcome, escape, reports_of, unaccounted_bytes
+from tests.hook.memory.families import FAMILIES
+from tests.hook.root import LIBRARIES, Root, compiled
+
+pytestmark = pytest.mark.long
+HELD = "2048 2"
+FREE = "8192 0"
+COUNTED = "memory that the driver sees outside the ledgers (unaccounted) counts against the share"
+
+
+def assert_counted(root: Root, client: "subprocess.Popen[str]") -> None:
+    """Check that the agent finds every byte of a client with 3 GiB past the gates."""
+    with client:
+        assert client.stdout is not None
+        assert client.stdout.readline().strip() == FREE
+        assert reports_of(root, client.pid) == []  # it does map the hook
+        assert unaccounted_bytes(root, client.pid) == CONTEXT_BYTES + 3000 * MIB
+        client.communicate("\n", timeout=30)
+
+
+@escape("A plug-in opened with RTLD_DEEPBIND, which gets libc's dlsym", Outcome.REPORTED, COUNTED)
+def test_deepbound_plugins_are_counted(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "plugin.c", "plugin.so", "-shared", "-fPIC"))
+    assert_counted(root, root.start("/bin/client", "plugin:/bin/plugin.so", "3000", "hold"))
+
+
+@escape("Walking the library's symbol table by hand", Outcome.REPORTED, COUNTED)
+def test_walks_are_counted(root: Root) -> None:
+    assert_counted(root, root.start("/bin/client", "walk", "3000", "hold"))
+
+
+@escape(
+    "dlmopen: the driver in a namespace of its own",
+    Outcome.REPORTED,
+    COUNTED,
+)
+def test_other_namespaces_are_counted(root: Root) -> None:
+    assert_counted(root, root.start("/bin/client", "namespace", "3000", "hold"))
+
+
+@escape(
+    "A copy of libcuda.so.1 under another name",
+    Outcome.CLOSED,
+    "the SONAME inside the file decides",
+)
+def test_a_copied_driver_is_gated(root: Root) -> None:
+    copy = root.folder / "tmp/libmine.so"
+    copy.write_bytes((root.folder / LIBRARIES / "libcuda.so.1").read_bytes())
+    assert root.run("/bin/client", "path:/tmp/libmine.so", "3000") == HELD
+
+
+@escape("A copy of libcuda.so.1 with a patched SONAME", Outcome.REPORTED, COUNTED)
+def test_a_renamed_driver_is_counted(root: Root) -> None:
+    real = (root.folder / LIBRARIES / "libcuda.so.1").read_bytes()
+    (root.folder / "tmp/libmine.so").write_bytes(real.replace(b"libcuda.so.1\0", b"libmine.so.1\0"))
+    assert_counted(root, root.start("/bin/client", "path:/tmp/libmine.so", "3000", "hold"))
+
+
+@escape(
+    "More copies of the driver than the hook tells apart",
+    Outcome.CLOSED,
+    "the fifth and later copies don't have the gated functions",
+)
+def test_many_copies_of_the_driver_are_gated(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "crowd.c", "crowd"))
+    copies = [f"/tmp/{number}/libcuda.so.1" for number in range(6)]
+    for copy in copies:
+        root.add(root.folder / LIBRARIES / "libcuda.so.1", into=str(pathlib.Path(copy[1:]).parent))
+    assert root.run("/bin/crowd", *copies).split() == [*["2"] * 4, *["none"] * 2]
+
+
+@escape(
+    "CUDA graphs: allocation nodes and launches",
+    Outcome.CLOSED,
+    "graphs are charged when they are instantiated, uploaded and launched",
+)
+def test_graphs_are_gated(container: Container) -> None:
+    answers = container.client(
+        FAMILIES
+        + textwrap.dedent("""
+        for sizes in (3000,), (1000, 1500), (1000, 900):
+            graph = graph_of(*(each * MIB for each in sizes))
+            print(cuda.cuGraphUpload(graph, None), cuda.cuGraphLaunch(graph, None))
+        print(info()[0] // MIB)
+        """)
+    )
+    assert answers.splitlines() == ["2 2", "2 2", "0 0", "984"]
+
+
+@escape(
+    "Virtual memory that is exported and imported while its maker lives",
+    Outcome.CLOSED,
+    "its maker is charged, and its importer is not charged a second time; memory that the"
+    " descriptor of its last export keeps stays charged while that is open",
+)
+def test_memory_is_charged_to_its_maker_and_not_to_its_importer(container: Container) -> None:
+    free = container.client(
+        FAMILIES
+        + textwrap.dedent("""
+        print(cuda.cuMemCreate(byref(u64()), size(3000 * MIB), DEVICE, u64(0)))
+        made, again, shared = created(1000 * MIB), u64(), ctypes.c_int()
+        call("cuMemExportToShareableHandle", byref(shared), made, 1, u64(0))
+        call("cuMemImportFromShareableHandle", byref(again), handle(shared.value), 1)
+        print(info()[0] // MIB)
+        call("cuMemRelease", made)
+        call("cuMemRelease", again)
+        print(info()[0] // MIB)
+        os.close(shared.value)
+        print(info()[0] // MIB)
+        """)
+    )
+    assert free.splitlines() == ["2", "984", "984", "1984"]
+
+
+@escape(
+    "Private entries of the driver by cuGetExportTable",
+    Outcome.OUT_OF_SCOPE,
+    "the tables have no names and differ between drivers; CUDA's own runtime needs them."
+    " Memory taken so is counted as unaccounted",
+)
+def test_export_tables_are_left_alone(gated: frozenset[str]) -> None:
+    assert "cuGetExportTable" not in gated
