@@ -12,7 +12,9 @@ from gpustack.wire.mapped import activity, ledger, limits
 ROOT = pathlib.Path(__file__).parents[2]
 HOOK = ROOT / "hook"
 SIMGPU = ROOT / "tests" / "simgpu"
-PROGRAMS = sorted(path.stem.removeprefix("test_") for path in (HOOK / "tests").glob("test_*.c"))
+PROGRAMS = {
+    path.stem.removeprefix("test_"): path for path in sorted((HOOK / "tests").glob("*/test_*.c"))
+}
 CARD = "GPU-5d7c1b0a-8a39-4c1e-9d52-0e1f6b2a7c90"
 MIB = 1 << 20
 CARD_BYTES = 8192 * MIB

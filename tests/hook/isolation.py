@@ -148,7 +148,7 @@ MODULES: Final = (
 def escapes() -> list[Escape]:
     """Return the rows of the tests, in the order in which the tests stand."""
     for name in MODULES:
-        importlib.import_module(f"tests.hook.{name}")
+        importlib.import_module(f"tests.hook.escapes.{name}")
     tried = sorted(FOUND, key=lambda each: MODULES.index(each.test.partition(".")[0]))
     return sorted(tried, key=lambda each: list(Outcome).index(each.outcome))
 
@@ -168,7 +168,7 @@ def page() -> str:
     return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + FOOT
 
 
-FOOT: Final = "\nThe tests lie in `tests/hook/`; `pytest tests/hook -k escapes` runs them.\n"
+FOOT: Final = "\nThe tests lie in `tests/hook/escapes`; `pytest tests/hook/escapes` runs them.\n"
 
 
 def main(target: pathlib.Path = PAGE) -> None:

@@ -12,7 +12,7 @@ def test_the_page_follows_the_tests() -> None:
 
 def test_the_page_names_existing_tests_and_each_way_out_once() -> None:
     for module, function in re.findall(r"`(\w+\.py)::(\w+)`", isolation.page()):
-        assert f"def {function}(" in (ROOT / "tests" / "hook" / module).read_text()
+        assert f"def {function}(" in (ROOT / "tests" / "hook" / "escapes" / module).read_text()
     ways = [each.way for each in isolation.escapes()] + [
         way for way, _ in (*isolation.OPEN, *isolation.DECLARED)
     ]

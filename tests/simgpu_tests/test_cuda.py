@@ -1,4 +1,4 @@
-"""The CUDA driver API of one process: each check is a function in simgpu/tests/contract_*.c."""
+"""The CUDA driver API of one process: each check is a function in simgpu/tests."""
 
 import re
 import subprocess
@@ -7,10 +7,8 @@ import pytest
 
 from tests.simgpu_tests.machine import OUT, SOURCE, Machine
 
-CHECKS = {
-    path.stem: re.findall(r"CHECK\((\w+)\)", path.read_text())
-    for path in sorted((SOURCE / "tests").glob("contract_*.c"))
-}
+TEXTS = {path.stem: path.read_text() for path in sorted((SOURCE / "tests").glob("*/contract_*.c"))}
+CHECKS = {program: re.findall(r"CHECK\((\w+)\)", text) for program, text in TEXTS.items()}
 
 
 @pytest.mark.parametrize(
@@ -22,8 +20,7 @@ def test_cuda(machine: Machine, program: str, check: str) -> None:
 
 @pytest.mark.parametrize("program", CHECKS)
 def test_every_check_is_listed(machine: Machine, program: str) -> None:
-    text = (SOURCE / "tests" / f"{program}.c").read_text()
-    written = re.findall(r"^static void (\w+)\(void\) \{", text, flags=re.MULTILINE)
+    written = re.findall(r"^static void (\w+)\(void\) \{", TEXTS[program], flags=re.MULTILINE)
     assert written == CHECKS[program] == machine.run(f"tests/{program}").stdout.split()
 
 

@@ -1,7 +1,7 @@
 """The common parts of the three mapped files: words, UUIDs and the two-slot page.
 
 ``hook/include/vcuda_layout.h`` is the source of truth; this module and its three neighbours state
-the same numbers, and ``tests/wire/mapped/test_mapped_files.py`` compiles the header to compare them.
+the same numbers; ``tests/wire/mapped/test_mapped_files.py`` compiles the header to compare them.
 
 The limits and activity files hold two slots. The writer fills the idle one and publishes its number
 with one store of one byte, so a writer that dies leaves the last good slot in force. Here that is

@@ -1,7 +1,7 @@
-"""`gpustack-extender` whose `/v1/cluster` waits for a byte: ``python -m tests.extender.http.waiting``.
+"""`gpustack-extender` whose `/v1/cluster` waits for a byte.
 
-Two pipes lie beside its configuration: a request that comes to the answer writes to `inside`, and
-goes on with a byte of `go`.
+``python -m tests.extender.http.waiting`` starts it. Two pipes lie beside its configuration: a
+request that comes to the answer writes to `inside`, and goes on with a byte of `go`.
 """
 
 import contextlib

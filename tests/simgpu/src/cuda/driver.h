@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "../state/clients.h"
-#include "../state/state.h"
-#include "../state/timeline.h"
 #include "cuda_abi.h"
+#include "state/clients.h"
+#include "state/state.h"
+#include "state/timeline.h"
 
 #define CONTEXT_BYTES (64ULL << 20) /* what a context takes of the card: the testbed's contract */
 #define GRANULE_BYTES (2ULL << 20)  /* device memory is taken in these, as the real driver does */

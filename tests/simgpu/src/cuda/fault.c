@@ -1,6 +1,6 @@
 /* Injected faults: from SIMGPU_FAULTS (several parted by ';') for one process, and from `simgpu
  * fault` for all of a machine. A process counts its own calls, from when the fault was set. */
-#include "../state/faults.h"
+#include "state/faults.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "../state/clients.h"
-#include "../state/state.h"
-#include "../state/timeline.h"
 #include "nvml_abi.h"
+#include "state/clients.h"
+#include "state/state.h"
+#include "state/timeline.h"
 
 #define NVML(name, params) nvmlReturn_t name params;
 #include "entries.def"

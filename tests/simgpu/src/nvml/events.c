@@ -2,8 +2,8 @@
  * registered for its card when it came. */
 #include <stdlib.h>
 
-#include "../state/xids.h"
 #include "api.h"
+#include "state/xids.h"
 
 struct event_set {
     uint64_t seen;  /* XIDs of the shared state that were looked at */

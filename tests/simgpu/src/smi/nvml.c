@@ -22,7 +22,7 @@ static int load(void) {
         return EXIT_NO_LIBRARY;
     }
 #define NVML(name, params) find(library, #name, &nvml.name);
-#include "../nvml/entries.def"
+#include "nvml/entries.def"
 #undef NVML
     find(library, "nvmlErrorString", &nvml.nvmlErrorString);
     return 0;

@@ -3,11 +3,11 @@
 #ifndef SIMGPU_SMI_NVML_H
 #define SIMGPU_SMI_NVML_H
 
-#include "../nvml/nvml_abi.h"
+#include "nvml/nvml_abi.h"
 
 struct nvml {
 #define NVML(name, params) nvmlReturn_t(*name) params;
-#include "../nvml/entries.def"
+#include "nvml/entries.def"
 #undef NVML
     const char *(*nvmlErrorString)(nvmlReturn_t result);
 };

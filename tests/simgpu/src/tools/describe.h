@@ -2,7 +2,7 @@
 #ifndef SIMGPU_DESCRIBE_H
 #define SIMGPU_DESCRIBE_H
 
-#include "../state/state.h"
+#include "state/state.h"
 
 #define SIM_DEFAULT_CARDS "/etc/simgpu/cards.json"
 

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../state/objects.h"
 #include "describe.h"
+#include "state/objects.h"
 
 static bool complain(const char *what) {
     fprintf(stderr, "simgpu: %s: %s\n", what, strerror(errno));

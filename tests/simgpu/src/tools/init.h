@@ -2,7 +2,7 @@
 #ifndef SIMGPU_INIT_H
 #define SIMGPU_INIT_H
 
-#include "../state/state.h"
+#include "state/state.h"
 
 /* Makes or renews the state file; leaves an equal one alone, unless forced. On failure prints the
  * reason to stderr and returns false. */

@@ -2,7 +2,7 @@
 #ifndef SIMGPU_NODES_H
 #define SIMGPU_NODES_H
 
-#include "../state/state.h"
+#include "state/state.h"
 
 #define SIM_MAJOR 195 /* the real driver's, fixed */
 #define SIM_MINOR_CONTROL 255

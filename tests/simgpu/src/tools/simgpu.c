@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../state/clients.h"
-#include "../state/faults.h"
-#include "../state/timeline.h"
-#include "../state/xids.h"
 #include "init.h"
+#include "state/clients.h"
+#include "state/faults.h"
+#include "state/timeline.h"
+#include "state/xids.h"
 
 static struct sim_state *need_state(void) {
     struct sim_state *state = sim_state_map();
