@@ -23,9 +23,10 @@ PRODUCT = ("gpustack", "extender")
 
 
 @functools.cache
-def sources() -> tuple[pathlib.Path, ...]:
-    """Return every Python file of the repository that no program generated."""
-    listed = subprocess.check_output(["git", "ls-files", "*.py"], cwd=ROOT, text=True)
+def sources(*suffixes: str) -> tuple[pathlib.Path, ...]:
+    """Return every file of such names (Python's) in the repository that no program generated."""
+    patterns = [f"*{each}" for each in suffixes or (".py",)]
+    listed = subprocess.check_output(["git", "ls-files", *patterns], cwd=ROOT, text=True)
     paths = (ROOT / line for line in listed.splitlines())
     return tuple(path for path in paths if path.exists() and not path.stem.endswith("_pb2"))
 
@@ -39,8 +40,10 @@ def test_no_python_file_is_long() -> None:
     assert {str(path): count for path, count in lengths.items() if count > MOST_LINES} == {}
 
 
-def test_no_folder_of_the_product_has_many_sources() -> None:
-    counts = collections.Counter(path.parent for path in product() if path.stem != "__init__")
+def test_no_folder_has_many_sources() -> None:
+    """A header or a table counts with the source that it belongs to."""
+    found = sources(".py", ".c", ".S", ".sh")
+    counts = collections.Counter(path.parent for path in found if path.stem != "__init__")
     assert {str(each): count for each, count in counts.items() if count > MOST_SOURCES} == {}
 
 

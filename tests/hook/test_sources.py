@@ -1,4 +1,4 @@
-"""The layout of ``hook/src``: a header for each source, functions with bodies, small folders."""
+"""The layout of ``hook/src``: a header for each source, functions with bodies, in folders."""
 
 import collections
 import pathlib
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from tests.hook.container import HOOK
 
 SRC = HOOK / "src"
-MOST_SOURCES = 15
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 # A function at the left margin: a type, a name, parameters, and a body or a semicolon.
@@ -73,7 +72,5 @@ def test_bodies_of_functions_are_not_macros() -> None:
     assert returning == TABLES
 
 
-def test_no_folder_has_more_than_fifteen_sources() -> None:
-    counts = collections.Counter(path.parent for path in SRC.rglob("*.[cS]"))
-    assert {path: count for path, count in counts.items() if count > MOST_SOURCES} == {}
-    assert counts[SRC] == 0
+def test_every_source_lies_in_a_folder_of_its_part() -> None:
+    assert [*SRC.glob("*.[chS]")] == []
