@@ -13,6 +13,7 @@ DOCUMENTS = sorted(
 )
 # a folder of the project holds at least one of these files
 SOURCES = (".py", ".c", ".mod", ".yml", ".sh")
+SCRIPTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").glob("*.sh"))
 
 
 def folders(below: str) -> list[str]:
@@ -62,7 +63,7 @@ def test_every_make_target_that_a_document_names_exists(document: str) -> None:
     assert named <= targets
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *SCRIPTS])
 def test_every_path_that_a_document_names_exists(document: str) -> None:
     tops = "docs|playbooks|roles|inventories|hook|gpustack|extender|tests|molecule"
     named = re.findall(rf"(?:`|\s)((?:{tops})/[A-Za-z0-9_./-]*[A-Za-z0-9_])", text(document))
