@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 import bundle
 
 # What stands in a release; a folder with anything else is not replaced by one.
-PARTS = ("*NOTES.md", "*NOTICES.txt", "gpustack*.whl", "gpustack*.tar", "SHA256SUMS")
+PARTS = ("*-NOTES.*", "*-NOTICES.*", "gpustack*.whl", "gpustack*.tar", "SHA256SUMS")
 # Sections of Keep a Changelog that an upgrade depends on.
 UPGRADE = ("Changed", "Deprecated", "Removed", "Security")
 LICENCES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
