@@ -5,7 +5,6 @@ import logging
 import pathlib
 
 from gpustack.adapters.cri import CriClient
-from gpustack.adapters.deviceplugin import PluginServer
 from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
@@ -32,9 +31,9 @@ from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.instance import OnlyInstance
-from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet import plugins
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
-from gpustack.agent.kubelet.plugin import ResourcePlugin
+from gpustack.agent.kubelet.plugin import KubeletCalls
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node import host_files
 from gpustack.agent.node.inventory import CardInventory
@@ -53,7 +52,6 @@ logger = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 10.0  # the agent waits no longer for the API server before it starts
 _RECOVERY_SECONDS = 30.0
-_CORE_SOCKET, _MEMORY_SOCKET = "vcore.sock", "vmemory.sock"
 
 
 class Agent:
@@ -188,23 +186,20 @@ class Agent:
 
     def _build_kubelet(self) -> None:
         settings, keys = self._settings, self.keys
-        core = ResourcePlugin(
-            resource=keys.vcuda_core,
-            inventory=self.inventory,
-            devices=lambda node: device_ids.core_ids(keys, node),
-            allocate=self.allocator.allocate_cores,
-            pre_start=self.pre_start.start,
-        )
-        memory = ResourcePlugin(
-            resource=keys.vcuda_memory,
-            inventory=self.inventory,
-            devices=lambda node: device_ids.memory_ids(keys, node),
-            allocate=self.allocator.allocate_memory,
-        )
+        allocator = self.allocator
         self.registrar = Registrar(
-            servers=(
-                PluginServer(plugin=core, socket=settings.plugin_dir / _CORE_SOCKET),
-                PluginServer(plugin=memory, socket=settings.plugin_dir / _MEMORY_SOCKET),
+            servers=plugins.servers(
+                keys,
+                self.inventory,
+                settings.plugin_dir,
+                core=KubeletCalls(
+                    expect=allocator.expect_cores,
+                    allocate=allocator.allocate_cores,
+                    pre_start=self.pre_start.start,
+                ),
+                memory=KubeletCalls(
+                    expect=allocator.expect_memory, allocate=allocator.allocate_memory
+                ),
             ),
             kubelet_socket=settings.plugin_dir / "kubelet.sock",
             on_kubelet_restart=self.finder.kubelet_restarted,

@@ -47,7 +47,7 @@ def prefer_lowest(available: Sequence[str], required: Sequence[str], size: int) 
     """
     must = list(dict.fromkeys(required))
     rest = sorted(set(available) - set(must), key=_number)
-    return tuple(must + rest)[:size]
+    return tuple(must + rest)[: max(size, 0)]
 
 
 def _number(device_id: str) -> tuple[int, str]:
