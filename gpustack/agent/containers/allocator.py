@@ -104,7 +104,7 @@ class Allocator:
         folder = None
         if container.placement.is_share:
             folder = self._limits.write(record, container, found.pod)
-        answer = allocate_response.build(self._keys, container.placement, paths, folder)
+        answer = allocate_response.build(self._keys, record.uid, container.placement, paths, folder)
         changed = dataclasses.replace(
             container, core_ids=tuple(ids), core_epoch=epoch, verified=False
         )
