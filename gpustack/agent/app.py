@@ -191,6 +191,7 @@ class Agent:
             servers=plugins.servers(
                 keys,
                 self.inventory,
+                self.records,
                 settings.plugin_dir,
                 core=KubeletCalls(
                     expect=allocator.expect_cores,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from gpustack.adapters.deviceplugin import ContainerResponse, Device
+from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.kubelet.device_ids import prefer_lowest
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.node import Node
@@ -36,7 +37,8 @@ class ResourcePlugin:
     Args:
         resource: full name.
         inventory: the cards; a change of health is sent to the kubelet at once.
-        devices: the IDs that a node advertises under this name.
+        records: the containers that hold the IDs, whose health is that of their cards.
+        devices: the IDs that a node with such records advertises under this name.
         calls: what the kubelet's calls do.
     """
 
@@ -45,11 +47,13 @@ class ResourcePlugin:
         *,
         resource: str,
         inventory: CardInventory,
-        devices: Callable[[Node], Sequence[Device]],
+        records: AllocationRecords,
+        devices: Callable[[Node, Sequence[PodRecord]], Sequence[Device]],
         calls: KubeletCalls,
     ) -> None:
         self._resource = resource
         self._inventory = inventory
+        self._records = records
         self._devices = devices
         self._calls = calls
 
@@ -64,13 +68,22 @@ class ResourcePlugin:
         return self._calls.pre_start is not None
 
     def device_lists(self, ended: threading.Event) -> Iterator[Sequence[Device]]:
-        """Yield the list at once and after every change of the inventory."""
-        sent = -1
+        """Yield the list at once and after every change of it.
+
+        While all cards are healthy, no record changes it.
+        """
+        seen: tuple[int, int] | None = None
+        sent: Sequence[Device] | None = None
+        generation = -1
         while not ended.is_set():
-            node, generation = self._inventory.wait_for_change(sent, _LOOK_SECONDS)
-            if generation != sent:
-                sent = generation
-                yield self._devices(node)
+            node, generation = self._inventory.wait_for_change(generation, _LOOK_SECONDS)
+            is_well = all(card.healthy for card in node.cards)
+            state = (generation, -1 if is_well else self._records.version)
+            if state != seen:
+                seen, devices = state, self._devices(node, self._records.all())
+                if devices != sent:
+                    sent = devices
+                    yield devices
 
     def preferred(
         self, available: Sequence[str], required: Sequence[str], size: int

@@ -1,9 +1,11 @@
 """The servers of the two resources."""
 
+import functools
 import pathlib
 from typing import Final
 
 from gpustack.adapters.deviceplugin import PluginServer
+from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.kubelet import device_ids
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
 from gpustack.agent.node.inventory import CardInventory
@@ -16,6 +18,7 @@ _MEMORY_SOCKET: Final = "vmemory.sock"
 def servers(
     keys: Keys,
     inventory: CardInventory,
+    records: AllocationRecords,
     plugin_dir: pathlib.Path,
     *,
     core: KubeletCalls,
@@ -25,13 +28,15 @@ def servers(
     cores = ResourcePlugin(
         resource=keys.vcuda_core,
         inventory=inventory,
-        devices=lambda node: device_ids.core_ids(keys, node),
+        records=records,
+        devices=functools.partial(device_ids.core_ids, keys),
         calls=core,
     )
     units = ResourcePlugin(
         resource=keys.vcuda_memory,
         inventory=inventory,
-        devices=lambda node: device_ids.memory_ids(keys, node),
+        records=records,
+        devices=functools.partial(device_ids.memory_ids, keys),
         calls=memory,
     )
     return (

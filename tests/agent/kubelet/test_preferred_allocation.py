@@ -1,5 +1,7 @@
 """GetPreferredAllocation never fails a pod, and decides nothing that Allocate can't decide."""
 
+import functools
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from gpustack.adapters.deviceplugin import ContainerResponse
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as pb
+from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.kubelet import device_ids
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
 from gpustack.agent.node.inventory import CardInventory
@@ -90,14 +93,15 @@ def test_a_question_without_an_answer_gets_the_lowest_devices_at_once(
     assert _allocate(host, _ids(7, 9)).devices
 
 
-def test_an_error_answers_with_the_lowest_devices() -> None:
+def test_an_error_answers_with_the_lowest_devices(tmp_path: pathlib.Path) -> None:
     def fail(_: Sequence[str]) -> None:
         raise ZeroDivisionError
 
     plugin = ResourcePlugin(
         resource=CORE,
         inventory=CardInventory(nvml=FakeNvml(card(0)), node_name="gpu1", poll_seconds=1),
-        devices=lambda node: device_ids.core_ids(KEYS, node),
+        records=open_records(tmp_path),
+        devices=functools.partial(device_ids.core_ids, KEYS),
         calls=KubeletCalls(expect=fail, allocate=lambda _: ContainerResponse()),
     )
     assert plugin.preferred(_ids(9, 10, 7), _ids(10), 2) == (*_ids(10), *_ids(7))
