@@ -5,6 +5,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
+from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.agent.cluster.pods import Pod, uid_of
 from gpustack.agent.identification.pod_matching import Match, Resource
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
@@ -87,6 +88,21 @@ def lasting(keys: Keys, pod: Pod) -> tuple[str, ...]:
         return container_names(pod)  # all of them: a pod with such limits gets no card
     containers = () if request is None else request.containers
     return tuple(each.name for each in containers if each.kind is not ContainerKind.INIT)
+
+
+def no_candidate(count: int, resource: str, hidden: Sequence[str]) -> PluginRefusal:
+    """Refuse a call that no pod waits for.
+
+    Args:
+        count: how many IDs it has.
+        resource: of this.
+        hidden: pods that only the kubelet knows.
+    """
+    text = f"no pod of this node waits for {count} {resource}"
+    if hidden:
+        text += f"; the API server doesn't show {', '.join(hidden)}, which the kubelet knows"
+        text += ": a static pod gets cards only once its mirror there has a decision"
+    return PluginRefusal("NoCandidate", text)
 
 
 def raw_limits(pod: Pod, resource: str) -> set[int]:

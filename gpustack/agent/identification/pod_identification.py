@@ -30,6 +30,7 @@ from gpustack.agent.identification.candidates import (
     ExpectedCall,
     WaitingPod,
     lasting,
+    no_candidate,
     raw_limits,
 )
 from gpustack.agent.identification.pod_matching import (
@@ -181,8 +182,8 @@ class PodIdentification:
         if away is None and is_going:
             self._refuse_bad(pods, call)
         if away is None and not found.matches:
-            name = call.resource.full_name(self._keys)
-            raise PluginRefusal("NoCandidate", f"no pod of this node waits for {call.count} {name}")
+            hidden = self._kubelet.hidden(pods, call.until)
+            raise no_candidate(call.count, call.resource.full_name(self._keys), hidden)
         if away is not None and is_going:
             going = ", ".join("/".join(name_of(each.pod)) for each in found.matches)
             text = f"but {going}, which is being deleted" if going else "is known"
