@@ -5,7 +5,6 @@ import logging
 import pathlib
 
 from gpustack.adapters.cri import CriClient
-from gpustack.adapters.deviceplugin import PluginServer
 from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
@@ -14,7 +13,7 @@ from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.condition import Condition
+from gpustack.agent.condition import Condition, checks
 from gpustack.agent.containers.allocate_response import is_protected
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.allocator import Allocator
@@ -26,15 +25,16 @@ from gpustack.agent.containers.pre_start import PreStart
 from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.restore import Restore
 from gpustack.agent.containers.share_limits import ShareLimits
+from gpustack.agent.containers.undecided import UndecidedPods
 from gpustack.agent.identification.pairing_refusals import PairingRefusals
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.instance import OnlyInstance
-from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet import plugins
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
-from gpustack.agent.kubelet.plugin import ResourcePlugin
+from gpustack.agent.kubelet.plugin import KubeletCalls
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node import host_files
 from gpustack.agent.node.inventory import CardInventory
@@ -53,7 +53,6 @@ logger = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 10.0  # the agent waits no longer for the API server before it starts
 _RECOVERY_SECONDS = 30.0
-_CORE_SOCKET, _MEMORY_SOCKET = "vcore.sock", "vmemory.sock"
 
 
 class Agent:
@@ -99,7 +98,14 @@ class Agent:
 
     def _build_views(self) -> None:
         settings, keys = self._settings, self.keys
+        self.events = EventRecorder(self.client, component="gpustack-agent")
         self.writes = PodWrites(client=self.client)
+        self.undecided = UndecidedPods(
+            keys=keys,
+            writes=self.writes,
+            place=settings.place_undecided,
+            tell=self.events.record,
+        )
         self.confirmation = AssignedAnnotation(keys=keys, writes=self.writes)
         self.kubelet = KubeletView(
             self.pod_resources, KubeletCheckpoint(settings.kubelet_checkpoint, keys)
@@ -178,9 +184,8 @@ class Agent:
                 inventory=self.inventory,
                 pods=self.pods,
                 records=self.records,
-                writes=self.writes,
                 free_ended=self.recovery.free_ended,
-                place_undecided=self._settings.place_undecided,
+                undecided=self.undecided,
             ),
             limits=self.limits,
             host_files=self.host_files,
@@ -188,44 +193,34 @@ class Agent:
 
     def _build_kubelet(self) -> None:
         settings, keys = self._settings, self.keys
-        core = ResourcePlugin(
-            resource=keys.vcuda_core,
-            inventory=self.inventory,
-            devices=lambda node: device_ids.core_ids(keys, node),
-            allocate=self.allocator.allocate_cores,
-            pre_start=self.pre_start.start,
-        )
-        memory = ResourcePlugin(
-            resource=keys.vcuda_memory,
-            inventory=self.inventory,
-            devices=lambda node: device_ids.memory_ids(keys, node),
-            allocate=self.allocator.allocate_memory,
-        )
+        allocator = self.allocator
         self.registrar = Registrar(
-            servers=(
-                PluginServer(plugin=core, socket=settings.plugin_dir / _CORE_SOCKET),
-                PluginServer(plugin=memory, socket=settings.plugin_dir / _MEMORY_SOCKET),
+            servers=plugins.servers(
+                keys,
+                self.inventory,
+                self.records,
+                settings.plugin_dir,
+                core=KubeletCalls(
+                    expect=allocator.expect_cores,
+                    allocate=allocator.allocate_cores,
+                    pre_start=self.pre_start.start,
+                ),
+                memory=KubeletCalls(
+                    expect=allocator.expect_memory, allocate=allocator.allocate_memory
+                ),
             ),
             kubelet_socket=settings.plugin_dir / "kubelet.sock",
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
+        self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
         self.condition = Condition(
             tasks=self.tasks,
             registrar=self.registrar,
             inventory=self.inventory,
-            checks={
-                f"the pods of node {settings.node_name} are not known, asked with kubeconfig"
-                f" {settings.kubeconfig}": lambda: self.pods.problem,
-                "the node's cards are not published": lambda: self.publisher.problem,
-                f"the container runtime at {settings.cri_endpoint} does not answer": (
-                    lambda: self.runtime.problem
-                ),
-            },
+            checks=checks(settings, self.pods, self.publisher, self.runtime),
         )
-        self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
 
     def _build_activity(self) -> None:
-        self.events = EventRecorder(self.client, component="gpustack-agent")
         self.owners = ProcessOwners(self.runtime)
         self.escapes = IsolationViolations(
             self.events.record, hooks=self._settings.state_dir / "hooks"

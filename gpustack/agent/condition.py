@@ -10,8 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpustack.adapters.systemd import Notifier, watchdog_seconds
+from gpustack.agent.cluster.pods import PodView
+from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.node.publisher import NodePublisher
+from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -19,12 +23,25 @@ logger = logging.getLogger(__name__)
 _BEAT_SECONDS: Final = 1.0
 
 
+def checks(
+    settings: AgentSettings, pods: PodView, publisher: NodePublisher, runtime: RuntimeView
+) -> Mapping[str, Callable[[], str]]:
+    """Return, by problem in words for people, a function that returns its cause, if any."""
+    return {
+        f"the pods of node {settings.node_name} are not known, asked with kubeconfig"
+        f" {settings.kubeconfig}": lambda: pods.problem,
+        "the node's cards are not published": lambda: publisher.problem,
+        f"the container runtime at {settings.cri_endpoint} does not answer": (
+            lambda: runtime.problem
+        ),
+    }
+
+
 class Condition:
     """The agent's problems, and their report to systemd and the log.
 
     Args:
-        checks: by problem, in words for people, a function that returns its cause; empty while the
-            problem is absent.
+        checks: as the function `checks` returns them.
     """
 
     def __init__(

@@ -34,6 +34,11 @@ class Keys:
         return self._key("vcuda-device")
 
     @functools.cached_property
+    def vcuda_pod_uid(self) -> str:
+        """Container annotation of the Allocate response: the UID of the pod that it is for."""
+        return self._key("vcuda-pod-uid")
+
+    @functools.cached_property
     def predicate_time(self) -> str:
         """Time of the decision: Unix nanoseconds, decimal."""
         return self._key("predicate-time")

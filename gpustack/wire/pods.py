@@ -5,6 +5,7 @@ A pod asks for a GPU when any container or init container has a limit above 0 fo
 original took it for a pod without GPU and let it pass.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,7 +26,12 @@ from gpustack.wire.user_keys import LONGEST_BYTES, names_of, parse_user_keys
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation of the API's image of a static pod, which its kubelet knows by another UID."""
+CONFIG_HASH: Final = "kubernetes.io/config.hash"
+"""The annotation with that UID: 32 hexadecimal digits, where the pod's file names none."""
 
+# As the kubelet makes them (k8s.io/kubernetes 1.37 pkg/kubelet/config/common.go applyDefaults). The
+# API server's UIDs have dashes: a mirror made by hand can't stand for another pod of the API.
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 _NONE: Final = (0, "0")
@@ -140,6 +146,17 @@ def container_names(pod: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(each.get("name") or "" for each in pod["spec"].get("containers") or ())
 
 
+def is_static(pod: Mapping[str, Any]) -> bool:
+    """Say whether a pod of the API stands for a static pod of its kubelet."""
+    return MIRROR in annotations_of(pod)
+
+
+def static_uid(pod: Mapping[str, Any]) -> str:
+    """Return the UID by which its kubelet knows a static pod; empty where the API has none."""
+    found = annotations_of(pod).get(CONFIG_HASH) or "" if is_static(pod) else ""
+    return found if _HASH.fullmatch(found) else ""
+
+
 def leaving(pod: Mapping[str, Any]) -> bool:
     """Say whether a pod is being deleted; its containers may still run."""
     return bool((pod.get("metadata") or {}).get("deletionTimestamp"))
@@ -151,9 +168,7 @@ def stays_on_drain(pod: Mapping[str, Any]) -> bool:
     As `kubectl drain` takes them: https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
     """
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return MIRROR in annotations_of(pod) or any(
-        owner.get("kind") == "DaemonSet" for owner in owners
-    )
+    return is_static(pod) or any(owner.get("kind") == "DaemonSet" for owner in owners)
 
 
 def finished(pod: Mapping[str, Any]) -> bool:

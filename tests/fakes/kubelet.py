@@ -31,6 +31,10 @@ from tests.fakes.sockets import serve
 _SECONDS = 15.0  # how long anything may take before a test counts as hung
 
 
+class UnhealthyDevices(AssertionError):
+    """A container has devices that have become unhealthy: the kubelet fails its pod."""
+
+
 class FakeKubelet(PodResourcesService):
     """One node's kubelet; `root` stands for /var/lib/kubelet."""
 
@@ -142,6 +146,7 @@ class FakeKubelet(PodResourcesService):
 
         Raises:
             AdmissionError: a plugin refused; the pod keeps its earlier devices until it is gone.
+            UnhealthyDevices: the pod has some, from before the kubelet's restart.
         """
         self.know(pod)
         return {
@@ -158,6 +163,10 @@ class FakeKubelet(PodResourcesService):
         limits = container.get("resources", {}).get("limits", {})
         for resource in sorted(limits, reverse=memory_first):
             held = known.devices.get(container["name"], {})
+            if resource in self.plugins:
+                healthy = self.plugins[resource].healthy()
+                if not set(held.get(resource, ())) <= set(healthy):
+                    raise UnhealthyDevices("previously allocated devices are no longer healthy")
             if resource in self.plugins and resource not in held:
                 self.allocate_resource(pod, container["name"], resource)
         self.write_checkpoint(pod)

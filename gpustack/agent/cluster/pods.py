@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from gpustack.adapters.kube import KubeClient, KubeError, Watcher, as_json
+from gpustack.wire.pods import static_uid
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +28,11 @@ _LATE_SECONDS: Final = 30.0
 
 
 def uid_of(pod: Pod) -> str:
-    """Return the pod's UID."""
-    return str(pod["metadata"]["uid"])
+    """Return the pod's UID, as the kubelet and the runtime have it.
+
+    Of a static pod that isn't the UID of its mirror, the pod of the API server.
+    """
+    return static_uid(pod) or str(pod["metadata"]["uid"])
 
 
 def name_of(pod: Pod) -> tuple[str, str]:

@@ -36,11 +36,12 @@ _PROTECTED_NAMES: Final = frozenset(posixpath.basename(each) for each in PROTECT
 
 def build(
     keys: Keys,
+    pod_uid: str,
     placement: ContainerPlacement,
     paths: HostPaths,
     container_folder: pathlib.Path | None,
 ) -> ContainerResponse:
-    """Return the response for one container; `container_folder` is None for whole cards."""
+    """Return the answer for a container of a pod; `container_folder` is None for whole cards."""
     mounts = [Mount(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
     if container_folder is not None and paths.hook is not None:
         mounts += _share_mounts(paths.hook, container_folder)
@@ -55,6 +56,7 @@ def build(
             keys.vcuda_core: str(placement.cores),
             keys.vcuda_memory: str(placement.memory_units * MEMORY_UNIT_BYTES),
             keys.vcuda_device: cards(placement),
+            keys.vcuda_pod_uid: pod_uid,
         },
     )
 

@@ -107,6 +107,7 @@ class AllocationRecords:
 
     Attributes:
         kubelet_call: held during one call of the kubelet: calls change records one at a time.
+        version: counts the changes.
 
     Raises:
         CheckpointError: the file is broken.
@@ -116,6 +117,7 @@ class AllocationRecords:
         self._checkpoint = checkpoint
         self._lock = threading.Lock()  # guards _pods and the file
         self.kubelet_call = threading.Lock()
+        self.version = 0
         self._pods = _decode_all(checkpoint.read())
 
     def all(self) -> tuple[PodRecord, ...]:
@@ -177,6 +179,7 @@ class AllocationRecords:
     def _write(self, pods: dict[str, PodRecord]) -> None:
         self._checkpoint.write({"pods": [_encode(pod) for pod in pods.values()]})
         self._pods = pods
+        self.version += 1
 
 
 def log_step(step: str, record: PodRecord, container: ContainerRecord) -> None:

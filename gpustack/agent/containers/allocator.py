@@ -51,6 +51,14 @@ class Allocator:
         self._limits = limits
         self._host_files = host_files
 
+    def expect_cores(self, ids: Sequence[str]) -> None:
+        """Take note that the kubelet is about to call Allocate with these `vcuda-core` IDs."""
+        self._finder.expect(Resource.CORE, ids)
+
+    def expect_memory(self, ids: Sequence[str]) -> None:
+        """Take note of the same for `vcuda-memory`."""
+        self._finder.expect(Resource.MEMORY, ids)
+
     def allocate_cores(self, ids: Sequence[str]) -> ContainerResponse:
         """Answer Allocate of `vcuda-core`: the container's devices, mounts and environment.
 
@@ -83,7 +91,7 @@ class Allocator:
         """
         if epoch != self._finder.epoch:
             raise PluginRefusal("KubeletRestarted", "the kubelet that asked is gone")
-        found = self._finder.find(resource, len(ids), epoch)
+        found = self._finder.find(resource, ids, epoch)
         try:
             yield found
         except PluginRefusal:
@@ -96,7 +104,7 @@ class Allocator:
         folder = None
         if container.placement.is_share:
             folder = self._limits.write(record, container, found.pod)
-        answer = allocate_response.build(self._keys, container.placement, paths, folder)
+        answer = allocate_response.build(self._keys, record.uid, container.placement, paths, folder)
         changed = dataclasses.replace(
             container, core_ids=tuple(ids), core_epoch=epoch, verified=False
         )

@@ -1,9 +1,8 @@
 """From a pod to the record of its cards: the extender's decision verified, or one of our own.
 
 A decision that can't be verified is refused by its name; the agent never decides in its stead. A
-pod without a decision has bypassed the scheduler, and with it quota and pool, which a node
-doesn't know: the agent refuses it, too, unless the operator says that none applies to such pods.
-Then the agent places it, and writes the decision on the pod.
+pod without a decision is refused, too (`undecided.py`), unless the operator says otherwise. Then
+the agent places it, and writes the decision on the pod.
 """
 
 import dataclasses
@@ -15,13 +14,13 @@ from typing import TypeVar
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
-from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,
     PodRecord,
     Source,
 )
+from gpustack.agent.containers.undecided import UndecidedPods
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.node import Node
 from gpustack.model.place import place
@@ -29,14 +28,9 @@ from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify
-from gpustack.wire.annotations import (
-    BadAnnotation,
-    annotations_of,
-    decode_decision,
-    encode_decision,
-)
+from gpustack.wire.annotations import BadAnnotation, decode_decision
 from gpustack.wire.keys import Keys
-from gpustack.wire.pods import MIRROR, usage
+from gpustack.wire.pods import usage
 from gpustack.wire.user_keys import parse_user_keys
 
 logger = logging.getLogger(__name__)
@@ -50,16 +44,6 @@ _WANT_OF_ROOM = frozenset(
         Reason.NO_WHOLE_CARD,
         Reason.TOPOLOGY_UNMET,
     }
-)
-_UNDECIDED = (
-    "no scheduler extender has chosen its cards, and this node does not know which quota and pool"
-    " apply; leave spec.nodeName out, and have it scheduled by the kube-scheduler that asks the"
-    " extender. If no quota and no pool applies to it, set place_undecided: true in agent.yml"
-    " (Ansible: gpustack_agent_place_undecided)"
-)
-_STATIC = (
-    "a static pod gets no cards, because the kubelet knows it by another UID than the API server;"
-    " have it made by a DaemonSet"
 )
 # Time for which a pod that has just ended may still hold cards: a force-deleted pod is gone from
 # the API server at once, and its containers end a second or two later, without a watch event.
@@ -75,7 +59,7 @@ class PodDecisions:
         free_ended: frees the cards of ended pods, until a time (monotonic seconds); called
             before a pod is refused for lack of free cards, because the extender may have seen a
             pod end before the agent did.
-        place_undecided: whether pods without a decision get free cards.
+        undecided: refuses pods without a decision, or writes one on them.
     """
 
     def __init__(
@@ -85,17 +69,15 @@ class PodDecisions:
         inventory: CardInventory,
         pods: PodView,
         records: AllocationRecords,
-        writes: PodWrites,
         free_ended: Callable[[float], None],
-        place_undecided: bool,
+        undecided: UndecidedPods,
     ) -> None:
         self._keys = keys
         self._inventory = inventory
         self._pods = pods
         self._records = records
-        self._writes = writes
         self._free_ended = free_ended
-        self._place_undecided = place_undecided
+        self._undecided = undecided
 
     def record(self, pod: Pod, request: PodRequest) -> PodRecord:
         """Return the pod's record, not saved yet.
@@ -108,6 +90,7 @@ class PodDecisions:
             decision = decode_decision(self._keys, pod, request)
         except BadAnnotation as error:
             raise PluginRefusal("BadAnnotation", str(error)) from error
+        self._undecided.check(pod, is_decided=decision is not None)
         if decision is None:
             return self._decide(pod, request)
         placement = self._with_uuids(decision.placement)
@@ -117,10 +100,6 @@ class PodDecisions:
         return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
 
     def _decide(self, pod: Pod, limits: PodRequest) -> PodRecord:
-        static = MIRROR in annotations_of(pod)
-        if static or not self._place_undecided:
-            why = _STATIC if static else _UNDECIDED
-            raise PluginRefusal("Undecided", f"pod {'/'.join(name_of(pod))}: {why}")
         chosen = parse_user_keys(self._keys, pod)
         if chosen.problems:
             problem = chosen.problems[0]
@@ -133,14 +112,7 @@ class PodDecisions:
         answer = self._until_room(pod, attempt)
         if isinstance(answer, Placement):
             decided_ns = time.time_ns()
-            namespace, name = name_of(pod)
-            logger.info("pod without a decision placed here pod=%s/%s", namespace, name)
-            self._writes.annotate(
-                uid=uid_of(pod),
-                namespace=namespace,
-                name=name,
-                annotations=encode_decision(self._keys, answer, decided_ns),
-            )
+            self._undecided.annotate(pod, answer, decided_ns)
             return self._new(pod, answer, decided_ns, Source.AGENT)
         raise _refused(answer)
 

@@ -38,8 +38,9 @@ class PreStart:
         """
         with self._records.kubelet_call:
             for record, container in self._check.of(ids):
+                pod = self._pods.get(record.uid)
                 if container.placement.is_share:
-                    self._limits.write(record, container, self._pods.get(record.uid))
+                    self._limits.write(record, container, pod)
                 current = self._records.get(record.uid) or record
                 verified = current.with_container(dataclasses.replace(container, verified=True))
                 try:
@@ -47,5 +48,5 @@ class PreStart:
                 except CheckpointError as error:
                     raise PluginRefusal("CheckpointFailed", str(error)) from error
                 if verified.verified:
-                    self._confirmation.queue(verified)
+                    self._confirmation.queue(verified, pod)
                 log_step("verified", verified, container)

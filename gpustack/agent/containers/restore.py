@@ -103,7 +103,7 @@ class Restore:
     def _finish(self, pod: Pod, record: PodRecord) -> None:
         annotations = pod["metadata"].get("annotations") or {}
         if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
-            self._confirmation.queue(record)
+            self._confirmation.queue(record, pod)
 
     def _held(self, pods: tuple[Pod, ...]) -> Held:
         """Return, by UID, the devices that the kubelet holds for these pods, as far as known.

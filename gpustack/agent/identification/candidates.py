@@ -1,20 +1,52 @@
 """An Allocate call, the pods that wait, and the containers that it may mean."""
 
+import contextlib
 import dataclasses
+import time
+from collections.abc import Sequence
 
+from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.agent.cluster.pods import Pod, uid_of
 from gpustack.agent.identification.pod_matching import Match, Resource
-from gpustack.model.request import PodRequest
+from gpustack.model.request import BadRequest, ContainerKind, PodRequest
+from gpustack.wire.keys import Keys
+from gpustack.wire.kube.quantities import parse_whole
+from gpustack.wire.pods import container_names, parse_limits
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateCall:
-    """An Allocate of `count` IDs by the kubelet `epoch`; `until` bounds the wait for its answer."""
+    """An Allocate of these IDs by the kubelet `epoch`; `until` bounds the wait for its answer."""
 
     resource: Resource
-    count: int
+    ids: frozenset[str]
     epoch: int
     until: float
+
+    @classmethod
+    def of(
+        cls, resource: Resource, ids: Sequence[str], epoch: int, *, seconds: float
+    ) -> "AllocateCall":
+        """Return a call that waits no longer than `seconds` from now."""
+        until = time.monotonic() + seconds
+        return cls(resource=resource, ids=frozenset(ids), epoch=epoch, until=until)
+
+    @property
+    def count(self) -> int:
+        """How many IDs it has."""
+        return len(self.ids)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCall:
+    """The container of the kubelet's next Allocate, if it is of the same IDs."""
+
+    call: AllocateCall
+    match: Match
+
+    def means(self, call: AllocateCall) -> bool:
+        """Say whether this is that call."""
+        return dataclasses.replace(self.call, until=call.until) == call
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +78,40 @@ class Candidates:
         ]
         clear = len(self.matches) == 1 or len(stay) == 1 or not self.kubelet_answers
         return bool(self.matches) and clear
+
+
+def lasting(keys: Keys, pod: Pod) -> tuple[str, ...]:
+    """Return the names of the containers that keep a card; ordinary init containers do not."""
+    try:
+        request = parse_limits(keys, pod)
+    except BadRequest:
+        return container_names(pod)  # all of them: a pod with such limits gets no card
+    containers = () if request is None else request.containers
+    return tuple(each.name for each in containers if each.kind is not ContainerKind.INIT)
+
+
+def no_candidate(count: int, resource: str, hidden: Sequence[str]) -> PluginRefusal:
+    """Refuse a call that no pod waits for.
+
+    Args:
+        count: how many IDs it has.
+        resource: of this.
+        hidden: pods that only the kubelet knows.
+    """
+    text = f"no pod of this node waits for {count} {resource}"
+    if hidden:
+        text += f"; the API server doesn't show {', '.join(hidden)}, which the kubelet knows"
+        text += ": a static pod gets cards only once its mirror there has a decision"
+    return PluginRefusal("NoCandidate", text)
+
+
+def raw_limits(pod: Pod, resource: str) -> set[int]:
+    """Return how many of a resource each container gets, as the kubelet reads its limits."""
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    found = set()
+    for each in containers:
+        limits = (each.get("resources") or {}).get("limits") or {}
+        with contextlib.suppress(ValueError):  # the kubelet asks only for numbers
+            found.add(parse_whole(limits.get(resource, 0)))
+    return found

@@ -16,6 +16,7 @@ from gpustack.agent.containers.allocation_records import (
     PodRecord,
 )
 from gpustack.agent.containers.pod_failure import PodFailure
+from gpustack.wire.pods import is_static
 
 logger = logging.getLogger(__name__)
 
@@ -71,9 +72,13 @@ class PairingRefusals:
         return self.mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)
 
     def mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
-        """Count it and fail the visible ones of these pods; return the refusal for the kubelet."""
+        """Count it and fail the visible ones of these pods; return the refusal for the kubelet.
+
+        A static pod can't be failed: the kubelet doesn't read the status of its mirror.
+        """
         self.mismatches += 1
-        pods = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
+        seen = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
+        pods = [pod for pod in seen if not is_static(pod)]
         for pod in pods:
             self._failure.queue(pod, reason=code, message=problem)
         if not pods:

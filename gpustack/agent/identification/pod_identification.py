@@ -14,18 +14,25 @@ being deleted, or one that was given these devices before, the kubelet may mean 
 name, which the watch doesn't show yet: then the finder asks the API server, too.
 """
 
-import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers.allocation_records import AllocationRecords
-from gpustack.agent.identification.candidates import AllocateCall, Candidates, WaitingPod
+from gpustack.agent.identification.candidates import (
+    AllocateCall,
+    Candidates,
+    ExpectedCall,
+    WaitingPod,
+    lasting,
+    no_candidate,
+    raw_limits,
+)
 from gpustack.agent.identification.pod_matching import (
     Evidence,
     Match,
@@ -35,10 +42,9 @@ from gpustack.agent.identification.pod_matching import (
     match,
 )
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView, running_names
-from gpustack.model.request import BadRequest, ContainerKind, PodRequest
+from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.keys import Keys
-from gpustack.wire.kube.quantities import parse_whole
-from gpustack.wire.pods import container_names, finished, parse_limits
+from gpustack.wire.pods import finished, parse_limits
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +81,7 @@ class PodIdentification:
         self.epoch = 1  # 0 marks records of an earlier agent
         self._refused: frozenset[str] = frozenset()
         self._passed: frozenset[str] = frozenset()
+        self._expected: ExpectedCall | None = None
         self.guesses = 0
         self.ambiguities = 0
 
@@ -92,7 +99,7 @@ class PodIdentification:
 
     def _lacking(self, pods: tuple[Pod, ...]) -> list[Pod]:
         """Return the pods that the kubelet knows and that lack devices which they ask for."""
-        asked = {uid_of(pod): _asked(self._keys, pod) for pod in pods if not finished(pod)}
+        asked = {uid_of(each): lasting(self._keys, each) for each in pods if not finished(each)}
         asking = tuple(pod for pod in pods if asked.get(uid_of(pod)))
         try:
             held = self._kubelet.active(asking, time.monotonic() + _RESTART_SECONDS) or {}
@@ -116,8 +123,24 @@ class PodIdentification:
         if epoch == self.epoch:
             self._refused = self._present(self._refused) | {uid_of(pod)}
 
-    def find(self, resource: Resource, count: int, epoch: int) -> Match:
-        """Return the container that an Allocate of `count` IDs by the kubelet `epoch` is for.
+    def expect(self, resource: Resource, ids: Sequence[str]) -> None:
+        """Find the container of the Allocate of these IDs that comes next, if one look is sure.
+
+        The kubelet asks for preferred IDs before it takes them. A `List` of PodResources while it
+        has taken some, and not written down yet, may give them out a second time
+        (k8s.io/kubernetes pkg/kubelet/cm/devicemanager UpdateAllocatedDevices).
+        """
+        self._expected = None
+        call = AllocateCall.of(resource, ids, self.epoch, seconds=0)
+        try:
+            found = self._matches(self._pods.snapshot()[0], call)
+        except PodResourcesLimited:
+            return  # Allocate may wait for it
+        if found.kubelet_answers and len(found.matches) == 1 and found.is_sure(self._passed):
+            self._expected = ExpectedCall(call=call, match=found.matches[0])
+
+    def find(self, resource: Resource, ids: Sequence[str], epoch: int) -> Match:
+        """Return the container that an Allocate of these IDs by the kubelet `epoch` is for.
 
         Raises:
             PluginRefusal: `NoCandidate` when no pod waits for so many, `ApiServerAway` when that
@@ -125,9 +148,10 @@ class PodIdentification:
                 `BadRequest` when the pod asks for something that doesn't exist.
         """
         started = time.monotonic()
-        call = AllocateCall(
-            resource=resource, count=count, epoch=epoch, until=started + _KUBELET_SECONDS
-        )
+        call = AllocateCall.of(resource, ids, epoch, seconds=_KUBELET_SECONDS)
+        expected, self._expected = self._expected, None
+        if expected is not None and expected.means(call):
+            return expected.match
         try:
             while True:
                 pods, version = self._pods.snapshot()
@@ -158,8 +182,8 @@ class PodIdentification:
         if away is None and is_going:
             self._refuse_bad(pods, call)
         if away is None and not found.matches:
-            name = call.resource.full_name(self._keys)
-            raise PluginRefusal("NoCandidate", f"no pod of this node waits for {call.count} {name}")
+            hidden = self._kubelet.hidden(pods, call.until)
+            raise no_candidate(call.count, call.resource.full_name(self._keys), hidden)
         if away is not None and is_going:
             going = ", ".join("/".join(name_of(each.pod)) for each in found.matches)
             text = f"but {going}, which is being deleted" if going else "is known"
@@ -257,7 +281,7 @@ class PodIdentification:
             try:
                 parse_limits(self._keys, pod)
             except BadRequest as error:
-                asks = call.count in _raw_limits(pod, call.resource.full_name(self._keys))
+                asks = call.count in raw_limits(pod, call.resource.full_name(self._keys))
                 if asks and self._is_new(pod, call):
                     return pod, error
         return None
@@ -274,25 +298,3 @@ class PodIdentification:
             return False
         active = self._kubelet.active((pod,), call.until)
         return active is None or active[uid_of(pod)] is not None
-
-
-def _asked(keys: Keys, pod: Pod) -> tuple[str, ...]:
-    """Return the names of the containers that keep a card; ordinary init containers do not."""
-    try:
-        request = parse_limits(keys, pod)
-    except BadRequest:
-        return container_names(pod)  # all of them: a pod with such limits gets no card
-    containers = () if request is None else request.containers
-    return tuple(each.name for each in containers if each.kind is not ContainerKind.INIT)
-
-
-def _raw_limits(pod: Pod, resource: str) -> set[int]:
-    """Return how many of a resource each container gets, as the kubelet reads its limits."""
-    spec = pod.get("spec") or {}
-    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    found = set()
-    for each in containers:
-        limits = (each.get("resources") or {}).get("limits") or {}
-        with contextlib.suppress(ValueError):  # the kubelet asks only for numbers
-            found.add(parse_whole(limits.get(resource, 0)))
-    return found

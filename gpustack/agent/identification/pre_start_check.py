@@ -127,8 +127,12 @@ class PreStartCheck:
     def _is_own(self, given: Given, container: ContainerRecord) -> bool:
         """Say whether the answer that the kubelet keeps for a container was made for it.
 
-        An answer of the original's manager has fewer fields; a missing field is no mismatch.
+        An answer of an earlier agent or of the original's manager has fewer fields; a missing field
+        is no mismatch.
         """
+        made_for = given.annotations.get(self._keys.vcuda_pod_uid)
+        if made_for not in {None, given.pod_uid}:
+            return False
         folder = self._folders.path(given.pod_uid, given.container)
         is_own = given.mounts.get(allocate_response.LIMITS_PATH) in {None, str(folder / "limits")}
         cards = given.annotations.get(self._keys.vcuda_device)

@@ -11,6 +11,7 @@ from gpustack.adapters.cri import CriClient, CriUnavailable, RuntimeContainer
 from gpustack.adapters.podresources import (
     PodDevices,
     PodResourcesClient,
+    PodResourcesLimited,
     PodResourcesUnavailable,
     PodResourcesUnsupported,
 )
@@ -70,6 +71,16 @@ class KubeletView:
         for ten seconds more; `Get` has them.
         """
         return self._asked(pods, self._list, deadline)
+
+    def hidden(self, pods: tuple[Pod, ...], deadline: float) -> tuple[str, ...]:
+        """Return the pods, by NAMESPACE/NAME, that the kubelet's `List` has beside these."""
+        try:
+            listed = self._client.list(deadline=deadline)
+        except (PodResourcesUnavailable, PodResourcesLimited) as error:
+            logger.debug("not known whether the kubelet has other pods: %s", error)
+            return ()
+        known = {(each.namespace, each.name) for each in listed}
+        return tuple(sorted("/".join(each) for each in known.difference(map(name_of, pods))))
 
     def given(self, resource: str, ids: frozenset[str]) -> list[Given]:
         """Return the containers with exactly these devices, and their answers, by the checkpoint.

@@ -1,14 +1,34 @@
 """One advertised resource: its device list, and the functions behind the kubelet's calls."""
 
+import dataclasses
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from gpustack.adapters.deviceplugin import ContainerResponse, Device
+from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.kubelet.device_ids import prefer_lowest
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.node import Node
 
+logger = logging.getLogger(__name__)
+
 _LOOK_SECONDS = 0.1  # how soon a stream notices that the kubelet has hung up
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletCalls:
+    """The functions behind the kubelet's calls, each with the device IDs of one container.
+
+    Attributes:
+        expect: hears of the Allocate that comes next.
+        allocate: answers it.
+        pre_start: checks a container before it starts; None when the resource needs no check.
+    """
+
+    expect: Callable[[Sequence[str]], None]
+    allocate: Callable[[Sequence[str]], ContainerResponse]
+    pre_start: Callable[[Sequence[str]], None] | None = None
 
 
 class ResourcePlugin:
@@ -17,9 +37,9 @@ class ResourcePlugin:
     Args:
         resource: full name.
         inventory: the cards; a change of health is sent to the kubelet at once.
-        devices: the IDs that a node advertises under this name.
-        allocate: answers one container's Allocate.
-        pre_start: checks a container before it starts; None when the resource needs no check.
+        records: the containers that hold the IDs, whose health is that of their cards.
+        devices: the IDs that a node with such records advertises under this name.
+        calls: what the kubelet's calls do.
     """
 
     def __init__(
@@ -27,15 +47,15 @@ class ResourcePlugin:
         *,
         resource: str,
         inventory: CardInventory,
-        devices: Callable[[Node], Sequence[Device]],
-        allocate: Callable[[Sequence[str]], ContainerResponse],
-        pre_start: Callable[[Sequence[str]], None] | None = None,
+        records: AllocationRecords,
+        devices: Callable[[Node, Sequence[PodRecord]], Sequence[Device]],
+        calls: KubeletCalls,
     ) -> None:
         self._resource = resource
         self._inventory = inventory
+        self._records = records
         self._devices = devices
-        self._allocate = allocate
-        self._pre_start = pre_start
+        self._calls = calls
 
     @property
     def resource(self) -> str:
@@ -45,28 +65,42 @@ class ResourcePlugin:
     @property
     def pre_start_required(self) -> bool:
         """Whether the kubelet shall call `pre_start`."""
-        return self._pre_start is not None
+        return self._calls.pre_start is not None
 
     def device_lists(self, ended: threading.Event) -> Iterator[Sequence[Device]]:
-        """Yield the list at once and after every change of the inventory."""
-        sent = -1
+        """Yield the list at once and after every change of it.
+
+        While all cards are healthy, no record changes it.
+        """
+        seen: tuple[int, int] | None = None
+        sent: Sequence[Device] | None = None
+        generation = -1
         while not ended.is_set():
-            node, generation = self._inventory.wait_for_change(sent, _LOOK_SECONDS)
-            if generation != sent:
-                sent = generation
-                yield self._devices(node)
+            node, generation = self._inventory.wait_for_change(generation, _LOOK_SECONDS)
+            is_well = all(card.healthy for card in node.cards)
+            state = (generation, -1 if is_well else self._records.version)
+            if state != seen:
+                seen, devices = state, self._devices(node, self._records.all())
+                if devices != sent:
+                    sent = devices
+                    yield devices
 
     def preferred(
         self, available: Sequence[str], required: Sequence[str], size: int
     ) -> Sequence[str]:
-        """Return the lowest-numbered IDs."""
-        return prefer_lowest(available, required, size)
+        """Return the lowest-numbered IDs, whatever else fails: an error would fail the pod."""
+        ids = prefer_lowest(available, required, size)
+        try:
+            self._calls.expect(ids)
+        except Exception:
+            logger.exception("left to Allocate: whose devices these are resource=%s", self.resource)
+        return ids
 
     def allocate(self, ids: Sequence[str]) -> ContainerResponse:
         """Answer one container's Allocate."""
-        return self._allocate(ids)
+        return self._calls.allocate(ids)
 
     def pre_start(self, ids: Sequence[str]) -> None:
         """Check a container that is about to start."""
-        if self._pre_start is not None:
-            self._pre_start(ids)
+        if self._calls.pre_start is not None:
+            self._calls.pre_start(ids)

@@ -6,7 +6,7 @@ are never built: of a node's 13 kB (image names, managed fields) some hundred by
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from gpustack.model.errors import GpustackError
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube import managed_fields
-from gpustack.wire.pods import MIRROR, finished
+from gpustack.wire.pods import CONFIG_HASH, MIRROR, finished, is_static
 from gpustack.wire.user_keys import names_of
 
 
@@ -147,6 +147,7 @@ class _HostPod(TypedDict, total=False):
     status: _HostPodStatus | None
 
 
+_STATIC: Final = (MIRROR, CONFIG_HASH)
 _MOUNTED: Final = (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath"))
 _POD: Final = msgspec.json.Decoder(_Pod)
 _HOST_POD: Final = msgspec.json.Decoder(_HostPod)
@@ -182,13 +183,23 @@ def decode_host_pod(
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     asks = any([_keep_what_is_asked(keys, hides, container) for container in containers])
-    if not asks or finished(pod):
+    if not asks:
         return _stranger(pod)
+    if _is_rejected_static(pod):
+        pod["status"].clear()  # the next kubelet admits it again
+    if finished(pod):
+        return _stranger(pod, _STATIC)  # a static pod's UID stands there
     if found := metadata.get("annotations"):
         metadata["annotations"] = {
             key: value for key, value in found.items() if _is_read(keys, key)
         }
     return pod
+
+
+def _is_rejected_static(pod: Mapping[str, Any]) -> bool:
+    status = pod.get("status") or {}
+    ran = status.get("containerStatuses") or status.get("initContainerStatuses")
+    return is_static(pod) and status.get("phase") == "Failed" and not ran
 
 
 def _keep_what_is_asked(
@@ -208,12 +219,18 @@ def _keep_what_is_asked(
     return bool(asked)
 
 
-def _stranger(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a pod that takes none of our devices: its name, its node, and whether it has ended."""
+def _stranger(pod: Mapping[str, Any], read: Collection[str] = ()) -> Mapping[str, Any]:
+    """Return a pod that takes none of our devices: its name, its node, and whether it has ended.
+
+    ``read`` are the annotations that are kept.
+    """
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     kept: dict[str, Any] = {
         "metadata": {key: each for key, each in metadata.items() if key != "annotations"}
     }
+    annotations = metadata.get("annotations") or {}
+    if found := {key: annotations[key] for key in read if key in annotations}:
+        kept["metadata"]["annotations"] = found
     if node := spec.get("nodeName"):
         kept["spec"] = {"nodeName": node}
     if phase := status.get("phase"):
@@ -228,7 +245,7 @@ def _is_read(keys: Keys, key: str) -> bool:
 @functools.lru_cache(maxsize=8)
 def _annotations_read(keys: Keys) -> frozenset[str]:
     decision = keys.predicate_time, keys.predicate_node, keys.gpu_assigned
-    return frozenset((*decision, *names_of(keys), MIRROR))
+    return frozenset((*decision, *names_of(keys), *_STATIC))
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ def test_a_share_gets_its_card_the_driver_and_its_limits(host: Host, memory_firs
         KEYS.vcuda_core: "50",
         KEYS.vcuda_memory: str(8 * GIB),
         KEYS.vcuda_device: "/dev/nvidia1",
+        KEYS.vcuda_pod_uid: pod["metadata"]["uid"],
     }
     limit = mapped.read_limits(folder / "limits").devices[0]
     assert (limit.uuid, limit.memory_bytes, limit.compute_percent) == (card(1).uuid, 8 * GIB, 50)

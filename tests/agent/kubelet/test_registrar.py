@@ -1,5 +1,6 @@
 """A registration belongs to one kubelet and to one connection."""
 
+import functools
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginServer
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
+from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.kubelet import device_ids
-from gpustack.agent.kubelet.plugin import ResourcePlugin
+from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node.inventory import CardInventory
 from tests.agent.host import CORE, KEYS
@@ -64,8 +66,9 @@ def start(tmp_path: pathlib.Path) -> Iterator[Start]:
         plugin = ResourcePlugin(
             resource=CORE,
             inventory=CardInventory(nvml=FakeNvml(card(0)), node_name="gpu1", poll_seconds=1),
-            devices=lambda node: device_ids.core_ids(KEYS, node),
-            allocate=lambda _: ContainerResponse(),
+            records=open_records(tmp_path / "state"),
+            devices=functools.partial(device_ids.core_ids, KEYS),
+            calls=KubeletCalls(expect=lambda _: None, allocate=lambda _: ContainerResponse()),
         )
         servers.append(
             PluginServer(plugin=plugin, socket=tmp_path / "device-plugins" / "vcore.sock")

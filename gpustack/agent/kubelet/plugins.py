@@ -1,0 +1,45 @@
+"""The servers of the two resources."""
+
+import functools
+import pathlib
+from typing import Final
+
+from gpustack.adapters.deviceplugin import PluginServer
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.wire.keys import Keys
+
+_CORE_SOCKET: Final = "vcore.sock"
+_MEMORY_SOCKET: Final = "vmemory.sock"
+
+
+def servers(
+    keys: Keys,
+    inventory: CardInventory,
+    records: AllocationRecords,
+    plugin_dir: pathlib.Path,
+    *,
+    core: KubeletCalls,
+    memory: KubeletCalls,
+) -> tuple[PluginServer, PluginServer]:
+    """Return the servers of `vcuda-core` and `vcuda-memory`, not started."""
+    cores = ResourcePlugin(
+        resource=keys.vcuda_core,
+        inventory=inventory,
+        records=records,
+        devices=functools.partial(device_ids.core_ids, keys),
+        calls=core,
+    )
+    units = ResourcePlugin(
+        resource=keys.vcuda_memory,
+        inventory=inventory,
+        records=records,
+        devices=functools.partial(device_ids.memory_ids, keys),
+        calls=memory,
+    )
+    return (
+        PluginServer(plugin=cores, socket=plugin_dir / _CORE_SOCKET),
+        PluginServer(plugin=units, socket=plugin_dir / _MEMORY_SOCKET),
+    )
