@@ -4,6 +4,8 @@ Every call is a point for an event: an answer is lost, a request takes effect la
 another request comes.
 """
 
+import functools
+import io
 import json
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -23,15 +25,16 @@ class Response:
 
     def __init__(self, status: int, data: bytes) -> None:
         self.status = status
-        self.data = data
+        self._left = io.BytesIO(data)
 
     def read(self, amt: int | None = None) -> bytes:
-        return self.data if amt is None else self.data[:amt]
+        return self._left.read(amt)
+
+    def read1(self, amt: int) -> bytes:
+        return self._left.read1(amt)
 
     def stream(self, amt: int) -> Iterator[bytes]:
-        del amt
-        if self.data:
-            yield self.data
+        return iter(functools.partial(self._left.read1, amt), b"")
 
     def close(self) -> None:
         """Nothing is open."""
