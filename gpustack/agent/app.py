@@ -11,6 +11,7 @@ from gpustack.adapters.podresources import PodResourcesClient
 from gpustack.adapters.systemd import Notifier
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.audit import build as audit
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition, checks
@@ -34,7 +35,6 @@ from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.instance import OnlyInstance
 from gpustack.agent.kubelet import plugins
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
-from gpustack.agent.kubelet.plugin import KubeletCalls
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node import host_files
 from gpustack.agent.node.inventory import CardInventory
@@ -52,7 +52,6 @@ from gpustack.wire.kube.api_objects import decode_host_pod
 logger = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 10.0  # the agent waits no longer for the API server before it starts
-_RECOVERY_SECONDS = 30.0
 
 
 class Agent:
@@ -123,20 +122,30 @@ class Agent:
             decode=functools.partial(decode_host_pod, keys, is_protected),
             on_pod=self.limits.refresh,
         )
+        self.restore = Restore(
+            keys=keys,
+            inventory=self.inventory,
+            pods=self.pods,
+            records=self.records,
+            kubelet=self.kubelet,
+            confirmation=self.confirmation,
+        )
+        self.audit = audit.build(
+            keys,
+            self.pods,
+            self.records,
+            kubelet=self.kubelet,
+            runtime=self.runtime,
+            limits=self.limits,
+            restore=self.restore,
+            confirmation=self.confirmation,
+        )
         self.recovery = Recovery(
             pods=self.pods,
             records=self.records,
             runtime=self.runtime,
             folders=self.folders,
-            adoption=Restore(
-                keys=keys,
-                inventory=self.inventory,
-                pods=self.pods,
-                records=self.records,
-                kubelet=self.kubelet,
-                confirmation=self.confirmation,
-            ),
-            period_seconds=_RECOVERY_SECONDS,
+            adoption=self.restore,
         )
 
     def _build_pre_start(self) -> None:
@@ -193,21 +202,14 @@ class Agent:
 
     def _build_kubelet(self) -> None:
         settings, keys = self._settings, self.keys
-        allocator = self.allocator
         self.registrar = Registrar(
             servers=plugins.servers(
                 keys,
                 self.inventory,
                 self.records,
                 settings.plugin_dir,
-                core=KubeletCalls(
-                    expect=allocator.expect_cores,
-                    allocate=allocator.allocate_cores,
-                    pre_start=self.pre_start.start,
-                ),
-                memory=KubeletCalls(
-                    expect=allocator.expect_memory, allocate=allocator.allocate_memory
-                ),
+                allocator=self.allocator,
+                pre_start=self.pre_start,
             ),
             kubelet_socket=settings.plugin_dir / "kubelet.sock",
             on_kubelet_restart=self.finder.kubelet_restarted,
@@ -240,6 +242,7 @@ class Agent:
         numbers = (
             *self_metrics.pods(self.pods, self.writes, self.records, self.recovery),
             *self_metrics.identification(self.finder, self.refusals, self.kubelet, self.runtime),
+            *self_metrics.audited(self.audit),
             *self_metrics.isolation(self.escapes, self.activity),
             *self_metrics.connections(self.registrar, self.events, lambda: self.web.dropped),
         )
@@ -274,6 +277,7 @@ class Agent:
         tasks.start("shared files", self.host_files.shared.run)
         tasks.start("recovery", self.recovery.run)
         tasks.start("activity", self.activity.run)
+        tasks.start("audit", self.audit.run)
         self.events.start()
         tasks.start("registrar", self.registrar.run)
 

@@ -161,6 +161,7 @@ def agent_metrics() -> str:
     numbers = (
         *self_metrics.pods(unread, unread, unread, unread),
         *self_metrics.identification(unread, unread, unread, unread),
+        *self_metrics.audited(unread),
         *self_metrics.isolation(unread, unread),
         *self_metrics.connections(unread, unread, unread),
     )

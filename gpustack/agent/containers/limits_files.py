@@ -102,6 +102,25 @@ class LimitsFiles:
         except (OSError, LayoutError):
             return None
 
+    def differing(
+        self, pod_uid: str, placement: ContainerPlacement, burst_percent: int | None
+    ) -> tuple[str, ...]:
+        """Return which of `limits` and `ledger` aren't what `prepare` makes for this share.
+
+        A file that its tenant keeps from being read is passed over.
+        """
+        folder = self.path(pod_uid, placement.name)
+        checks = {
+            "limits": lambda: (
+                mapped.read_limits(folder / "limits") == self._limits(placement, burst_percent)
+            ),
+            "ledger": lambda: (
+                tuple(card.uuid for card in mapped.read_ledger(folder / "ledger").cards)
+                == placement.uuids
+            ),
+        }
+        return tuple(name for name, agrees in checks.items() if not _agrees(agrees))
+
     def remove(self, pod_uid: str) -> None:
         """Remove all folders of a pod.
 
@@ -160,6 +179,15 @@ def _read(
             raise LimitsFilesError(text) from error
         logger.warning("made anew, as it can't be read path=%s: %s", path, error)
         return None
+
+
+def _agrees(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except (BlockingIOError, mapped.LockedLedgerError):
+        return True
+    except (OSError, LayoutError):
+        return False
 
 
 def _is_missing(

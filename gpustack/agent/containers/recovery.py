@@ -47,7 +47,7 @@ class Recovery:
         runtime: RuntimeView,
         folders: LimitsFiles,
         adoption: Restore,
-        period_seconds: float,
+        period_seconds: float = 30.0,
     ) -> None:
         self._pods = pods
         self._records = records

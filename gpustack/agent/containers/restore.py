@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.cri import RuntimeContainer
-from gpustack.adapters.podresources import PodDevices, PodResourcesLimited
+from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod, PodView, name_of, uid_of
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
@@ -94,6 +94,24 @@ class Restore:
             if not self._settle(pod, request, living, record, held.get(uid_of(pod)))
         )
 
+    def take_up(self, pod: Pod, living: tuple[RuntimeContainer, ...]) -> bool:
+        """Make the record of one pod whose containers run without; return whether it is whole.
+
+        None is made where the kubelet doesn't say which devices they have: no container of the pod
+        could start with that.
+        """
+        request = self._request(pod)
+        if request is None:
+            return False
+        here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
+        record = self._record(pod, request, here, self._held((pod,)).get(uid_of(pod)))
+        if record is None or _lacks_devices(record):
+            return False
+        return self._take_up(pod, None, record)
+
+    def _held(self, pods: tuple[Pod, ...]) -> Held:
+        return self._kubelet.held(pods, time.monotonic() + _KUBELET_SECONDS) or {}
+
     def _request(self, pod: Pod) -> PodRequest | None:
         try:
             return None if finished(pod) else parse_limits(self._keys, pod)
@@ -104,30 +122,6 @@ class Restore:
         annotations = pod["metadata"].get("annotations") or {}
         if record.verified and annotations.get(self._keys.gpu_assigned) != "true":
             self._confirmation.queue(record, pod)
-
-    def _held(self, pods: tuple[Pod, ...]) -> Held:
-        """Return, by UID, the devices that the kubelet holds for these pods, as far as known.
-
-        Where its checkpoint can't be used, PodResources is asked for the pods of those names:
-        once for all, since Allocate asks by the same rate limit.
-        """
-        if not pods:
-            return {}
-        written = self._kubelet.written()
-        if written is None:
-            try:
-                return self._kubelet.devices(pods, time.monotonic() + _KUBELET_SECONDS) or {}
-            except PodResourcesLimited as error:
-                logger.warning("pods without a record are not taken up yet: %s", error)
-                return {}
-        found = {}
-        for pod in pods:
-            if (containers := written.get(uid_of(pod))) is not None:
-                namespace, name = name_of(pod)
-                found[uid_of(pod)] = PodDevices(
-                    namespace=namespace, name=name, containers=containers
-                )
-        return found
 
     def _settle(
         self,

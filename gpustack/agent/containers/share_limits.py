@@ -49,13 +49,23 @@ class ShareLimits:
         Raises:
             PluginRefusal: `LimitsNotWritten`.
         """
-        burst = None
-        try:
-            burst = core_limit(self._keys, pod) if pod is not None else None
-        except BadRequest as error:
-            # The user's ceiling can't be read: the guaranteed share holds, which is the safe side.
-            logger.warning("no burst pod=%s/%s: %s", record.namespace, record.name, error)
+        burst = self._burst(record, pod)
         try:
             return self._folders.prepare(record.uid, container.placement, burst)
         except LimitsFilesError as error:
             raise PluginRefusal("LimitsNotWritten", str(error)) from error
+
+    def differing(
+        self, record: PodRecord, container: ContainerRecord, pod: Pod | None
+    ) -> tuple[str, ...]:
+        """Return which of a share's limits and ledger aren't what `write` makes."""
+        burst = self._burst(record, pod)
+        return self._folders.differing(record.uid, container.placement, burst)
+
+    def _burst(self, record: PodRecord, pod: Pod | None) -> int | None:
+        try:
+            return core_limit(self._keys, pod) if pod is not None else None
+        except BadRequest as error:
+            # The user's ceiling can't be read: the guaranteed share holds, which is the safe side.
+            logger.warning("no burst pod=%s/%s: %s", record.namespace, record.name, error)
+            return None

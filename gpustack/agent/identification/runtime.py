@@ -72,6 +72,30 @@ class KubeletView:
         """
         return self._asked(pods, self._list, deadline)
 
+    def held(self, pods: tuple[Pod, ...], deadline: float) -> Held | None:
+        """Return, by UID, the devices that the kubelet holds for these pods; a pod may be absent.
+
+        Its checkpoint goes by UID, and a look there costs it nothing. Where that can't be used,
+        PodResources is asked for the pods of those names: once for all, since Allocate asks by the
+        same rate limit. None: neither answers.
+        """
+        if not pods:
+            return {}
+        written = self.written()
+        if written is None:
+            try:
+                return self.devices(pods, deadline)
+            except PodResourcesLimited as error:
+                logger.warning("the devices of %d pods are not known: %s", len(pods), error)
+                return None
+        return {
+            uid_of(pod): PodDevices(
+                namespace=name_of(pod)[0], name=name_of(pod)[1], containers=containers
+            )
+            for pod in pods
+            if (containers := written.get(uid_of(pod))) is not None
+        }
+
     def hidden(self, pods: tuple[Pod, ...], deadline: float) -> tuple[str, ...]:
         """Return the pods, by NAMESPACE/NAME, that the kubelet's `List` has beside these."""
         try:

@@ -6,6 +6,8 @@ from typing import Final
 
 from gpustack.adapters.deviceplugin import PluginServer
 from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.allocator import Allocator
+from gpustack.agent.containers.pre_start import PreStart
 from gpustack.agent.kubelet import device_ids
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
 from gpustack.agent.node.inventory import CardInventory
@@ -21,8 +23,8 @@ def servers(
     records: AllocationRecords,
     plugin_dir: pathlib.Path,
     *,
-    core: KubeletCalls,
-    memory: KubeletCalls,
+    allocator: Allocator,
+    pre_start: PreStart,
 ) -> tuple[PluginServer, PluginServer]:
     """Return the servers of `vcuda-core` and `vcuda-memory`, not started."""
     cores = ResourcePlugin(
@@ -30,14 +32,18 @@ def servers(
         inventory=inventory,
         records=records,
         devices=functools.partial(device_ids.core_ids, keys),
-        calls=core,
+        calls=KubeletCalls(
+            expect=allocator.expect_cores,
+            allocate=allocator.allocate_cores,
+            pre_start=pre_start.start,
+        ),
     )
     units = ResourcePlugin(
         resource=keys.vcuda_memory,
         inventory=inventory,
         records=records,
         devices=functools.partial(device_ids.memory_ids, keys),
-        calls=memory,
+        calls=KubeletCalls(expect=allocator.expect_memory, allocate=allocator.allocate_memory),
     )
     return (
         PluginServer(plugin=cores, socket=plugin_dir / _CORE_SOCKET),

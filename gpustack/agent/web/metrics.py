@@ -5,7 +5,7 @@ dashboards written for it go on; ours carry `gpustack_` and base units.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -27,12 +27,14 @@ class Number:
 
     Attributes:
         family: a counter or a gauge; the output adds `_total` to the name of a counter.
+        read: returns it, or one for each value of `label`.
     """
 
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
     name: str
     documentation: str
-    read: Callable[[], float]
+    read: Callable[[], float | Mapping[str, float]]
+    label: str = ""
 
 
 def registry(
@@ -56,7 +58,14 @@ class _Numbers(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for each in self._numbers:
-            yield each.family(each.name, each.documentation, value=each.read())
+            value = each.read()
+            if not isinstance(value, Mapping):
+                yield each.family(each.name, each.documentation, value=value)
+                continue
+            family = each.family(each.name, each.documentation, labels=(each.label,))
+            for name, count in value.items():
+                family.add_metric((name,), count)
+            yield family
 
 
 class _Cards(Collector):

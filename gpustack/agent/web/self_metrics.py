@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from gpustack.adapters.kube import EventRecorder
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.audit.audit import Audit
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
@@ -90,6 +91,30 @@ def identification(
             "gpustack_runtime_failures",
             "Questions that the container runtime did not answer.",
             lambda: runtime.failures,
+        ),
+    )
+
+
+def audited(audit: Audit) -> tuple[Number, ...]:
+    """Return the numbers of the audit."""
+    return (
+        _gauge(
+            "gpustack_audit_differences",
+            "Differences, by reason, between records, kubelet, running containers, annotations,"
+            " limits and ledgers, at two looks in a row.",
+            lambda: audit.standing,
+            "reason",
+        ),
+        _counter(
+            "gpustack_audits",
+            "Comparisons of those views, each of which could be read.",
+            lambda: audit.looks,
+        ),
+        _counter(
+            "gpustack_audit_mended",
+            "Such differences that the agent put right, by reason.",
+            lambda: audit.mended,
+            "reason",
         ),
     )
 

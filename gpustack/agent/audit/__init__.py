@@ -1,0 +1,1 @@
+"""The comparison of everything that says which container holds which card."""
