@@ -102,6 +102,14 @@ def changed(kind: str, **fields: Any) -> dict[str, Any]:
         (changed("context", cluster=None), "context.cluster: is missing"),
         (changed("context", user="x"), "context.user: no user is named 'x'; there is a"),
         (changed("user", token=12345), "user.token: must be a text; put it in quotes"),
+        (
+            changed("user", **{"token": "12345\n"}),
+            "its user's token has a character that no request",
+        ),
+        (
+            changed("user", **{"token": "12345\u00e9"}),
+            "its user's token has a character that no request",
+        ),
         (changed("cluster", server=None), "cluster.server: '' is no server; write it as https://"),
         (
             changed("cluster", **{"certificate-authority-data": "&"}),

@@ -80,7 +80,7 @@ def open_context(context: Context) -> ApiConnection:
     """Prepare a context of a kubeconfig; no request is made.
 
     Raises:
-        KubeConfigError: its certificates or its plugin can't be used.
+        KubeConfigError: its certificates, its token or its plugin can't be used.
     """
     settings = kube_client.Configuration()
     # Watches and calls share the pool; beyond this, connections are opened and thrown away.
@@ -99,11 +99,16 @@ def open_context(context: Context) -> ApiConnection:
 
     def authorization() -> Mapping[str, str]:
         key = settings.get_api_key_with_prefix("authorization", "BearerToken")
-        if key:
-            return {"authorization": key}
-        basic = settings.get_basic_auth_token() if settings.username else None
-        return {"authorization": basic} if basic else {}
+        if not key and settings.username:
+            key = settings.get_basic_auth_token()
+        if key and not (key.isascii() and key.isprintable()):
+            raise KubeConfigError(
+                f"{place}: its user's token has a character that no request can have, such as a"
+                " line end"
+            )
+        return {"authorization": key} if key else {}
 
+    authorization()
     server, pool = settings.host.rstrip("/"), api.rest_client.pool_manager
     return ApiConnection(
         server=server,
