@@ -7,11 +7,17 @@
  *
  * All are files of fixed size, little-endian, mapped by the hook, never replaced and never resized:
  * a file that is mounted into a container doesn't follow a rename, and a shrunken one raises
- * SIGBUS. gpustack/wire/{layout,limits,activity,ledger}.py state the same numbers, and
- * tests/wire/mapped/test_mapped_files.py compiles this header to compare every size and offset.
+ * SIGBUS. gpustack/wire/mapped states the same numbers, and tests/wire/mapped/test_header.py
+ * compiles this header to compare every size and offset.
  *
- * A change of meaning, size or offset is a new VCUDA_LAYOUT_VERSION: the hook of one version reads
- * only that version, and the agent writes the one that a container's hook reads.
+ * A change of meaning, size or offset is a new VCUDA_LAYOUT_VERSION. The three files of a container
+ * are of one version. A hook reads all from VCUDA_LAYOUT_OLDEST to VCUDA_LAYOUT_VERSION, and the
+ * file `layouts` of its build names them (a build without it reads 1). The agent writes the newest
+ * that both know, and keeps a container's files as they are while anything of the container runs.
+ *
+ * Layout 2 gives a meaning to bytes that layout 1 reserves and writes as 0; sizes and offsets are
+ * the same. Its fields are marked so, with what reads them; where nothing does so far, that is
+ * said. The hook writes none of them into a ledger of layout 1.
  */
 #ifndef VCUDA_LAYOUT_H
 #define VCUDA_LAYOUT_H
@@ -19,7 +25,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VCUDA_LAYOUT_VERSION 1u
+#define VCUDA_LAYOUT_VERSION 2u
+#define VCUDA_LAYOUT_OLDEST 1u
+#define VCUDA_LAYOUT_IS_READ(version)                                                              \
+    ((version) >= VCUDA_LAYOUT_OLDEST && (version) <= VCUDA_LAYOUT_VERSION)
 
 #define VCUDA_LIMITS_MAGIC "VCUDALIM"
 #define VCUDA_ACTIVITY_MAGIC "VCUDAACT"
@@ -96,7 +105,16 @@ struct vcuda_card_activity {
     uint32_t burst_allowed;     /* 0 or 1 */
     uint64_t unaccounted_bytes; /* held by the container as NVML counts, and in no ledger */
     uint64_t busy_ns;           /* GPU time of the container as the agent counts, since its start */
-    uint8_t reserved[24];
+    /*
+     * Layout 2. The agent's own account of the container's GPU time, beside the ledger's: at the
+     * container's ceiling, the time that the agent has counted is paid for up to paid_until_ns
+     * (CLOCK_MONOTONIC), and debt_ns of it isn't paid for yet. 0 means "no debt known", and this
+     * agent publishes nothing else. The hook doesn't read them so far; to come are launches that
+     * wait for the later of this and the ledger's paid_until_ns, never for their sum.
+     */
+    uint64_t paid_until_ns;
+    uint64_t debt_ns;
+    uint8_t reserved[8];
 };
 
 struct vcuda_activity_body {
@@ -173,13 +191,26 @@ struct vcuda_ledger_entry {
     uint64_t last_want_ns; /* CLOCK_MONOTONIC */
     uint64_t denied;       /* requests refused */
     uint64_t throttled_ns;
-    uint64_t reserved;
+    /*
+     * Layout 2. An estimate of the GPU time that the process has launched and not yet settled. Its
+     * owner sets it to 0 when it takes the slot, and writes nothing else so far: to come are an
+     * owner that adds to it before each launch, and the one who takes a dead process's slot, who
+     * swaps it to 0 and then charges it. The agent reads it.
+     */
+    uint64_t open_ns;
 };
 
 struct vcuda_ledger_slot {
     uint32_t lock_word; /* never written: its first byte carries the owner's lock */
     uint32_t pid;       /* in the container's PID namespace; for display, decides nothing */
-    uint8_t reserved[56];
+    /*
+     * Layout 2. The generations of the two pages that are in force in the process: written when it
+     * has applied another one, and 0 before the first. The agent reads them; to come is its report
+     * of a process that launches by an old page.
+     */
+    uint64_t limits_generation;
+    uint64_t activity_generation;
+    uint8_t reserved[40];
     struct vcuda_ledger_entry cards[VCUDA_MAX_CARDS];
 };
 
@@ -212,6 +243,14 @@ _Static_assert(offsetof(struct vcuda_limits_file, slots) == 64, "limits slots");
 _Static_assert(offsetof(struct vcuda_ledger_file, cards) == 64, "ledger cards");
 _Static_assert(offsetof(struct vcuda_ledger_file, slots) == 1088, "ledger slots");
 _Static_assert(offsetof(struct vcuda_ledger_card, sum) % 8 == 0, "sum is one atomic word");
+_Static_assert(VCUDA_LAYOUT_OLDEST == 1 && VCUDA_LAYOUT_VERSION == 2,
+               "layout 1 has zeros where layout 2 has fields");
+_Static_assert(offsetof(struct vcuda_card_activity, paid_until_ns) == 40, "the agent's paid_until");
+_Static_assert(offsetof(struct vcuda_card_activity, debt_ns) == 48, "the agent's debt");
+_Static_assert(offsetof(struct vcuda_ledger_entry, open_ns) == 56, "open time");
+_Static_assert(offsetof(struct vcuda_ledger_slot, limits_generation) == 8, "applied limits");
+_Static_assert(offsetof(struct vcuda_ledger_slot, activity_generation) == 16, "applied activity");
+_Static_assert(offsetof(struct vcuda_ledger_slot, cards) == 64, "a slot's cards");
 _Static_assert(VCUDA_UNITS_BITS + VCUDA_SLOT_BITS + VCUDA_SUM_SEQUENCE_BITS == 64, "sum");
 _Static_assert(VCUDA_UNITS_BITS + VCUDA_USED_SEQUENCE_BITS == 64, "used");
 _Static_assert(1u << VCUDA_SLOT_BITS == VCUDA_LEDGER_SLOTS, "a slot's number fits its field");

@@ -3,7 +3,7 @@
  * limits. Exit status 0: they hold; 1: they don't, and why is said; 2: wrong use, or there is
  * nothing to test: no card, no driver, no limits.
  *
- * Run it in a container of a share: `/usr/local/vcuda/gpustack-hook-selftest`. It takes one context
+ * Run it in a container of a share: `/etc/vcuda/hook/gpustack-hook-selftest`. It takes one context
  * of each card while it runs and 2 s of launches, and no memory: what it asks for must be refused.
  */
 #include <dlfcn.h>
@@ -87,11 +87,11 @@ static void check_ledger(struct report *report) {
                        HOOK_LEDGER_PATH);
     } else if (pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
                memcmp(header.magic, VCUDA_LEDGER_MAGIC, sizeof header.magic) != 0 ||
-               header.version != VCUDA_LAYOUT_VERSION) {
+               !VCUDA_LAYOUT_IS_READ(header.version)) {
         report_problem(report,
-                       "%s holds no ledger of layout %u: a program of this container wrote over it,"
-                       " and nothing can be counted until the container is started anew",
-                       HOOK_LEDGER_PATH, VCUDA_LAYOUT_VERSION);
+                       "%s holds no ledger of layout %u to %u: a program of this container wrote"
+                       " over it, and nothing can be counted until the container is started anew",
+                       HOOK_LEDGER_PATH, VCUDA_LAYOUT_OLDEST, VCUDA_LAYOUT_VERSION);
     }
     if (fd >= 0) {
         sys_close(fd);
@@ -104,9 +104,9 @@ static void check_files(struct report *report, struct shared_page *limits) {
     } else {
         report->missing = true;
         report_problem(report,
-                       "%s holds no limits of layout %u: is this a container with a share of a"
-                       " card?",
-                       HOOK_LIMITS_PATH, VCUDA_LAYOUT_VERSION);
+                       "%s holds no limits of layout %u to %u: is this a container with a share of"
+                       " a card?",
+                       HOOK_LIMITS_PATH, VCUDA_LAYOUT_OLDEST, VCUDA_LAYOUT_VERSION);
     }
     if (report->limits != NULL) {
         check_ledger(report);

@@ -20,11 +20,12 @@ it can: some ways are closed, some show from the host, where no tenant reaches, 
 All of this was tried on a simulated card; no real card has run it yet.
 
 - **UnhookedProcess**: an Event on the pod. The agent looks at the memory maps of every process
-  that the driver sees on a shared card; the Event names a process that
-  doesn't map our `libvcuda.so` (the file, not its name).
+  that the driver sees on a shared card, when it starts a program and again every two minutes at
+  the latest; the Event names a process that doesn't map our `libvcuda.so` (the file, not its name).
 - **ForeignLimits**: an Event on the pod. The same look finds a process that maps the hook without
   the limits and the ledger of its container: it uses files of its own, or goes round the hook.
-- **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting.
+- **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting, or
+  changed the mode, owner or size of that file, which the agent restores within a second.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -67,13 +68,11 @@ OPEN: Final = (
         " charged: it gets the card's memory",
     ),
     (
-        "A lease (fcntl F_SETLEASE) by the container's root on the files that are mounted into it",
-        "the agent doesn't wait for such a file, and reports a ledger that is held (LedgerDamaged);"
-        " but a page that is held stays as it is: memory that is unaccounted from then on doesn't"
-        " count. Programs of the container that open the file wait for up to 45 s (the kernel's"
-        " fs.lease-break-time). On the files of hook and driver, which other tenants have mounted,"
-        " too, no tenant gets one while the agent runs: it has them open. `sysctl"
-        " fs.leases-enable=0` on the host prevents the rest",
+        "A lease (fcntl F_SETLEASE) by the container's root on the files of hook and driver, while"
+        " the agent restarts on a host that gives leases (`gpustack_agent_refuse_leases: false`)",
+        "other tenants' programs that start meanwhile wait for up to 45 s (the kernel's"
+        " fs.lease-break-time). While the agent runs it has these files open, and the kernel gives"
+        " no lease that would keep a reader waiting",
     ),
     (
         "Locks (fcntl) by the thousand on the files that are mounted into a container",
@@ -83,7 +82,7 @@ OPEN: Final = (
         " (LedgerDamaged)",
     ),
     (
-        "Making the ledger grow: any user of the container may write to it",
+        "Making the ledger grow, again and again: any user of the container may write to it",
         "it takes the host's disk. The agent cuts it off within a second and reports it"
         " (LedgerDamaged); but a tenant that goes on keeps the disk below /var/lib/gpustack full,"
         " and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",

@@ -19,7 +19,7 @@ from gpustack.wire.mapped import activity, ledger
 from tests.hook.container import CARD, CARD_BYTES, SHARE_BYTES, share
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-HOOK_PATH = "usr/local/vcuda/libvcuda.so"
+HOOK_PATH = "etc/vcuda/hook/libvcuda.so"
 PRELOAD = "etc/ld.so.preload"
 LIBRARIES = "usr/local/nvidia/lib64"
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -35,7 +35,7 @@ class Root:
     def __init__(self, folder: pathlib.Path, build: pathlib.Path, driver: pathlib.Path) -> None:
         self.folder = folder
         self._driver = driver
-        for name in ("bin", "dev", "etc/vcuda", "run/vcuda", "tmp", "var/lib/simgpu", LIBRARIES):
+        for name in ("bin", "dev", "etc/vcuda", "run", "tmp", "var/lib/simgpu", LIBRARIES):
             (folder / name).mkdir(parents=True)
         for path in ("", "run", "var", "var/lib", "var/lib/simgpu", "tmp"):
             (folder / path).chmod(0o777)  # with any umask
@@ -55,7 +55,7 @@ class Root:
         mapped.create_limits(self.folder / "etc/vcuda/limits", share(SHARE_BYTES))
         nothing = activity.Activity(sampled_ns=0, cards=())
         mapped.create_activity(self.folder / "etc/vcuda/activity", nothing)
-        mapped.create_ledger(self.folder / "run/vcuda/ledger", [CARD])
+        mapped.create_ledger(self.folder / "etc/vcuda/ledger", [CARD])
 
     def _start_driver(self) -> None:
         for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
@@ -119,7 +119,7 @@ class Root:
 
     def use(self) -> ledger.CardUse:
         """Return the agent's reading of the container's card."""
-        return mapped.read_ledger(self.folder / "run/vcuda/ledger").cards[0]
+        return mapped.read_ledger(self.folder / "etc/vcuda/ledger").cards[0]
 
     def seen_bytes(self, pid: int) -> int:
         """Return the memory of a process as the driver tells it outside."""

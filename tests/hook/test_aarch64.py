@@ -45,7 +45,7 @@ LIBRARIES = "usr/local/nvidia/lib64"
 FILES = {
     "etc/vcuda/limits": "limits",
     "etc/vcuda/activity": "activity",
-    "run/vcuda/ledger": "ledger",
+    "etc/vcuda/ledger": "ledger",
 }
 
 
@@ -54,7 +54,7 @@ class Machine:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
-        for name in ("build/copy", "usr/local/vcuda", LIBRARIES, "tmp", "work"):
+        for name in ("build/copy", "etc/vcuda/hook", LIBRARIES, "tmp", "work"):
             (folder / name).mkdir(parents=True)
         qemu = unpacked(Package(suite="bookworm", name="qemu-user-static"))
         shutil.copy(qemu / "usr/bin/qemu-aarch64-static", folder / "qemu")
@@ -63,7 +63,7 @@ class Machine:
         for path, name in FILES.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).symlink_to(f"/work/{name}")
-        (folder / "etc/ld.so.preload").write_text("/usr/local/vcuda/libvcuda.so\n")
+        (folder / "etc/ld.so.preload").write_text("/etc/vcuda/hook/libvcuda.so\n")
         self._install()
 
     def _install(self) -> None:
@@ -76,7 +76,7 @@ class Machine:
             *(f"out/aarch64/test/{name}" for name in programs),
         )
         for name in product:
-            shutil.copy(out / name, self._folder / "usr/local/vcuda")
+            shutil.copy(out / name, self._folder / "etc/vcuda/hook")
         for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
             shutil.copy(out / "test/driver" / name, self._folder / LIBRARIES)
         shutil.copy(out / "test/driver/libcuda.so.1", self._folder / "build/copy")
@@ -131,8 +131,8 @@ def test_selftest_says_that_the_limits_hold(machine: Machine) -> None:
     machine.begin()
     made = machine.run("/build/test_memory_stops_at_the_share")  # it leaves files for two cards
     assert made.returncode == 0, made.stderr
-    result = machine.run("/usr/local/vcuda/gpustack-hook-selftest")
+    result = machine.run("/etc/vcuda/hook/gpustack-hook-selftest")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "layout 1: /usr/local/vcuda/libvcuda.so" in result.stdout
+    assert "layout 2: /etc/vcuda/hook/libvcuda.so" in result.stdout
     assert "512 MiB, a byte more than the share" in result.stdout
     assert result.stdout.endswith("The limits hold.\n")

@@ -139,7 +139,7 @@ def test_an_overwritten_ledger_is_reported_with_a_cure(container: Container) -> 
     ledger.write_bytes(bytes(ledger.stat().st_size))
     status, report = report_of(container, "--quick")
     assert (status, report["holds"]) == (1, False)
-    assert report["problems"][0].startswith("ledger holds no ledger of layout 1: a program of")
+    assert report["problems"][0].startswith("ledger holds no ledger of layout 1 to 2: a program of")
     assert report["problems"][0].endswith("until the container is started anew")
 
 
@@ -176,7 +176,7 @@ def test_the_selftest_needs_limits(container: Container) -> None:
     status, report = report_of(container)
     assert (status, report["holds"], report["limits"]) == (2, None, None)
     assert [problem.split(":")[0] for problem in report["problems"]] == [
-        "limits holds no limits of layout 1"
+        "limits holds no limits of layout 1 to 2"
     ]
 
 

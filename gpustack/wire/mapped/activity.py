@@ -11,7 +11,7 @@ from gpustack.wire.mapped import two_slot_page
 MAGIC = b"VCUDAACT"
 
 _BODY_HEADER = struct.Struct("<QI36x")
-_CARD = struct.Struct("<16sIIQQ24x")
+_CARD = struct.Struct("<16sIIQQQQ8x")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,9 @@ class CardActivity:
         burst_allowed: whether this container may exceed its guaranteed share.
         unaccounted_bytes: memory of this container that NVML sees and no ledger explains.
         busy_ns: GPU time of this container since its start, as the agent counts it.
+        paid_until_ns: CLOCK_MONOTONIC up to which that time is paid for; 0: no debt known.
+            Layout 2.
+        debt_ns: GPU time that isn't paid for yet; 0: none known. Layout 2.
     """
 
     uuid: str
@@ -31,6 +34,8 @@ class CardActivity:
     burst_allowed: bool = False
     unaccounted_bytes: int = 0
     busy_ns: int = 0
+    paid_until_ns: int = 0
+    debt_ns: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +49,8 @@ class Activity:
         two_slot_page.check_cards([card.uuid for card in self.cards])
 
 
-def encode_body(activity: Activity) -> bytes:
-    """Return a slot's body.
+def encode_body(activity: Activity, layout: int = two_slot_page.LAYOUT_VERSION) -> bytes:
+    """Return a slot's body; that of layout 1 has zeros for the fields of layout 2.
 
     Raises:
         LayoutError: a UUID isn't one.
@@ -58,6 +63,7 @@ def encode_body(activity: Activity) -> bytes:
             card.burst_allowed,
             card.unaccounted_bytes,
             card.busy_ns,
+            *((card.paid_until_ns, card.debt_ns) if layout > 1 else (0, 0)),
         )
     return body.ljust(two_slot_page.BODY_BYTES, b"\0")
 
@@ -68,24 +74,27 @@ def decode(data: bytes) -> Activity:
     Raises:
         LayoutError: torn, short, foreign, of another version, or with too many cards.
     """
-    body = two_slot_page.decode_page(MAGIC, data).body
-    sampled_ns, count = _BODY_HEADER.unpack_from(body)
+    slot = two_slot_page.decode_page(MAGIC, data)
+    sampled_ns, count = _BODY_HEADER.unpack_from(slot.body)
     if count > two_slot_page.MAX_CARDS:
         message = f"activity names {count} cards"
         raise two_slot_page.LayoutError(message)
     return Activity(
         sampled_ns=sampled_ns,
-        cards=tuple(_decode_card(body, index) for index in range(count)),
+        cards=tuple(_decode_card(slot, index) for index in range(count)),
     )
 
 
-def _decode_card(body: bytes, index: int) -> CardActivity:
+def _decode_card(slot: two_slot_page.Slot, index: int) -> CardActivity:
     offset = _BODY_HEADER.size + index * _CARD.size
-    uuid, wanting, burst, unaccounted, busy_ns = _CARD.unpack_from(body, offset)
+    uuid, wanting, burst, unaccounted, busy_ns, *account = _CARD.unpack_from(slot.body, offset)
+    paid_until_ns, debt_ns = account if slot.layout > 1 else (0, 0)
     return CardActivity(
         uuid=two_slot_page.uuid_from_bytes(uuid),
         tenants_wanting=wanting,
         burst_allowed=burst != 0,
         unaccounted_bytes=unaccounted,
         busy_ns=busy_ns,
+        paid_until_ns=paid_until_ns,
+        debt_ns=debt_ns,
     )

@@ -8,8 +8,9 @@ Source of truth: ``hook/include/vcuda_layout.h``, ``struct vcuda_ledger_file``.
 """
 
 import dataclasses
+import enum
 import struct
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from gpustack.wire.mapped import two_slot_page
 
@@ -20,15 +21,21 @@ UNIT_BYTES = 256
 
 HEADER = struct.Struct("<8sIIII40x")
 CARD = struct.Struct("<16sQQ32x")
-SLOT_HEADER = struct.Struct("<II56x")
-ENTRY = struct.Struct("<QqQQQQQ8x")
+SLOT_HEADER = struct.Struct("<IIQQ40x")
+ENTRY = struct.Struct("<QqQQQQQQ")
 SLOT_BYTES = SLOT_HEADER.size + two_slot_page.MAX_CARDS * ENTRY.size
 CARDS_OFFSET = HEADER.size
 SLOTS_OFFSET = CARDS_OFFSET + two_slot_page.MAX_CARDS * CARD.size
+HEAD_BYTES = SLOTS_OFFSET  # header and cards, which each change of a slot's use changes, too
 
 _UNITS_MASK = (1 << 36) - 1
 _NO_CARD = bytes(16)
 _EMPTY_SLOT = bytes(SLOT_BYTES)
+_BLOCK_SLOTS = 16
+_EMPTY_BLOCK = bytes(_BLOCK_SLOTS * SLOT_BYTES)
+# Each launch moves its card's paid_until_ns up to 2 s before now at least
+# (hook/src/limiter/limiter_card.c CREDIT_MAX_NS); another second is for readers that come late.
+_LAUNCH_NS = 3_000_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,7 @@ class CardUse:
         last_want_ns: CLOCK_MONOTONIC of the last launch, 0 for none; the latest of all processes.
         denied: requests refused.
         throttled_ns: time that launches were held back.
+        open_ns: an estimate of the GPU time that is launched and not settled. Layout 2.
     """
 
     uuid: str
@@ -52,15 +60,26 @@ class CardUse:
     last_want_ns: int = 0
     denied: int = 0
     throttled_ns: int = 0
+    open_ns: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SlotUse:
-    """One living process: its slot, the PID that it says it has, and its use of each card."""
+    """One living process.
+
+    Attributes:
+        index: its slot.
+        pid: the PID that it says it has, in its namespace.
+        cards: its use of each card.
+        limits_generation: of the limits that it has applied; 0 before the first. Layout 2.
+        activity_generation: of the activity page, likewise.
+    """
 
     index: int
     pid: int
     cards: tuple[CardUse, ...]
+    limits_generation: int = 0
+    activity_generation: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +90,14 @@ class LedgerReading:
     slots: tuple[SlotUse, ...]
 
 
-def encode(uuids: Sequence[str]) -> bytes:
+def encode(uuids: Sequence[str], layout: int = two_slot_page.LAYOUT_VERSION) -> bytes:
     """Return a new ledger's first bytes; the rest of its ``FILE_BYTES`` is zero.
 
     Raises:
         LayoutError: more than 16 cards, one of them twice, or a UUID that isn't one.
     """
     two_slot_page.check_cards(uuids)
-    header = HEADER.pack(MAGIC, two_slot_page.LAYOUT_VERSION, FILE_BYTES, SLOTS, SLOT_BYTES)
+    header = HEADER.pack(MAGIC, layout, FILE_BYTES, SLOTS, SLOT_BYTES)
     return header + b"".join(CARD.pack(two_slot_page.uuid_to_bytes(uuid), 0, 0) for uuid in uuids)
 
 
@@ -86,9 +105,44 @@ def used_slots(data: bytes) -> tuple[int, ...]:
     """Return the numbers of used slots: only their locks are looked up in the kernel."""
     return tuple(
         index
-        for index in range(SLOTS)
+        for first in range(0, SLOTS, _BLOCK_SLOTS)
+        if data[slot_offset(first) : slot_offset(first + _BLOCK_SLOTS)] != _EMPTY_BLOCK
+        for index in range(first, first + _BLOCK_SLOTS)
         if data[slot_offset(index) : slot_offset(index) + SLOT_BYTES] != _EMPTY_SLOT
     )
+
+
+class LedgerChange(enum.Enum):
+    """What may have changed in a ledger since its head was read before."""
+
+    NOTHING = enum.auto()  # no launch and no charge since; processes may have ended
+    TIMES = enum.auto()  # launches of processes whose slots are known
+    ANYTHING = enum.auto()  # charges, by a process with a new slot perhaps
+
+
+def changed(before: bytes, head: bytes, now_ns: int) -> LedgerChange:
+    """Compare a ledger's first ``HEAD_BYTES`` with those of an earlier reading.
+
+    A process charges its context to the head's sums before its first launch, and each launch moves
+    the time up to which the container has paid: to no earlier than two seconds before.
+
+    Args:
+        before: of the reading before, at most a second earlier.
+        head: as they are now.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    if len(head) < HEAD_BYTES or before[: HEADER.size] != head[: HEADER.size]:
+        return LedgerChange.ANYTHING
+    launched = False
+    for offset in range(CARDS_OFFSET, HEAD_BYTES, CARD.size):
+        uuid, total, paid_until_ns = CARD.unpack_from(head, offset)
+        if (uuid, total) != CARD.unpack_from(before, offset)[:2]:
+            return LedgerChange.ANYTHING
+        if uuid == _NO_CARD:
+            break
+        same = head[offset : offset + CARD.size] == before[offset : offset + CARD.size]
+        launched = launched or not same or paid_until_ns > now_ns - _LAUNCH_NS
+    return LedgerChange.TIMES if launched else LedgerChange.NOTHING
 
 
 def slot_offset(index: int) -> int:
@@ -111,8 +165,26 @@ def decode(data: bytes, alive: Container[int]) -> LedgerReading:
         raise two_slot_page.LayoutError(message)
     _, version, file_bytes, _, _ = HEADER.unpack_from(data)
     two_slot_page.check_header(data, (MAGIC, version, file_bytes), expected_bytes=FILE_BYTES)
-    uuids = _card_uuids(data)
-    slots = tuple(_decode_slot(data, index, uuids) for index in used_slots(data) if index in alive)
+    return decode_slots(
+        data,
+        {
+            index: data[slot_offset(index) : slot_offset(index) + SLOT_BYTES]
+            for index in used_slots(data)
+            if index in alive
+        },
+    )
+
+
+def decode_slots(head: bytes, living: Mapping[int, bytes]) -> LedgerReading:
+    """Return the usage in a ledger's living slots.
+
+    Args:
+        head: the file's first ``HEAD_BYTES``, or more of them.
+        living: by number, all of the slot's bytes.
+    """
+    _, version, *_ = HEADER.unpack_from(head)
+    uuids = _card_uuids(head)
+    slots = tuple(_decode_slot(data, index, uuids, version) for index, data in living.items())
     cards = tuple(
         _sum(uuid, [slot.cards[position] for slot in slots]) for position, uuid in enumerate(uuids)
     )
@@ -130,22 +202,24 @@ def _card_uuids(data: bytes) -> tuple[str, ...]:
     return tuple(uuids)
 
 
-def _decode_slot(data: bytes, index: int, uuids: Sequence[str]) -> SlotUse:
-    start = slot_offset(index)
-    _, pid = SLOT_HEADER.unpack_from(data, start)
-    start += SLOT_HEADER.size
+def _decode_slot(data: bytes, index: int, uuids: Sequence[str], layout: int) -> SlotUse:
+    _, pid, *generations = SLOT_HEADER.unpack_from(data)
+    limits_generation, activity_generation = generations if layout > 1 else (0, 0)
     return SlotUse(
         index=index,
         pid=pid,
         cards=tuple(
-            _decode_entry(data, start + position * ENTRY.size, uuid)
+            _decode_entry(data, SLOT_HEADER.size + position * ENTRY.size, uuid, layout)
             for position, uuid in enumerate(uuids)
         ),
+        limits_generation=limits_generation,
+        activity_generation=activity_generation,
     )
 
 
-def _decode_entry(data: bytes, offset: int, uuid: str) -> CardUse:
-    used, _, contexts, busy_ns, last_want_ns, denied, throttled_ns = ENTRY.unpack_from(data, offset)
+def _decode_entry(data: bytes, offset: int, uuid: str, layout: int) -> CardUse:
+    used, _, contexts, busy_ns, last_want_ns, denied, *times = ENTRY.unpack_from(data, offset)
+    throttled_ns, open_ns = times
     return CardUse(
         uuid=uuid,
         used_bytes=(used & _UNITS_MASK) * UNIT_BYTES,
@@ -154,6 +228,7 @@ def _decode_entry(data: bytes, offset: int, uuid: str) -> CardUse:
         last_want_ns=last_want_ns,
         denied=denied,
         throttled_ns=throttled_ns,
+        open_ns=open_ns if layout > 1 else 0,
     )
 
 
@@ -166,4 +241,5 @@ def _sum(uuid: str, uses: Sequence[CardUse]) -> CardUse:
         last_want_ns=max((use.last_want_ns for use in uses), default=0),
         denied=sum(use.denied for use in uses),
         throttled_ns=sum(use.throttled_ns for use in uses),
+        open_ns=sum(use.open_ns for use in uses),
     )

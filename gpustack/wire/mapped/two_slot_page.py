@@ -1,7 +1,7 @@
 """The common parts of the three mapped files: words, UUIDs and the two-slot page.
 
 ``hook/include/vcuda_layout.h`` is the source of truth; this module and its three neighbours state
-the same numbers; ``tests/wire/mapped/test_mapped_files.py`` compiles the header to compare them.
+the same numbers; ``tests/wire/mapped/test_header.py`` compiles the header to compare them.
 
 The limits and activity files hold two slots. The writer fills the idle one and publishes its number
 with one store of one byte, so a writer that dies leaves the last good slot in force. Here that is
@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 from gpustack.model.errors import GpustackError
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
+OLDEST_LAYOUT = 1
 MAX_CARDS = 16
 PAGE_FILE_BYTES = 4096
 
@@ -33,13 +34,18 @@ class LayoutError(GpustackError):
     """A mapped file can't be encoded or doesn't hold what its layout demands."""
 
 
+class NewerLayoutError(LayoutError):
+    """A newer agent has made the file, or its tenant wrote so into its ledger."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A published slot: its number (0 or 1), its generation (from 1) and its body."""
+    """A published slot: its number (0 or 1), its generation (from 1), its body and the layout."""
 
     index: int
     generation: int
     body: bytes
+    layout: int
 
 
 def uuid_to_bytes(uuid: str) -> bytes:
@@ -96,9 +102,11 @@ def check_header(data: bytes, header: tuple[bytes, int, int], *, expected_bytes:
     if data[: len(magic)] != magic:
         message = f"magic is {data[: len(magic)]!r}, not {magic!r}"
         raise LayoutError(message)
-    if version != LAYOUT_VERSION:
-        message = f"layout version is {version}, this program reads {LAYOUT_VERSION}"
-        raise LayoutError(message)
+    if not OLDEST_LAYOUT <= version <= LAYOUT_VERSION:
+        message = (
+            f"layout version is {version}, this program reads {OLDEST_LAYOUT} to {LAYOUT_VERSION}"
+        )
+        raise NewerLayoutError(message) if version > LAYOUT_VERSION else LayoutError(message)
     if file_bytes != expected_bytes or len(data) != expected_bytes:
         message = f"file has {len(data)} bytes and states {file_bytes}, not {expected_bytes}"
         raise LayoutError(message)
@@ -110,9 +118,9 @@ def encode_slot(body: bytes, generation: int) -> bytes:
     return SLOT_HEADER.pack(generation, crc, 0) + body
 
 
-def encode_page(magic: bytes, body: bytes) -> bytes:
+def encode_page(magic: bytes, body: bytes, layout: int = LAYOUT_VERSION) -> bytes:
     """Return a whole new file with ``body`` published in slot 0 as generation 1."""
-    header = PAGE_HEADER.pack(magic, LAYOUT_VERSION, PAGE_FILE_BYTES, SLOT_BYTES, 0)
+    header = PAGE_HEADER.pack(magic, layout, PAGE_FILE_BYTES, SLOT_BYTES, 0)
     page = header + encode_slot(body, 1)
     return page.ljust(PAGE_FILE_BYTES, b"\0")
 
@@ -122,8 +130,8 @@ def slot_offset(index: int) -> int:
     return PAGE_HEADER.size + index * SLOT_BYTES
 
 
-def check_page(magic: bytes, data: bytes) -> int:
-    """Check a page's header and return the number of the slot that it publishes.
+def check_page(magic: bytes, data: bytes) -> tuple[int, int]:
+    """Check a page's header; return the number of the slot that it publishes, and its layout.
 
     Raises:
         LayoutError: the file is short, foreign, of another version, or publishes no slot.
@@ -136,7 +144,7 @@ def check_page(magic: bytes, data: bytes) -> int:
     if slot_bytes != SLOT_BYTES or published > 1:
         message = f"slots of {slot_bytes} bytes, slot {published} published"
         raise LayoutError(message)
-    return int(published)
+    return int(published), int(version)
 
 
 def decode_page(magic: bytes, data: bytes) -> Slot:
@@ -145,11 +153,11 @@ def decode_page(magic: bytes, data: bytes) -> Slot:
     Raises:
         LayoutError: the header is wrong, or the slot's CRC doesn't fit: it was torn.
     """
-    index = check_page(magic, data)
+    index, layout = check_page(magic, data)
     start = slot_offset(index)
     generation, crc, _ = SLOT_HEADER.unpack_from(data, start)
     body = data[start + SLOT_HEADER.size : start + SLOT_BYTES]
     if SLOT_HEADER.unpack_from(encode_slot(body, generation))[1] != crc:
         message = f"slot {index} is torn: its CRC doesn't fit"
         raise LayoutError(message)
-    return Slot(index=index, generation=generation, body=body)
+    return Slot(index=index, generation=generation, body=body, layout=layout)

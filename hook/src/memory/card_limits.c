@@ -62,6 +62,8 @@ CUresult card_limits_read(struct process *process, const CUuuid *uuid, bool own,
     limits->context_bytes = limit->context_bytes;
     limits->unaccounted_bytes = find_unaccounted(process, uuid);
     if (ledger_open(&process->ledger, HOOK_LEDGER_PATH, own)) {
+        ledger_note_pages(&process->ledger, process->limits.generation,
+                          process->activity.generation);
         limits->card = ledger_card(&process->ledger, uuid->bytes);
     }
     limits->counted = limits->card != LEDGER_NO_CARD;

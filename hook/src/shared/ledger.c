@@ -122,11 +122,12 @@ static void ledger_close(struct ledger *ledger) {
     ledger->file = NULL;
 }
 
-static bool header_fits(const struct ledger *ledger) {
+static bool header_fits(struct ledger *ledger) {
     struct vcuda_ledger_header header;
     memcpy(&header, &ledger->file->header, sizeof header);
+    ledger->layout = header.version;
     return memcmp(header.magic, VCUDA_LEDGER_MAGIC, sizeof header.magic) == 0 &&
-           header.version == VCUDA_LAYOUT_VERSION && header.file_bytes == sizeof *ledger->file;
+           VCUDA_LAYOUT_IS_READ(header.version) && header.file_bytes == sizeof *ledger->file;
 }
 
 /* A slot just taken: it gets this process's units, mostly none, and its counters start anew.
@@ -139,6 +140,7 @@ static void settle_own(struct ledger *ledger) {
         atomic_store((word *)&entry->contexts, ledger->contexts[card]);
         memset(&entry->busy_ns, 0, sizeof *entry - offsetof(struct vcuda_ledger_entry, busy_ns));
     }
+    ledger_note_pages(ledger, 0, 0);
     ledger->file->slots[slot].pid = sys_pid();
 }
 
@@ -242,6 +244,20 @@ uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card) {
 
 uint64_t ledger_busy_ns(const struct ledger *ledger, unsigned slot, int card) {
     return atomic_load((word *)&entry_of(ledger, slot, card)->busy_ns);
+}
+
+static void note(uint64_t *shared, uint64_t generation) {
+    if (atomic_load((word *)shared) != generation) {
+        atomic_store((word *)shared, generation);
+    }
+}
+
+void ledger_note_pages(const struct ledger *ledger, uint64_t limits, uint64_t activity) {
+    if (ledger->slot_lock.held && ledger->layout >= 2) {
+        struct vcuda_ledger_slot *slot = &ledger->file->slots[ledger->slot_lock.slot];
+        note(&slot->limits_generation, limits);
+        note(&slot->activity_generation, activity);
+    }
 }
 
 uint32_t ledger_pid(const struct ledger *ledger, unsigned slot) {

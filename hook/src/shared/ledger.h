@@ -13,6 +13,7 @@ enum { LEDGER_NO_CARD = -1 };
 
 struct ledger {
     struct vcuda_ledger_file *file; /* NULL: not mapped */
+    uint32_t layout;                /* of the file */
     struct slot_lock slot_lock;     /* of this process's slot; none: mapped for reading the sums */
     /* The units of this process, by card: its slot may be lost and its file noise, and then these
      * are charged again. */
@@ -42,6 +43,8 @@ uint64_t ledger_used(const struct ledger *ledger, unsigned slot, int card);
 uint64_t ledger_busy_ns(const struct ledger *ledger, unsigned slot, int card);
 uint32_t ledger_pid(const struct ledger *ledger, unsigned slot);
 
+/* Enters the generations of the pages that are in force, where the file has a place for them. */
+void ledger_note_pages(const struct ledger *ledger, uint64_t limits, uint64_t activity);
 void ledger_count_contexts(struct ledger *ledger, int card, int64_t change);
 void ledger_count_denial(struct ledger *ledger, int card);
 

@@ -10,7 +10,7 @@
 #define HOOK_ACTIVITY_PATH "/etc/vcuda/activity"
 #endif
 #ifndef HOOK_LEDGER_PATH
-#define HOOK_LEDGER_PATH "/run/vcuda/ledger"
+#define HOOK_LEDGER_PATH "/etc/vcuda/ledger"
 #endif
 
 #endif

@@ -66,7 +66,7 @@ static bool header_fits(const struct shared_page *page, const char *magic) {
     struct vcuda_page_header header;
     memcpy(&header, page->mapping, sizeof header);
     return memcmp(header.magic, magic, sizeof header.magic) == 0 &&
-           header.version == VCUDA_LAYOUT_VERSION && header.file_bytes == VCUDA_PAGE_FILE_BYTES &&
+           VCUDA_LAYOUT_IS_READ(header.version) && header.file_bytes == VCUDA_PAGE_FILE_BYTES &&
            header.slot_bytes == sizeof(struct vcuda_limits_slot);
 }
 

@@ -51,8 +51,7 @@ static void side_end(struct side *side) {
 static const struct vcuda_limits_slot *published(const struct side *side) {
     const struct vcuda_page_header *header = &side->file->header;
     bool fits = side->whole && memcmp(header->magic, side->magic, sizeof header->magic) == 0 &&
-                header->version == VCUDA_LAYOUT_VERSION &&
-                header->file_bytes == sizeof *side->file &&
+                VCUDA_LAYOUT_IS_READ(header->version) && header->file_bytes == sizeof *side->file &&
                 header->slot_bytes == sizeof side->file->slots[0] && header->published <= 1;
     const struct vcuda_limits_slot *slot = fits ? &side->file->slots[header->published] : NULL;
     return slot != NULL && fuzz_slot_fits(slot) ? slot : NULL;
@@ -111,7 +110,7 @@ static void write_one(struct side *side, enum operation operation, struct input 
         break;
     default:
         memcpy(side->file->header.magic, side->magic, sizeof side->file->header.magic);
-        side->file->header.version = VCUDA_LAYOUT_VERSION + take_byte(input) % 2;
+        side->file->header.version = take_byte(input) % 4;
         side->file->header.file_bytes = sizeof *side->file;
         side->file->header.slot_bytes = sizeof side->file->slots[0];
     }

@@ -56,9 +56,12 @@ int main(void) {
     files_make();
     CHECK(truncate("limits", 100) == 0);
     CHECK(in_child(expect_closed) == 0);
-    files_make();
-    change("limits", offsetof(struct vcuda_limits_file, header.version), "\2", 1);
-    CHECK(in_child(expect_closed) == 0);
+    const uint32_t strange[] = {VCUDA_LAYOUT_OLDEST - 1, VCUDA_LAYOUT_VERSION + 1};
+    for (unsigned i = 0; i < 2; i++) {
+        files_make();
+        change("limits", offsetof(struct vcuda_limits_file, header.version), &strange[i], 4);
+        CHECK(in_child(expect_closed) == 0);
+    }
     files_make();
     change("limits", offsetof(struct vcuda_limits_file, slots[0].body.devices), "\1", 1);
     CHECK(in_child(expect_closed) == 0); /* the CRC doesn't fit */

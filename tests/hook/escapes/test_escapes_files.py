@@ -5,16 +5,19 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
+from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, IsolationViolations
-from gpustack.agent.containers.allocate_response import hidden_path
+from gpustack.agent.containers.held_files import HeldFiles
+from gpustack.agent.containers.mount_paths import hidden_path
 from gpustack.wire.mapped import activity
 from gpustack.wire.mapped.two_slot_page import LayoutError
-from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, share
+from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, SHARE_BYTES, share
 from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
 from tests.hook.root import Root
 
@@ -30,7 +33,7 @@ HELD = "2048 2"
 )
 @pytest.mark.parametrize("damage", ["zeroes", "cut", "noise"])
 def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: str) -> None:
-    ledger = root.folder / "run/vcuda/ledger"
+    ledger = root.folder / "etc/vcuda/ledger"
     with root.start("/bin/client", "soname", "1000", "hold") as client:
         assert client.stdout is not None
         assert client.stdout.readline().strip() == "2048 0"
@@ -51,18 +54,86 @@ def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: 
 
 
 @escape(
+    "A lease (fcntl F_SETLEASE) by the container's root on the files that are mounted into it, to"
+    " keep the agent and the container's programs waiting",
+    Outcome.CLOSED,
+    "the kernel gives none on a file that is open for writing: the agent has each of them open from"
+    " before the container starts, and systemd keeps them so while the agent restarts. On a host"
+    " of the role gpustack_agent the kernel gives no lease at all, unless the inventory wants them",
+)
+def test_no_lease_is_given_on_a_containers_files(root: Root) -> None:
+    folder = _own_files(root)
+    held = HeldFiles(DescriptorStore())
+    held.hold(folder)
+    asked = (
+        "import fcntl, os, sys\n"
+        "for path in sys.argv[1:]:\n"
+        "    for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):\n"
+        "        try:\n"
+        "            fcntl.fcntl(os.open(path, os.O_RDONLY), fcntl.F_SETLEASE, kind)\n"
+        "            print('given')\n"
+        "        except OSError:\n"
+        "            print('refused')\n"
+    )
+    paths = [folder / name for name in mapped.FORMS]
+    given = subprocess.check_output([sys.executable, "-c", asked, *paths], text=True)
+    assert given.split() == ["refused"] * 6
+    held.close()
+
+
+@escape(
+    "chmod, chown, truncate or fallocate on the ledger by the container's root: a program in it"
+    " with mode 4755 would make a local user root",
+    Outcome.REPORTED,
+    "no user but root gets to the file on the host; the agent restores mode, owner and size within"
+    " a second and sends the event LedgerDamaged",
+)
+@pytest.mark.parametrize(
+    "command", [["chmod", "4755"], ["chown", "1000:1000"], ["truncate", "--size=64MiB"]]
+)
+def test_a_changed_form_of_the_ledger_is_restored_and_reported(
+    root: Root, command: list[str]
+) -> None:
+    folder = _own_files(root)
+    held = HeldFiles(DescriptorStore())
+    held.hold(folder)
+    before = (folder / "ledger").stat()
+    subprocess.run([*command, folder / "ledger"], check=True)
+    events: list[ObjectEvent] = []
+    violations = IsolationViolations(events.append, hooks=root.folder)
+    for what, how in held.look([folder])[folder].items():
+        violations.form_was_changed(SHARE, what, how)
+    held.close()
+    assert [event.reason for event in events] == [DAMAGED]
+    after = (folder / "ledger").stat()
+    for field in ("st_mode", "st_uid", "st_gid", "st_size"):
+        assert getattr(after, field) == getattr(before, field)
+
+
+def _own_files(root: Root) -> pathlib.Path:
+    """Return a folder on the host with the files that the container has mounted."""
+    folder = root.folder.parent / "share"
+    folder.mkdir()
+    for path in ("etc/vcuda/limits", "etc/vcuda/activity", "etc/vcuda/ledger"):
+        (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
+    return folder
+
+
+@escape(
     "Files of the tenant's own for the limits or the ledger: root in the container moves the folder"
     " aside that ours are mounted in, or an image's symbolic link leads a volume there",
     Outcome.REPORTED,
     "the agent's event ForeignLimits: the agent looks which files the hook maps, by their inodes",
 )
-@pytest.mark.parametrize(("place", "seen"), [("etc/vcuda", "8192 0"), ("run/vcuda", "2048 0")])
+@pytest.mark.parametrize(
+    ("limits_bytes", "seen"), [(CARD_BYTES, "8192 0"), (SHARE_BYTES, "2048 0")]
+)
 def test_files_in_the_place_of_ours_are_reported(
-    root: Root, tmp_path: pathlib.Path, place: str, seen: str
+    root: Root, tmp_path: pathlib.Path, limits_bytes: int, seen: str
 ) -> None:
     ours = dataclasses.replace(SHARE, folder=tmp_path / "share")
     ours.folder.mkdir()
-    for path in ("etc/vcuda/limits", "run/vcuda/ledger"):
+    for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
         (ours.folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
 
     def run(expected: str) -> list[str]:
@@ -74,10 +145,13 @@ def test_files_in_the_place_of_ours_are_reported(
         return reports
 
     assert run("2048 0") == []
-    aside = (root.folder / place).rename(root.folder / "aside")
-    shutil.copytree(aside, root.folder / place)
-    if place == "etc/vcuda":
-        mapped.publish_limits(root.folder / place / "limits", share(CARD_BYTES))
+    aside, place = root.folder / "etc/aside", root.folder / "etc/vcuda"
+    place.rename(aside)
+    place.mkdir()
+    (place / "hook").symlink_to("../aside/hook")
+    for name in mapped.FORMS:
+        shutil.copy(aside / name, place / name)
+    mapped.publish_limits(place / "limits", share(limits_bytes))
     assert run(seen) == [FOREIGN]
 
 
@@ -88,7 +162,7 @@ def test_files_in_the_place_of_ours_are_reported(
     " share's free memory",
 )
 def test_memory_that_a_false_ledger_hides_is_taken_off_the_share(root: Root) -> None:
-    ledger = root.folder / "run/vcuda/ledger"
+    ledger = root.folder / "etc/vcuda/ledger"
     fresh = ledger.read_bytes()
     with root.start("/bin/client", "soname", "1000", "hold") as client:
         assert client.stdout is not None
@@ -119,7 +193,8 @@ def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Pa
 
 
 @escape(
-    "A ConfigMap, or any volume, mounted over the limits, the hook or the preload",
+    "A ConfigMap, or any volume, mounted over the limits, the hook or the preload, or at a folder"
+    " above them, which a sidecar may have, too, and take our mount points away in",
     Outcome.CLOSED,
     "the admission policy refuses the pod, and so does the agent at Allocate (HiddenPath)",
 )
@@ -127,15 +202,15 @@ def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Pa
     "path",
     [
         "/etc/vcuda", "/etc/vcuda/limits", "/etc/vcuda/limits/", "//etc/vcuda", "/tmp/../etc/vcuda",
-        "etc/vcuda", "/etc/ld.so.preload", "/usr/local/vcuda", "/run/vcuda/ledger",
-        "/usr/local/nvidia/lib64/libcuda.so.1",
+        "etc/vcuda", "/etc/ld.so.preload", "/etc/vcuda/hook", "/etc/vcuda/ledger",
+        "/usr/local/nvidia/lib64/libcuda.so.1", "/", "/etc", "/etc/", "/etc/.", ".",
     ],
 )  # fmt: skip
 def test_mounts_over_our_paths_are_refused(path: str) -> None:
     container = {"name": "main", "volumeMounts": [{"name": "config", "mountPath": path}]}
-    assert hidden_path({"spec": {"containers": [container]}}, "main") == path
+    assert hidden_path({"spec": {"containers": [container]}}, "main", is_share=True) == path
     harmless = {"name": "main", "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}]}
-    assert hidden_path({"spec": {"containers": [harmless]}}, "main") is None
+    assert hidden_path({"spec": {"containers": [harmless]}}, "main", is_share=True) is None
 
 
 @escape(

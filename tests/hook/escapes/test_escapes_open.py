@@ -34,7 +34,7 @@ def first_line(client: "subprocess.Popen[str]") -> str:
 
 def own_share(root: Root, folder: pathlib.Path) -> Share:
     folder.mkdir()
-    for path in ("etc/vcuda/limits", "run/vcuda/ledger"):
+    for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
         (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
     return dataclasses.replace(SHARE, folder=folder)
 
@@ -48,7 +48,7 @@ def own_share(root: Root, folder: pathlib.Path) -> Share:
 def test_a_cleared_sum_grants_the_share_again(root: Root) -> None:
     clients = []
     for _ in range(3):
-        with (root.folder / "run/vcuda/ledger").open("r+b") as file:
+        with (root.folder / "etc/vcuda/ledger").open("r+b") as file:
             file.seek(SUM_OFFSET)
             (word,) = struct.unpack("<Q", file.read(8))
             file.seek(SUM_OFFSET)
@@ -185,7 +185,7 @@ def test_a_preloaded_driver_stands_before_the_gates(
 )
 def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
-    files = (f"/{HOOK_PATH}", "/etc/vcuda/limits", "/run/vcuda/ledger")
+    files = (f"/{HOOK_PATH}", "/etc/vcuda/limits", "/etc/vcuda/ledger")
     with root.start("/bin/decoy", *files) as client:
         assert first_line(client) == "up"
         assert reports_of(root, client.pid, share=own_share(root, tmp_path / "share")) == []

@@ -47,7 +47,7 @@ def test_an_image_with_nothing_in_etc_but_the_preload_works(root: Root) -> None:
 def test_a_read_only_root_works(root: Root) -> None:
     # Everything, but for devices, the ledger's own mount and the simulated driver's state.
     script = (
-        'mount --bind "$0" "$0" && for f in dev run/vcuda var/lib/simgpu; do'
+        'mount --bind "$0" "$0" && for f in dev etc/vcuda/ledger var/lib/simgpu; do'
         ' mount --bind "$0/$f" "$0/$f"; done && mount -o remount,bind,ro "$0" &&'
         ' ! touch "$0/tmp/x" 2>/dev/null && exec chroot "$0" /bin/client soname 3000'
     )

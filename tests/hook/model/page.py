@@ -1,7 +1,7 @@
 """The pages with two slots: an agent that writes, may die and start again; a hook that reads.
 
 Every word that is written or copied is a step of its own: ``pwrite`` and ``memcpy`` are many. The
-checksum is taken for perfect. The writer's steps are ``gpustack/adapters/mapped.py``'s
+checksum is taken for perfect. The writer's steps are ``gpustack/adapters/mapped/files.py``'s
 ``_publish``, the reader's ``shared_page_refresh`` of ``hook/src/shared/shared_page.c``;
 ``test_ledger_model.py`` looks at the former,
 ``hook/tests/shared/test_pages_never_published_are_not_read.c`` at the latter.
