@@ -37,6 +37,8 @@ class FakeDriver:
         levels: of pairs of positions, lower first; others meet in the system.
         far_ends: of every active NVLink, by position; a text that is no address is refused.
         mig: UUIDs of cards that are cut up.
+        asks_for: what the driver asks for a card, by UUID (NVML_GPU_RECOVERY_ACTION_…).
+        retiring: UUIDs of cards with a page that waits to be retired.
         refused: the error of a query by its name, of one card (`name`, position) or of all.
     """
 
@@ -46,6 +48,8 @@ class FakeDriver:
     refused: dict[tuple[str, int | None], int] = field(default_factory=dict)
     nvlink_peers: bool = False
     mig: set[str] = field(default_factory=set)
+    asks_for: dict[str, int] = field(default_factory=dict)
+    retiring: set[str] = field(default_factory=set)
     events: list[set[str]] = field(default_factory=list)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +94,15 @@ def _far_end(driver: FakeDriver, card: FakeCard, link: int) -> Any:
     return types.SimpleNamespace(busId=driver.far_ends[driver.cards.index(card)][link])
 
 
+def _fields(driver: FakeDriver, card: FakeCard, ids: list[int]) -> Any:
+    """Answer the recovery action; drivers before 570 know no such field."""
+    assert ids == [230]
+    action = driver.asks_for.get(card.uuid)
+    result = pynvml.NVML_ERROR_NOT_SUPPORTED if action is None else pynvml.NVML_SUCCESS
+    value = types.SimpleNamespace(uiVal=action or 0)
+    return [types.SimpleNamespace(nvmlReturn=result, value=value)]
+
+
 def _register(driver: FakeDriver, card: FakeCard, _: int, events: set[str]) -> None:
     events.add(card.uuid)
 
@@ -123,6 +136,12 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetCudaComputeCapability": lambda _, __: (8, 0),
     "nvmlDeviceGetMemoryAffinity": lambda *_: [1],
     "nvmlDeviceGetMigMode": lambda driver, card: [int(card.uuid in driver.mig)] * 2,
+    "nvmlDeviceGetTotalEccErrors": lambda *_: 0,
+    "nvmlDeviceGetRemappedRows": lambda *_: (0, 0, 0, 0),
+    "nvmlDeviceGetRetiredPagesPendingStatus": lambda driver, card: int(
+        card.uuid in driver.retiring
+    ),
+    "nvmlDeviceGetFieldValues": _fields,
     "nvmlDeviceGetTopologyCommonAncestor": _level,
     "nvmlDeviceGetNvLinkState": _link_state,
     "nvmlDeviceGetNvLinkRemotePciInfo": _far_end,

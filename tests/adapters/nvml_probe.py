@@ -8,6 +8,8 @@ import dataclasses
 import json
 import pathlib
 import sys
+import threading
+import time
 from typing import Any
 
 from gpustack.adapters.nvml import Nvml
@@ -26,10 +28,23 @@ def main() -> None:
             case "event":
                 fault = nvml.next_fault(int(argument))
                 answer = None if fault is None else dataclasses.asdict(fault)
+            case "state":
+                answer = {"opened": nvml.opened, "problem": nvml.problem}
+            case "hung":
+                answer = _hung(nvml)
             case _:
                 answer = [dataclasses.asdict(each) for each in nvml.processes(argument)]
         print(json.dumps(answer), flush=True)
     nvml.close()
+
+
+def _hung(nvml: Nvml) -> bool:
+    """Say whether a question that was sent to a thread has not returned for a while."""
+    threading.Thread(target=nvml.faults, daemon=True).start()
+    deadline = time.monotonic() + 10
+    while nvml.hung_seconds < 0.3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return nvml.hung_seconds >= 0.3
 
 
 if __name__ == "__main__":

@@ -2,7 +2,17 @@
 
 import threading
 
-from gpustack.adapters.nvml import Busy, CardFault, GpuProcess, Inventory, Nvml, NvmlError
+from gpustack.adapters.nvml import (
+    DRIVER_MISMATCH,
+    Busy,
+    CardFault,
+    CardFigures,
+    GpuProcess,
+    Inventory,
+    Nvml,
+    NvmlError,
+)
+from gpustack.adapters.nvml.calls import CallsInFlight
 from gpustack.model.node import Card
 
 
@@ -34,9 +44,26 @@ class FakeNvml(Nvml):
         self.span_us = 1
         self.busy_percent: dict[int, int] = {}  # by PID
         self.silent: set[str] = set()
+        self.opened = 1
+        self._calls = CallsInFlight()
+        self._mismatch = ""
+        self._answers = threading.Event()
+        self._answers.set()
+        self.shown: dict[str, CardFigures] = {}  # by UUID
 
     def close(self) -> None:
         """Nothing is open."""
+        self._answers.set()
+
+    def hang(self) -> None:
+        """Let the next question about faults not return before `close`."""
+        self._answers.clear()
+
+    def replace_driver(self, driver: str, *, agrees: bool) -> None:
+        """Let another driver be loaded, which the open library fits or does not."""
+        self._mismatch = "" if agrees else "the library and the driver do not agree"
+        self._driver = driver
+        self.opened += agrees
 
     def inventory(self) -> Inventory:
         size = len(self._cards)
@@ -55,8 +82,12 @@ class FakeNvml(Nvml):
         self._arrived.set()
 
     def faults(self) -> tuple[CardFault, ...]:
+        with self._calls.one():
+            self._answers.wait()
         with self._lock:
-            return self._faults
+            if not self._mismatch:
+                return self._faults
+        return tuple(CardFault(uuid=card.uuid, reason=DRIVER_MISMATCH) for card in self._cards)
 
     def next_fault(self, timeout_ms: int) -> CardFault | None:
         self._arrived.wait(min(timeout_ms, 100) / 1000)  # short, so that a test ends at once
@@ -70,8 +101,12 @@ class FakeNvml(Nvml):
             raise NvmlError(f"no card with UUID {uuid}")
         return self.running.get(uuid, ())
 
-    def sm_percent(self, uuid: str) -> dict[int, int]:
+    def sm_percent(self, uuid: str, seconds: float = 1.0) -> dict[int, int]:
         return {each.pid: self.busy_percent.get(each.pid, 0) for each in self.processes(uuid)}
+
+    def figures(self, uuid: str) -> CardFigures:
+        self.processes(uuid)
+        return self.shown.get(uuid, CardFigures())
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         here = {each.pid for each in self.processes(uuid)}

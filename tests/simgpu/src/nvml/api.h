@@ -31,7 +31,7 @@ struct session {
 };
 extern struct session session;
 
-/* UNINITIALIZED before nvmlInit. */
+/* UNINITIALIZED before nvmlInit; LIB_RM_VERSION_MISMATCH. Waits while the driver hangs. */
 nvmlReturn_t session_ready(void);
 
 /* The card of a handle: INVALID_ARGUMENT, GPU_IS_LOST. */

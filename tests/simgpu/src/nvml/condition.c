@@ -74,7 +74,22 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned error, un
     if (rc == NVML_SUCCESS && (error > 1 || counter > 1))
         return NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
-        *count = 0;
+        *count = error == 1 ? card->ecc_errors : 0;
+    return rc;
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *corrected,
+                                       unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    struct sim_card *card;
+    nvmlReturn_t rc = device_check(device, corrected, &card);
+    if (rc == NVML_SUCCESS && (!uncorrected || !pending || !failed))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS) {
+        *corrected = 0;
+        *uncorrected = card->remap != SIM_REMAP_NONE;
+        *pending = card->remap == SIM_REMAP_PENDING;
+        *failed = card->remap == SIM_REMAP_FAILED;
+    }
     return rc;
 }
 

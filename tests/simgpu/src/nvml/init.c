@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api.h"
@@ -31,6 +32,8 @@ static nvmlReturn_t open_driver(void) {
     session.state = sim_state_map();
     if (!session.state)
         return NVML_ERROR_DRIVER_NOT_LOADED;
+    if (session.state->nvml_mismatch)
+        return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
     if (sim_node_granted("nvidiactl"))
         return NVML_SUCCESS;
     if (errno == EACCES)
@@ -60,7 +63,14 @@ nvmlReturn_t nvmlShutdown(void) {
     return rc;
 }
 
-nvmlReturn_t session_ready(void) { return session.users ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED; }
+/* A driver that hangs does so in the kernel; here its callers wait until it is well again. */
+nvmlReturn_t session_ready(void) {
+    if (!session.users)
+        return NVML_ERROR_UNINITIALIZED;
+    while (__atomic_load_n(&session.state->nvml_hangs, __ATOMIC_ACQUIRE))
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    return session.state->nvml_mismatch ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : NVML_SUCCESS;
+}
 
 nvmlReturn_t copy_text(char *out, unsigned size, const char *text) {
     if (!out)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
-#define SIM_LAYOUT 2u
+#define SIM_LAYOUT 3u
 #define SIM_CARDS_MAX 16
 #define SIM_CLIENTS_MAX 256
 #define SIM_XIDS_MAX 64
@@ -32,6 +32,9 @@
 
 #define SIM_DEFAULT_STATE "/var/lib/simgpu/state"
 
+/* What becomes of a memory row with an uncorrectable error. */
+enum sim_remap { SIM_REMAP_NONE, SIM_REMAP_PENDING, SIM_REMAP_FAILED };
+
 struct sim_card {
     uint32_t minor;
     char uuid[48];
@@ -42,6 +45,8 @@ struct sim_card {
     int32_t numa; /* -1: none */
     char bus[16]; /* 0000:07:00.0 */
     uint32_t lost;
+    uint32_t ecc_errors; /* uncorrectable ones since the driver was loaded */
+    uint32_t remap;      /* enum sim_remap */
     /* The time line: see timeline.h. */
     uint64_t clock_ns; /* CLOCK_MONOTONIC up to which the time line was worked out */
     int32_t running;   /* client that has the card, -1: none */
@@ -128,7 +133,9 @@ struct sim_state {
     uint64_t fault_change; /* counts the changes of `faults` */
     uint32_t fault_count;
     struct sim_fault faults[SIM_FAULTS_MAX];
-    uint64_t xid_count; /* all that were ever raised; the last SIM_XIDS_MAX are kept */
+    uint32_t nvml_hangs;    /* no call of NVML returns */
+    uint32_t nvml_mismatch; /* the loaded driver is of another version than the library */
+    uint64_t xid_count;     /* all that were ever raised; the last SIM_XIDS_MAX are kept */
     struct sim_xid xids[SIM_XIDS_MAX];
     struct sim_client clients[SIM_CLIENTS_MAX];
     uint64_t object_count; /* all that were ever made: numbers are not used twice */

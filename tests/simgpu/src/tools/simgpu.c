@@ -108,6 +108,47 @@ static int do_restore(struct sim_state *state, char **args) {
     return 0;
 }
 
+static int do_ecc(struct sim_state *state, char **args) {
+    int card = find_card(state, args[0]);
+    char *end;
+    unsigned long count = strtoul(args[1], &end, 10);
+    if (card < 0)
+        return 2;
+    if (end == args[1] || *end || count > UINT32_MAX) {
+        fprintf(stderr, "simgpu: not a number of errors: %s\n", args[1]);
+        return 2;
+    }
+    state->cards[card].ecc_errors = (uint32_t)count;
+    return 0;
+}
+
+static int do_remap(struct sim_state *state, char **args) {
+    static const char *const names[] = {"none", "pending", "failed"};
+    int card = find_card(state, args[0]);
+    if (card < 0)
+        return 2;
+    for (uint32_t remap = SIM_REMAP_NONE; remap <= SIM_REMAP_FAILED; remap++) {
+        if (strcmp(args[1], names[remap]) == 0) {
+            state->cards[card].remap = remap;
+            return 0;
+        }
+    }
+    fprintf(stderr, "simgpu: not one of none, pending, failed: %s\n", args[1]);
+    return 2;
+}
+
+/* What is wrong with NVML on the whole machine. */
+static int do_nvml(struct sim_state *state, char **args) {
+    bool hangs = strcmp(args[0], "hang") == 0, mismatch = strcmp(args[0], "mismatch") == 0;
+    if (!hangs && !mismatch && strcmp(args[0], "well") != 0) {
+        fprintf(stderr, "simgpu: not one of hang, mismatch, well: %s\n", args[0]);
+        return 2;
+    }
+    state->nvml_mismatch = mismatch;
+    __atomic_store_n(&state->nvml_hangs, hangs, __ATOMIC_RELEASE);
+    return 0;
+}
+
 /* `clear`, or one more fault for every process's next calls. */
 static int do_fault(struct sim_state *state, char **args) {
     struct sim_fault fault;
@@ -144,6 +185,9 @@ static const struct {
     {"xid", 2, true, do_xid, "xid MINOR XID       raise an XID error"},
     {"lose", 1, true, do_lose, "lose MINOR          the card falls off the bus (XID 79)"},
     {"restore", 1, true, do_restore, "restore MINOR       the card is back"},
+    {"ecc", 2, true, do_ecc, "ecc MINOR COUNT     so many uncorrectable ECC errors"},
+    {"remap", 2, true, do_remap, "remap MINOR STATE   of a memory row: none, pending, failed"},
+    {"nvml", 1, true, do_nvml, "nvml STATE          hang, mismatch (of driver and library), well"},
     {"fault", 1, true, do_fault, "fault 'SYMBOL …'    inject a fault (README.md); fault clear"},
 };
 
