@@ -1,31 +1,83 @@
-"""The container of a process, read from /proc: the same on cgroup v1, hybrid and v2.
+"""The container of a process, and the processes of its container, by their cgroups.
 
 The last path element of every line of /proc/PID/cgroup names the container, plain with the
-cgroupfs driver (`.../pod<UID>/<id>`) and as `<runtime>-<id>.scope` with the systemd driver.
+cgroupfs driver (`.../pod<UID>/<id>`) and as `<runtime>-<id>.scope` with the systemd driver: the
+same on cgroup v1, hybrid and v2.
 """
 
 import os
 import pathlib
 import re
+from collections.abc import Iterator
+from typing import Final
 
-# 64 hex digits: containerd, CRI-O and Docker all name containers so.
-_CONTAINER_ID = re.compile(r"(?:^|[-/])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_PROC: Final = pathlib.Path("/proc")
+_CGROUPS: Final = pathlib.Path("/sys/fs/cgroup")
+
+# 64 hex digits: containerd, CRI-O and Docker all name containers so. `crio-conmon-<id>.scope` is
+# not the container: the monitor of CRI-O runs there, a process of the host.
+_CONTAINER_ID: Final = re.compile(
+    r"(?:^|/)(?:[^/]*-)?(?<!-conmon-)([0-9a-f]{64})(?:\.scope)?(?:/|$)"
+)
+_MEMORY: Final = "memory"  # cgroup v1: the hierarchy that every container has a cgroup in
+_MOST_CGROUPS: Final = 256  # a container that may make cgroups of its own makes any number
 
 
-def container_of(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> str | None:
+def container_of(pid: int, *, proc: pathlib.Path = _PROC) -> str | None:
     """Return the ID of the container that a process runs in; None on the host or when it is gone.
 
     Args:
         pid: the process, as the reader's PID namespace numbers it.
         proc: the proc file system of the same PID namespace.
     """
-    try:
-        text = (proc / str(pid) / "cgroup").read_bytes()
-    except OSError:
-        return None  # it ended meanwhile
-    # Users who may make cgroups name them, with any byte but a line feed.
-    for line in text.split(b"\n"):
-        path = os.fsdecode(line.split(b":", 2)[-1])
+    for _, path in _lines(pid, proc):
         if (match := _CONTAINER_ID.search(path)) is not None:
             return match.group(1)
     return None
+
+
+def processes_beside(
+    pid: int, *, proc: pathlib.Path = _PROC, cgroups: pathlib.Path = _CGROUPS
+) -> frozenset[int]:
+    """Return the processes of the container of a process; none where it is in none, or gone.
+
+    Args:
+        pid: the process, as the reader's PID namespace numbers it.
+        proc: the proc file system of the same PID namespace.
+        cgroups: where cgroup v2, or the hierarchies of v1, are mounted.
+    """
+    own = {controllers: path for controllers, path in _lines(pid, proc)}
+    by_controller = {name: path for names, path in own.items() for name in names.split(",")}
+    path = by_controller.get(_MEMORY, own.get(""))
+    match = None if path is None else _CONTAINER_ID.search(path)
+    if path is None or match is None:
+        return frozenset()
+    root = cgroups / _MEMORY if _MEMORY in by_controller else cgroups
+    top = root / path[: match.end()].strip("/")
+    return frozenset(_members(top))
+
+
+def _lines(pid: int, proc: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """Yield controllers and path of each line: empty controllers are those of v2."""
+    try:
+        text = (proc / str(pid) / "cgroup").read_bytes()
+    except OSError:
+        return  # it ended meanwhile
+    # Users who may make cgroups name them, with any byte but a line feed.
+    for line in text.split(b"\n"):
+        _, _, rest = line.partition(b":")
+        controllers, _, path = rest.partition(b":")
+        if path:
+            yield os.fsdecode(controllers), os.fsdecode(path)
+
+
+def _members(top: pathlib.Path) -> Iterator[int]:
+    for count, (folder, _, files) in enumerate(os.walk(top)):
+        if count >= _MOST_CGROUPS:
+            return
+        if "cgroup.procs" in files:
+            try:
+                text = pathlib.Path(folder, "cgroup.procs").read_text("ascii")
+            except OSError:
+                continue  # the cgroup is gone, or (v2) a threaded one
+            yield from map(int, text.split())

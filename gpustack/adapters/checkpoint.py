@@ -1,72 +1,144 @@
-"""One JSON document that survives a crash: written whole or not at all, and checked when read.
+"""The agent's records on disk: a file that grows by one line a change, and survives a crash.
 
-The file is `{"version": N, "checksum": "sha256:...", "data": ...}`; the checksum covers the
-canonical JSON of `data`. A torn or edited file is an error, never an empty state.
+The first line is the header; each other line changes one record, in order::
+
+    CRC {"version": 2, "boot_id": ID, "records": N}
+    CRC {"put": {"uid": UID, ...}}
+    CRC {"remove": UID}
+
+CRC is the CRC-32 of the line's JSON (as zlib's), in eight hexadecimal digits. A change counts once
+fsync has returned. The file is made whole, under another name, with the N records of the moment
+right behind the header: when the agent starts, when its changes have become longer than that, and
+after a write has failed. So a crash can tear the last line alone, and that line never counted: it
+is dropped, and the log says so. Anything else that is wrong is an error, never an empty state.
+
+Version 1 was one document, written anew for each change:
+``{"version": 1, "checksum": "sha256:...", "data": {"pods": [...]}}``, with the checksum over the
+canonical JSON of `data`. It is read, and replaced at the agent's start.
 """
 
+import contextlib
 import hashlib
 import json
+import logging
 import os
 import pathlib
 import shutil
-import tempfile
-from typing import Any
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from gpustack.model.errors import GpustackError
 from gpustack.wire.files import regular_file
 
+logger = logging.getLogger(__name__)
+
+VERSION: Final = 2
+_OLDEST_VERSION: Final = 1
+# Changes up to this much are kept: a file of a few records isn't made anew all the time.
+_LEAST_BYTES: Final = 64 << 10
+_BOOT_ID: Final = pathlib.Path("/proc/sys/kernel/random/boot_id")  # random(4)
+
 
 class CheckpointError(GpustackError):
-    """The file can't be read, or has been altered since it was written."""
+    """The file can't be read or written, or was altered since it was written.
+
+    Attributes:
+        ending: of the name under which the file is kept when it can't be used.
+    """
+
+    ending = "broken"
+
+
+class CheckpointVersionError(CheckpointError):
+    """Another version of the agent has written the file."""
+
+    def __init__(self, path: pathlib.Path, version: int) -> None:
+        super().__init__(
+            f"{path}: checkpoint of version {version}; this agent reads {_OLDEST_VERSION} to"
+            f" {VERSION}"
+        )
+        self.ending = f"version-{version}"
 
 
 class CheckpointFile:
-    """A document at a path, of one version of its layout."""
+    """Records by their `uid`, at a path. One writer, one call at a time.
 
-    def __init__(self, path: pathlib.Path, *, version: int) -> None:
+    Args:
+        path: the file; it is made by `renew` or the first change.
+        boot_id: names this boot of the host, and goes into the header.
+
+    Attributes:
+        rebooted: whether the host has started again since the file was made; None where that isn't
+            known. Set by `read`.
+    """
+
+    def __init__(self, path: pathlib.Path, *, boot_id: str | None = None) -> None:
         self.path = path
-        self._version = version
+        self.rebooted: bool | None = None
+        self._boot_id = boot_id if boot_id is not None else _BOOT_ID.read_text().strip()
+        self._lines: dict[str, bytes] = {}  # by UID: the line that puts the record
+        self._made_bytes = 0  # length of the file when it was last made
+        self._size_bytes = -1  # length now; negative: it has to be made
 
-    def read(self) -> Any:
-        """Return the data, or None when nothing was ever written.
+    def read(self) -> dict[str, Any]:
+        """Return the records by UID, in the order of their first change.
 
         Raises:
-            CheckpointError: unreadable, of another version, or the checksum doesn't match.
+            CheckpointVersionError: another version of the agent wrote the file.
+            CheckpointError: unreadable or altered.
         """
+        self.rebooted = None
         try:
-            document = json.loads(regular_file.read(self.path))
+            content = regular_file.read(self.path)
         except FileNotFoundError:
-            return None
-        except (OSError, ValueError, RecursionError) as error:
+            content = None
+        except (OSError, ValueError) as error:
             raise CheckpointError(f"{self.path}: {error}") from error
-        if not isinstance(document, dict) or document.get("version") != self._version:
-            raise CheckpointError(f"{self.path}: not a version {self._version} checkpoint")
-        data = document.get("data")
-        if document.get("checksum") != _checksum(data):
-            raise CheckpointError(f"{self.path}: the checksum does not match")
-        return data
+        try:
+            records = {} if content is None else self._decode(content)
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise CheckpointError(f"{self.path}: not the agent's records: {error!r}") from error
+        self._lines = {uid: _line({"put": record}) for uid, record in records.items()}
+        self._size_bytes = -1
+        return records
 
-    def write(self, data: Any) -> None:
-        """Replace the document; after it returns, the new one survives a power cut.
+    def renew(self) -> None:
+        """Make the file anew with the records that stand; it then survives a power cut.
 
         Raises:
-            CheckpointError: the disk refused; the old document is still there.
+            CheckpointError: the disk refused; the old file is still there.
         """
-        document = {"version": self._version, "checksum": _checksum(data), "data": data}
-        try:
-            self._replace(json.dumps(document).encode())
-        except OSError as error:
-            raise CheckpointError(f"{self.path}: {error}") from error
+        self._write(b"", self._lines)
 
-    def set_aside(self) -> pathlib.Path:
-        """Move a broken document, or a folder in its place, out of the way; return its new path.
+    def put(self, record: Mapping[str, Any]) -> None:
+        """Add or replace the record of `record["uid"]`; when this returns, it survives a power cut.
 
-        A document that was moved there before is removed.
+        Raises:
+            CheckpointError: the disk refused; the old records stand.
+        """
+        line = _line({"put": record})
+        self._write(line, {**self._lines, record["uid"]: line})
+
+    def remove(self, uid: str) -> None:
+        """Remove a record, likewise; one that isn't there is no change.
+
+        Raises:
+            CheckpointError: as `put`.
+        """
+        if uid in self._lines:
+            left = {key: line for key, line in self._lines.items() if key != uid}
+            self._write(_line({"remove": uid}), left)
+
+    def set_aside(self, ending: str) -> pathlib.Path:
+        """Move the file, or a folder in its place, out of the way; return its new path.
+
+        A file that was moved there before is removed.
 
         Raises:
             CheckpointError: the disk refused.
         """
-        aside = self.path.with_name(self.path.name + ".broken")
+        aside = self.path.with_name(f"{self.path.name}.{ending}")
         try:
             if aside.is_dir() and not aside.is_symlink():
                 shutil.rmtree(aside)
@@ -77,27 +149,135 @@ class CheckpointFile:
             raise CheckpointError(f"{self.path}: can't be moved away: {error}") from error
         return aside
 
-    def _replace(self, content: bytes) -> None:
-        folder = self.path.parent
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{self.path.name}.")
-        temporary = pathlib.Path(name)
+    def _decode(self, content: bytes) -> dict[str, Any]:
+        if content.startswith(b"{"):
+            return self._decode_document(content)
+        *lines, rest = content.split(b"\n")
+        changes = [_change(line) for line in lines]
+        if not changes or changes[0] is None:
+            raise ValueError("the first line is no header")
+        header = changes[0]
+        self._check_version(header)
+        if rest or (len(changes) > 1 and changes[-1] is None):
+            self._report_torn(rest or lines[-1])
+            changes = changes if rest else changes[:-1]
+        if len(changes) - 1 < header["records"]:
+            raise ValueError(f"the file was made with {header['records']} records and lacks some")
+        self.rebooted = header["boot_id"] != self._boot_id
+        records: dict[str, Any] = {}
+        for number, change in enumerate(changes[1:], start=2):
+            if change is None:
+                raise ValueError(f"line {number} is broken, and more lines follow")
+            _apply(change, records)
+        return records
+
+    def _decode_document(self, content: bytes) -> dict[str, Any]:
+        document = json.loads(content)
+        self._check_version(document)
+        data = document["data"]
+        canonical = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+        if document["checksum"] != "sha256:" + hashlib.sha256(canonical).hexdigest():
+            raise ValueError("the checksum does not match")
+        return {pod["uid"]: pod for pod in data["pods"]}
+
+    def _check_version(self, header: Mapping[str, Any]) -> None:
+        version = header["version"]
+        if not isinstance(version, int) or not 0 < version < 1 << 31:
+            raise ValueError(f"version is {version!r}")
+        if not _OLDEST_VERSION <= version <= VERSION:
+            raise CheckpointVersionError(self.path, version)
+
+    def _report_torn(self, line: bytes) -> None:
+        logger.warning(
+            "the last change of the records was torn by a crash, before it counted: dropped"
+            " path=%s bytes=%d",
+            self.path,
+            len(line),
+        )
+
+    def _write(self, line: bytes, lines: dict[str, bytes]) -> None:
         try:
-            with os.fdopen(descriptor, "wb") as sink:
-                sink.write(content)
-                sink.flush()
-                os.fsync(sink.fileno())
-            temporary.replace(self.path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        # The rename is only as durable as its folder.
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            if not self._append(line):
+                self._replace(lines.values())
+        except OSError as error:
+            self._size_bytes = -1
+            raise CheckpointError(f"{self.path}: {error}") from error
+        self._lines = lines
+
+    def _append(self, line: bytes) -> bool:
+        """Add a line to the file; return False where the file has to be made anew."""
+        changed_bytes = self._size_bytes + len(line) - self._made_bytes
+        if not line or self._size_bytes < 0 or changed_bytes > max(_LEAST_BYTES, self._made_bytes):
+            return False
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            os.fsync(handle)
+            descriptor = os.open(self.path, flags)
+        except FileNotFoundError:
+            return False  # an operator's doing
+        try:
+            if os.fstat(descriptor).st_size != self._size_bytes:
+                return False
+            self._append_to(descriptor, line)
         finally:
-            os.close(handle)
+            os.close(descriptor)
+        self._size_bytes += len(line)
+        return True
+
+    def _append_to(self, descriptor: int, line: bytes) -> None:
+        try:
+            _write_all(descriptor, line)
+            os.fsync(descriptor)
+        except OSError:
+            # Its caller is told that it doesn't count. Where this fails too, the next change makes
+            # the file anew all the same; an agent that ends before may come to know the line.
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, self._size_bytes)
+            raise
+
+    def _replace(self, lines: Iterable[bytes]) -> None:
+        body = tuple(lines)
+        header = {"version": VERSION, "boot_id": self._boot_id, "records": len(body)}
+        content = b"".join((_line(header), *body))
+        temporary = self.path.with_name(f".{self.path.name}.new")
+        temporary.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o600)
+        try:
+            _write_all(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(self.path)
+        # The rename is only as durable as its folder.
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        self._made_bytes = self._size_bytes = len(content)
 
 
-def _checksum(data: Any) -> str:
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-    return "sha256:" + hashlib.sha256(canonical).hexdigest()
+def _line(change: Mapping[str, Any]) -> bytes:
+    text = json.dumps(change).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _change(line: bytes) -> Any:
+    """Return a line's JSON, None where its CRC doesn't fit."""
+    crc, _, text = line.partition(b" ")
+    if crc != b"%08x" % zlib.crc32(text):
+        return None
+    return json.loads(text)
+
+
+def _apply(change: Mapping[str, Any], records: dict[str, Any]) -> None:
+    if "put" in change:
+        records[change["put"]["uid"]] = change["put"]
+    else:
+        del records[change["remove"]]
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

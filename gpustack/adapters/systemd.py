@@ -1,9 +1,14 @@
-"""A service's messages to systemd: its state, by sd_notify(3), and its log, by sd-daemon(3)."""
+"""A service and systemd: its state by sd_notify(3), its log by sd-daemon(3), its open files.
+
+systemd keeps open files for a service (FDSTORE=1 in sd_pid_notify_with_fds(3)) and passes them to
+its next start (sd_listen_fds(3)).
+"""
 
 import logging
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from gpustack.wire.one_line import one_line
@@ -13,6 +18,8 @@ _LONGEST_STATUS: Final = 500  # characters: `systemctl status` shows one line
 # Characters of a record, four bytes each at most: journald cuts a line after 48 KiB (LineMax= in
 # journald.conf(5)), and takes what follows for a line of its own, with a priority of its own.
 _LONGEST_RECORD: Final = 10_000
+_FIRST_DESCRIPTOR: Final = 3  # SD_LISTEN_FDS_START of sd_listen_fds(3)
+_STORE_SECONDS: Final = 1.0  # a service manager that doesn't read gets no descriptor
 # syslog priorities, as sd-daemon(3) writes them in front of a line
 _PRIORITIES: Final = {
     logging.DEBUG: 7,
@@ -31,7 +38,7 @@ class Notifier:
     """
 
     def __init__(self, address: str) -> None:
-        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self._address = _socket_address(address)
 
     @classmethod
     def from_environment(cls) -> "Notifier":
@@ -59,6 +66,67 @@ class Notifier:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
             channel.sendto(text.encode(), self._address)
+
+
+class DescriptorStore:
+    """Keeps open files beyond the end of this process; without a service manager, none.
+
+    systemd keeps them while the unit is restarted, also after a crash, and closes those of a unit
+    that is stopped.
+
+    Args:
+        address: as `Notifier` has it.
+        received: the descriptors that an earlier start has stored.
+    """
+
+    def __init__(self, address: str = "", received: tuple[int, ...] = ()) -> None:
+        self._address = _socket_address(address)
+        self.received = received
+
+    @classmethod
+    def from_environment(cls) -> "DescriptorStore":
+        """Take the descriptors that systemd passed to this process; its children get none."""
+        passed = os.environ.pop("LISTEN_FDS", "0")
+        os.environ.pop("LISTEN_FDNAMES", None)
+        for_us = os.environ.pop("LISTEN_PID", "") == str(os.getpid())
+        count = int(passed) if for_us else 0
+        received = tuple(range(_FIRST_DESCRIPTOR, _FIRST_DESCRIPTOR + count))
+        for descriptor in received:
+            os.set_inheritable(descriptor, False)
+        return cls(os.environ.get("NOTIFY_SOCKET", ""), received)
+
+    def add(self, name: str, descriptor: int) -> None:
+        """Store a descriptor.
+
+        Args:
+            name: for `remove`; at most 255 characters of ASCII without a colon.
+            descriptor: may be closed afterwards.
+
+        Raises:
+            OSError: the service manager doesn't take it.
+        """
+        self._send({"FDSTORE": "1", "FDNAME": name}, descriptor)
+
+    def remove(self, name: str) -> None:
+        """Let the service manager close the descriptors of this name.
+
+        Raises:
+            OSError: the service manager doesn't take the message.
+        """
+        self._send({"FDSTOREREMOVE": "1", "FDNAME": name})
+
+    def _send(self, fields: Mapping[str, str], *descriptors: int) -> None:
+        if not self._address:
+            return
+        text = "\n".join(f"{name}={value}" for name, value in fields.items())
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.settimeout(_STORE_SECONDS)
+            channel.connect(self._address)
+            socket.send_fds(channel, [text.encode()], descriptors)
+
+
+def _socket_address(address: str) -> str:
+    return "\0" + address[1:] if address.startswith("@") else address
 
 
 def watchdog_seconds() -> float:

@@ -11,9 +11,12 @@ from grpc_tools import protoc
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROTOS = (
+    "gpustack/adapters/control/control.proto",
     "gpustack/adapters/cri/cri.proto",
     "gpustack/adapters/deviceplugin/deviceplugin.proto",
+    "gpustack/adapters/display/display.proto",
     "gpustack/adapters/podresources/podresources.proto",
+    "gpustack/adapters/vcuda/vcuda.proto",
 )
 
 

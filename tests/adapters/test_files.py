@@ -1,52 +1,15 @@
-"""Checkpoint, cgroups and the service manager's socket."""
+"""Cgroups and the service manager's socket."""
 
-import json
 import os
 import pathlib
 import socket
 
 import pytest
 
-from gpustack.adapters.cgroup import container_of
-from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
+from gpustack.adapters.cgroup import container_of, processes_beside
 from gpustack.adapters.systemd import Notifier, watchdog_seconds
 
 ID = "0123456789abcdef" * 4
-
-
-def test_a_checkpoint_reads_back_what_was_written(tmp_path: pathlib.Path) -> None:
-    file = CheckpointFile(tmp_path / "c.json", version=1)
-    assert file.read() is None
-    file.write({"a": [1, "é"]})
-    assert file.read() == {"a": [1, "é"]}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["c.json"]
-
-
-@pytest.mark.parametrize("damage", ["cut", "edit", "version", "other"])
-def test_a_damaged_checkpoint_is_an_error_and_never_empty(
-    tmp_path: pathlib.Path, damage: str
-) -> None:
-    path = tmp_path / "c.json"
-    file = CheckpointFile(path, version=1)
-    file.write({"a": 1})
-    document = json.loads(path.read_text())
-    text = {
-        "cut": path.read_text()[:-5],
-        "edit": json.dumps({**document, "data": {"a": 2}}),
-        "version": json.dumps({**document, "version": 2}),
-        "other": "[]",
-    }[damage]
-    path.write_text(text)
-    with pytest.raises(CheckpointError, match=str(path)):
-        file.read()
-    assert file.set_aside().read_text() == text
-    assert file.read() is None
-
-
-def test_a_checkpoint_that_can_not_be_written_leaves_the_old_one(tmp_path: pathlib.Path) -> None:
-    file = CheckpointFile(tmp_path / "gone" / "c.json", version=1)
-    with pytest.raises(CheckpointError, match="gone"):
-        file.write({})
 
 
 @pytest.mark.parametrize(
@@ -79,6 +42,62 @@ def test_a_cgroup_of_any_name_is_read(tmp_path: pathlib.Path, name: bytes) -> No
     line = b"0::/kubepods/pod1/" + ID.encode() + b"/" + name
     (tmp_path / "7" / "cgroup").write_bytes(b"9:cpu:/\n" + line + b"\n")
     assert container_of(7, proc=tmp_path) == ID
+
+
+# The paths of each layout: containerd's internal/cri/server/podsandbox/helpers.go (getCgroupsPath:
+# SLICE:cri-containerd:ID), CRI-O's internal/config/cgmgr (systemd_linux.go, and cgroupfs_linux.go
+# with crio-conmon-ID), and runc's systemd cgroups, which make PREFIX-ID.scope of PREFIX:ID.
+_POD = "pod11111111_2222_3333_4444_555555555555"
+_SLICE = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-{_POD}.slice"
+
+
+@pytest.mark.parametrize(
+    ("lines", "folder"),
+    [
+        (f"0::/{_SLICE}/crio-{ID}.scope", f"{_SLICE}/crio-{ID}.scope"),
+        (f"0::/{_SLICE}/crio-{ID}.scope/container", f"{_SLICE}/crio-{ID}.scope"),
+        (f"0::/{_SLICE}/cri-containerd-{ID}.scope", f"{_SLICE}/cri-containerd-{ID}.scope"),
+        (f"0::/kubepods/burstable/{_POD}/{ID}", f"kubepods/burstable/{_POD}/{ID}"),
+        (
+            f"9:cpu,cpuacct:/{_SLICE}/crio-{ID}.scope\n4:memory:/{_SLICE}/crio-{ID}.scope\n0::/",
+            f"memory/{_SLICE}/crio-{ID}.scope",
+        ),
+    ],
+    ids=["crio v2", "crio v2 crun", "containerd v2", "cgroupfs v2", "crio v1 hybrid"],
+)
+def test_the_processes_of_a_container_are_found(
+    tmp_path: pathlib.Path, lines: str, folder: str
+) -> None:
+    proc, own = tmp_path / "proc", tmp_path / "cgroup" / folder
+    (proc / "7").mkdir(parents=True)
+    (proc / "7" / "cgroup").write_text(lines + "\n")
+    (own / "container" / "inner").mkdir(parents=True)
+    (own.parent / f"crio-{'9' * 64}.scope").mkdir()
+    (own.parent / f"crio-{'9' * 64}.scope" / "cgroup.procs").write_text("99\n")
+    (own / "cgroup.procs").write_text("7\n8\n")
+    (own / "container" / "inner" / "cgroup.procs").write_text("12\n")
+    assert container_of(7, proc=proc) == ID
+    found = processes_beside(7, proc=proc, cgroups=tmp_path / "cgroup")
+    assert found == {7, 8, 12}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"0::/{_SLICE}/crio-conmon-{ID}.scope",  # conmon_cgroup = "pod"
+        f"0::/system.slice/crio-conmon-{ID}.scope",  # its default
+        f"0::/kubepods/burstable/{_POD}/crio-conmon-{ID}",  # with the cgroupfs driver
+        "0::/system.slice/crio.service",
+        "0::/",
+    ],
+)
+def test_the_monitor_of_a_container_is_a_process_of_the_host(
+    tmp_path: pathlib.Path, line: str
+) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(line + "\n")
+    assert container_of(7, proc=tmp_path) is None
+    assert processes_beside(7, proc=tmp_path, cgroups=tmp_path) == frozenset()
 
 
 def test_a_status_sets_nothing_but_the_status() -> None:

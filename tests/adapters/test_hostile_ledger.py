@@ -1,9 +1,10 @@
-"""A ledger that its tenant fills with locks, or makes grow, takes a bounded part of the host."""
+"""What a tenant does to the form and the locks of its ledger takes a bounded part of the host."""
 
 import itertools
 import os
 import pathlib
 import subprocess
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,9 +14,14 @@ from gpustack.wire.mapped import ledger, two_slot_page
 A = "GPU-00000000-0000-0000-0000-00000000000a"
 
 
-def test_a_ledger_with_too_many_locks_takes_a_bounded_time(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "ledger"
+def _ledger(folder: pathlib.Path) -> pathlib.Path:
+    path = folder / "ledger"
     mapped.create_ledger(path, [A])
+    return path
+
+
+def test_a_ledger_with_too_many_locks_takes_a_bounded_time(tmp_path: pathlib.Path) -> None:
+    path = _ledger(tmp_path)
     with path.open("r+b") as file:
         for index in range(ledger.SLOTS):
             os.pwrite(file.fileno(), b"x", ledger.slot_offset(index))
@@ -26,17 +32,81 @@ def test_a_ledger_with_too_many_locks_takes_a_bounded_time(tmp_path: pathlib.Pat
     assert next(looks) < 10
 
 
-@pytest.mark.parametrize("size", [(), ("--keep-size",)])
-def test_a_ledger_that_takes_more_of_the_disk_is_cut(
-    tmp_path: pathlib.Path, size: tuple[str, ...]
+def _restore(path: pathlib.Path) -> Mapping[str, str] | None:
+    descriptor = mapped.open_for_writing(path)
+    try:
+        return mapped.restore(descriptor, mapped.FORMS[path.name])
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("command", "changed"),
+    [
+        (("chmod", "4755"), {"mode": "4755, is 0666 again"}),
+        (("chmod", "0600"), {"mode": "0600, is 0666 again"}),
+        (("chown", "1000:2000"), {"owner": "1000:2000, is 0:0 again"}),
+        (
+            ("truncate", "--size=64MiB"),
+            {"size": f"67108864 bytes, {ledger.FILE_BYTES} on the disk, is SIZE bytes again"},
+        ),
+        (
+            ("fallocate", "--length=64MiB"),
+            {"size": "67108864 bytes, 67108864 on the disk, is SIZE bytes again"},
+        ),
+        (
+            ("fallocate", "--keep-size", "--length=64MiB"),
+            {"size": "SIZE bytes, 67108864 on the disk, is SIZE bytes again"},
+        ),
+    ],
+)
+def test_what_a_tenant_changes_of_its_ledger_is_restored_and_named(
+    tmp_path: pathlib.Path, command: tuple[str, ...], changed: Mapping[str, str]
 ) -> None:
-    path = tmp_path / "ledger"
-    mapped.create_ledger(path, [A])
-    before = path.read_bytes()
-    subprocess.run(["fallocate", *size, "--length", "64MiB", path], check=True)
+    path = _ledger(tmp_path)
+    before, content = path.stat(), path.read_bytes()
+    assert _restore(path) == {}
+    subprocess.run([*command, path], check=True)
+    sized = {key: text.replace("SIZE", str(ledger.FILE_BYTES)) for key, text in changed.items()}
+    assert _restore(path) == sized
+    after = path.stat()
+    for field in ("st_mode", "st_uid", "st_gid", "st_size", "st_blocks"):
+        assert getattr(after, field) == getattr(before, field), field
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("size_bytes", [0, 100])
+def test_a_ledger_that_was_cut_off_has_all_of_its_blocks_again(
+    tmp_path: pathlib.Path, size_bytes: int
+) -> None:
+    path = _ledger(tmp_path)
+    before, content = path.stat(), path.read_bytes()
+    os.truncate(path, size_bytes)
     with pytest.raises(two_slot_page.LayoutError):
         mapped.read_ledger(path)
-    mapped.cut_ledger(path)
-    assert path.read_bytes() == before
-    assert path.stat().st_blocks * 512 < 1 << 20
-    assert mapped.read_ledger(path).slots == ()
+    assert _restore(path)
+    assert path.stat().st_blocks == before.st_blocks
+    assert path.read_bytes() == content[:size_bytes].ljust(before.st_size, b"\0")
+
+
+def test_a_removed_file_has_no_form(tmp_path: pathlib.Path) -> None:
+    path = _ledger(tmp_path)
+    descriptor = mapped.open_for_writing(path)
+    path.unlink()
+    assert mapped.restore(descriptor, mapped.FORMS["ledger"]) is None
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_only_a_regular_file_is_opened(tmp_path: pathlib.Path, kind: str) -> None:
+    path = tmp_path / "limits"
+    if kind == "link":
+        path.symlink_to(_ledger(tmp_path))
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(OSError, match=str(path)):
+        mapped.open_for_writing(path)
+    with pytest.raises(OSError, match=r"\[Errno"):
+        mapped.read_limits(path)

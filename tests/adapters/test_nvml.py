@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -146,6 +147,66 @@ def test_the_xid_of_a_card_that_is_lost_already_blames_it(simulation: Simulation
     simulation.tool("lose", "0")
     simulation.tool("xid", "0", "79")
     assert simulation.ask("event 5000") == {"uuid": CARDS[1]["uuid"], "reason": "Xid79"}
+
+
+def test_memory_errors_are_faults_until_the_card_was_reset(simulation: Simulation) -> None:
+    simulation.ask("inventory")
+    simulation.tool("ecc", "0", "2")
+    simulation.tool("remap", "0", "pending")
+    simulation.tool("remap", "2", "failed")
+    found = [(each["uuid"][-1], each["reason"]) for each in simulation.ask("faults")]
+    assert found == [("0", "EccUncorrectable"), ("0", "RemapPending"), ("2", "RemapFailed")]
+    simulation.tool("reset")
+    assert simulation.ask("faults") == []
+
+
+def test_a_call_that_does_not_return_shows_its_age(simulation: Simulation) -> None:
+    simulation.ask("inventory")
+    simulation.tool("nvml", "hang")
+    assert simulation.ask("hung") is True
+    simulation.tool("nvml", "well")
+    assert simulation.ask("faults") == []
+
+
+def test_a_library_of_another_version_is_opened_again_once_it_fits(
+    simulation: Simulation,
+) -> None:
+    before = simulation.ask("inventory")
+    simulation.tool("nvml", "mismatch")
+    for _ in range(2):
+        reasons = [each["reason"] for each in simulation.ask("faults")]
+        assert reasons == ["DriverMismatch"] * 3
+    told = simulation.ask("state")
+    assert told["opened"] == 1
+    assert "isn't of the loaded driver's version" in told["problem"]
+    simulation.tool("nvml", "well")
+    assert simulation.ask("faults") == []
+    assert simulation.ask("state") == {"opened": 2, "problem": ""}
+    assert simulation.ask("inventory") == before
+    simulation.tool("xid", "0", "48")  # the new library's events come
+    assert simulation.ask("event 1") is None
+    simulation.tool("xid", "0", "48")
+    assert simulation.ask("event 5000") == {"uuid": CARDS[1]["uuid"], "reason": "Xid48"}
+
+
+def test_the_library_that_is_installed_later_is_loaded(simulation: Simulation) -> None:
+    """The driver's package replaces the file; a library that is mapped stays as it was."""
+    own = simulation.sysfs.parent / "lib"
+    shutil.copytree(OUT / "lib", own, symlinks=True)
+    simulation.environment["LD_LIBRARY_PATH"] = str(own)
+    simulation.ask("inventory")
+    simulation.tool("nvml", "mismatch")
+    simulation.ask("faults")
+    library = next(own.glob("libnvidia-ml.so.5*"))
+    (own / "new").write_bytes(library.read_bytes())
+    (own / "new").replace(library)
+    simulation.tool("nvml", "well")
+    assert simulation.ask("faults") == []
+    assert simulation.probe is not None
+    maps = pathlib.Path(f"/proc/{simulation.probe.pid}/maps").read_text()
+    mapped = [line for line in maps.splitlines() if "libnvidia-ml" in line]
+    assert mapped
+    assert not any(line.endswith("(deleted)") for line in mapped)
 
 
 def test_an_idle_card_has_no_processes(simulation: Simulation) -> None:

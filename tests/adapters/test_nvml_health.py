@@ -58,3 +58,19 @@ def test_a_lost_card_gets_its_events_again_and_the_others_keep_theirs(
     assert nvml.faults() == ()
     assert nvml.next_fault(0) is None
     assert driver.events == [{"GPU-0", "GPU-1"}]
+
+
+def test_what_the_driver_asks_for_is_a_fault_until_it_was_done(
+    driver: FakeDriver, nvml: Nvml
+) -> None:
+    driver.asks_for["GPU-0"] = pynvml.NVML_GPU_RECOVERY_ACTION_NONE
+    driver.asks_for["GPU-1"] = pynvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT
+    assert nvml.faults() == (CardFault(uuid="GPU-1", reason="RecoveryNeeded"),)
+    driver.asks_for["GPU-1"] = pynvml.NVML_GPU_RECOVERY_ACTION_NONE
+    assert nvml.faults() == ()
+
+
+def test_a_page_that_waits_to_be_retired_is_a_fault(driver: FakeDriver, nvml: Nvml) -> None:
+    driver.retiring.add("GPU-0")
+    driver.refused["nvmlDeviceGetRemappedRows", None] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    assert nvml.faults() == (CardFault(uuid="GPU-0", reason="RetirementPending"),)

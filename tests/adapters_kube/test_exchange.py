@@ -16,7 +16,12 @@ import urllib3
 from hypothesis import strategies as st
 
 from gpustack.adapters import kube
-from gpustack.adapters.kube.exchange import ApiResponse, exchange, request
+from gpustack.adapters.kube.exchange import (
+    ApiResponse,
+    ResponseTooLargeError,
+    exchange,
+    request,
+)
 
 GET = request("GET", "/", {"host": "there"})
 
@@ -47,7 +52,7 @@ class Server:
                 self.connections += 1
                 self._open = connection
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with connection, contextlib.suppress(StopIteration):
+                with connection, contextlib.suppress(StopIteration, ConnectionError):
                     self._serve(connection)
 
     def _serve(self, connection: socket.socket) -> None:
@@ -134,7 +139,8 @@ def test_an_answer_of_any_form_is_read_as_http_client_reads_it(
         assert ask(pool) == as_http_client_reads(data)
 
 
-EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+SAID = {"kind": "Status"}
+STATUS = b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"kind": "Status"}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -197,17 +203,17 @@ def configured(folder: Path, server: str, **cluster: str) -> kube.KubeClient:
 
 
 def test_a_server_below_a_path_is_asked_there(tmp_path: Path) -> None:
-    with serving([EMPTY]) as (server, _):
+    with serving([STATUS]) as (server, _):
         client = configured(tmp_path, f"http://127.0.0.1:{server.port}/k8s/c1/")
-        assert client.get("/api") == {}
+        assert client.get("/api") == SAID
         assert server.requests[0].startswith(b"GET /k8s/c1/api HTTP/1.1\r\n")
 
 
 def test_a_server_behind_a_proxy_is_asked_through_it(tmp_path: Path) -> None:
-    with serving([EMPTY]) as (proxy, _):
+    with serving([STATUS]) as (proxy, _):
         through = {"proxy-url": f"http://127.0.0.1:{proxy.port}"}
         client = configured(tmp_path, "http://api.example.org:8080", **through)
-        assert client.get("/api", {"limit": "1"}) == {}
+        assert client.get("/api", {"limit": "1"}) == SAID
         first = b"GET http://api.example.org:8080/api?limit=1 HTTP/1.1\r\n"
         assert proxy.requests[0].startswith(first)
 
@@ -218,7 +224,8 @@ def test_a_server_behind_a_proxy_is_asked_through_it(tmp_path: Path) -> None:
 )
 def test_an_impossible_length_is_a_broken_connection(form: str, digits: int) -> None:
     answer = ("HTTP/1.1 200 OK\r\n" + form.format("9" * digits)).encode()
-    with serving([answer], closes=True) as (_, pool), pytest.raises(urllib3.exceptions.HTTPError):
+    refused = pytest.raises((urllib3.exceptions.HTTPError, ResponseTooLargeError))
+    with serving([answer], closes=True) as (_, pool), refused:
         ask(pool)
 
 
@@ -230,15 +237,26 @@ def test_a_size_that_is_none_is_a_broken_connection(size: str) -> None:
 
 
 @pytest.mark.parametrize("status", [101, 102, 103])
-@pytest.mark.parametrize("rest", [b"", EMPTY])
+@pytest.mark.parametrize("rest", [b"", STATUS])
 @pytest.mark.parametrize("proxied", [False, True])
 def test_an_answer_that_is_yet_to_come_is_no_other_requests(
     tmp_path: Path, status: int, rest: bytes, proxied: bool
 ) -> None:
     interim = b"HTTP/1.1 %d Soon\r\n\r\n" % status
-    with serving([interim + rest], [EMPTY]) as (server, _):
+    with serving([interim + rest], [STATUS]) as (server, _):
         url = f"http://127.0.0.1:{server.port}"
         through = {"proxy-url": url} if proxied else {}
         client = configured(tmp_path, "http://api.example.org" if proxied else url, **through)
-        assert client.get("/api") == {}  # asked for anew, as of any connection that broke
+        assert client.get("/api") == SAID  # asked for anew, as of any connection that broke
         assert server.connections == 2
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"status": "ok"}'])
+def test_an_answer_of_another_service_is_none(tmp_path: Path, body: bytes) -> None:
+    """Else a pod would count as bound, and an agent would look for the UID in it."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with serving([answer], [answer]) as (server, _):
+        client = configured(tmp_path, f"http://127.0.0.1:{server.port}")
+        for call in (client.get, lambda path: client.post(path, {})):
+            with pytest.raises(kube.KubeUnavailable, match="the answer is not the API's"):
+                call("/api/v1/namespaces/default/pods/p/binding")

@@ -1,5 +1,6 @@
 """Kubeconfig files are merged as kubectl merges them, and refused by file, line and field."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,35 @@ def test_bad_yaml_is_one_line_with_file_line_and_column(
     path = tmp_path / "config"
     path.write_text(text)
     assert refused(path).startswith(f"kubeconfig {path}{told}")
+
+
+FIELDS = {
+    "cluster": ["certificate-authority"],
+    "user": ["client-certificate", "client-key", "tokenFile"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [(kind, field) for kind in FIELDS for field in FIELDS[kind]]
+)
+def test_a_fifo_that_a_field_names_is_refused_at_once(
+    tmp_path: Path, kind: str, field: str
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    value = config("a", current="a")
+    del value["users"][0]["user"]["token"]
+    value[f"{kind}s"][0][kind][field] = "fifo"
+    path = write(tmp_path / "config", value)
+    text = refused(path)
+    assert text.startswith(f"kubeconfig {path}:")
+    assert text.endswith(f".{field}: {tmp_path}/fifo is no regular file; put one in its place")
+
+
+def test_an_endless_kubeconfig_is_refused_by_its_length(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    with path.open("wb") as file:
+        file.truncate((1 << 24) + 1)
+    assert refused(path) == f"kubeconfig {path}: is longer than {1 << 24} bytes"
 
 
 def test_a_name_that_stands_twice_in_a_file_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from gpustack.adapters import kube
 from tests.adapters_kube.following import (
+    PODS,
     WAIT_SECONDS,
     Follower,
     Watch,
@@ -135,6 +136,37 @@ def test_a_server_that_refuses_is_asked_again_later(
     watcher = watch()
     assert follower.next() == ("SYNC", [])
     assert watcher.synced.wait(WAIT_SECONDS)
+
+
+class Pauses(threading.Event):
+    """Is set after some waits, and takes no time for them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._count = count
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        if len(self.seconds) == self._count:
+            self.set()
+        return self.is_set()
+
+
+def test_a_list_whose_watch_is_always_refused_is_read_ever_more_seldom(
+    api: FakeKubeApi, client: kube.KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.store.oldest = 10**9
+    told: list[Any] = []
+    watcher = kube.Watcher(
+        client, PODS, decode=kube.as_json, on_sync=told.append, on_event=lambda *_: None
+    )
+    pauses = Pauses(6)
+    monkeypatch.setattr(watcher, "_stop", pauses)
+    watcher._run()
+    assert told == [[]] * 6
+    assert pauses.seconds[0] < 0.5
+    assert pauses.seconds[-1] > 2
 
 
 def test_silence_beyond_the_limit_is_a_loss_and_opens_a_new_watch(

@@ -1,4 +1,10 @@
-"""A container runtime with a list of containers: CRI v1's ListContainers on a real socket."""
+"""A container runtime with a list of containers: CRI v1 on a real socket, as containerd or CRI-O.
+
+The names of containers' cgroups are those of the systemd driver: containerd's
+internal/cri/server/podsandbox/helpers.go (getCgroupsPath: `SLICE:cri-containerd:ID`), and CRI-O's
+internal/config/cgmgr/systemd_linux.go (`SLICE:crio:ID`, and `crio-conmon-ID.scope` for the
+monitor), which runc and crun make `PREFIX-ID.scope`.
+"""
 
 import pathlib
 import threading
@@ -14,8 +20,9 @@ from tests.fakes.sockets import serve
 class FakeCri:
     """A test starts and ends the containers."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, *, name: str = "containerd") -> None:
         self._socket = folder / "cri.sock"
+        self.name = name  # as Version says it: containerd, or cri-o
         self._lock = threading.Lock()
         self._containers: dict[str, pb.Container] = {}
         self._server: grpc.Server | None = None
@@ -45,7 +52,12 @@ class FakeCri:
                     self._list,
                     request_deserializer=pb.ListContainersRequest.FromString,
                     response_serializer=pb.ListContainersResponse.SerializeToString,
-                )
+                ),
+                "Version": grpc.unary_unary_rpc_method_handler(
+                    self._version,
+                    request_deserializer=pb.VersionRequest.FromString,
+                    response_serializer=pb.VersionResponse.SerializeToString,
+                ),
             },
         )
 
@@ -70,6 +82,15 @@ class FakeCri:
             )
         return container_id
 
+    def cgroup(self, pod_uid: str, container_id: str) -> str:
+        """Return the path of a container's cgroup; its monitor's is `monitor_cgroup`."""
+        prefix = "crio" if self.name == "cri-o" else "cri-containerd"
+        return f"{_slice(pod_uid)}/{prefix}-{container_id}.scope"
+
+    def monitor_cgroup(self, pod_uid: str, container_id: str) -> str:
+        """Return the path of the cgroup of CRI-O's conmon, where it is in the pod's."""
+        return f"{_slice(pod_uid)}/crio-conmon-{container_id}.scope"
+
     def create_foreign(self) -> None:
         """Start a container that the kubelet doesn't know."""
         with self._lock:
@@ -80,8 +101,21 @@ class FakeCri:
         with self._lock:
             self._containers[container_id].state = pb.CONTAINER_EXITED
 
+    def _version(self, _: pb.VersionRequest, __: grpc.ServicerContext) -> pb.VersionResponse:
+        return pb.VersionResponse(
+            version="0.1.0",
+            runtime_name=self.name,
+            runtime_version="1.34.1",
+            runtime_api_version="v1",
+        )
+
     def _list(
         self, _: pb.ListContainersRequest, __: grpc.ServicerContext
     ) -> pb.ListContainersResponse:
         with self._lock:
             return pb.ListContainersResponse(containers=self._containers.values())
+
+
+def _slice(pod_uid: str) -> str:
+    """Return a guaranteed pod's slice (kubernetes 1.34, cm/cgroup_manager_linux.go)."""
+    return f"kubepods.slice/kubepods-pod{pod_uid.replace('-', '_')}.slice"

@@ -126,7 +126,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault is not None and fault.drop == "after":
             return self._break()
         if body is not None:
-            self._send(status, body)
+            self._send(status, {"kind": "Object", **body})  # which a server knows by the path
         return None
 
     def _read(self) -> Request:

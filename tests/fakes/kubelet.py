@@ -9,6 +9,7 @@ devices of each container, and only the checkpoint is left after `crash`. It tak
 
 import copy
 import pathlib
+import random
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -17,7 +18,7 @@ from typing import Any
 import grpc
 
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
-from tests.fakes.kubelet_plugin import AdmissionError, Plugin
+from tests.fakes.kubelet_plugin import AdmissionError, ConnectionLost, Plugin
 from tests.fakes.kubelet_resources import PodResourcesService
 from tests.fakes.kubelet_state import (
     Known,
@@ -35,6 +36,10 @@ class UnhealthyDevices(AssertionError):
     """A container has devices that have become unhealthy: the kubelet fails its pod."""
 
 
+class TooFewDevices(AssertionError):
+    """Fewer devices are free and healthy than a container asks for: the kubelet fails its pod."""
+
+
 class FakeKubelet(PodResourcesService):
     """One node's kubelet; `root` stands for /var/lib/kubelet."""
 
@@ -45,6 +50,9 @@ class FakeKubelet(PodResourcesService):
         self.plugins: dict[str, Plugin] = {}
         self.registrations = 0
         self.allocations = 0  # calls of Allocate
+        # For the plugins that register from then on: see Plugin.
+        self.asked: Callable[[str, str], None] = lambda *_: None
+        self.answered: Callable[[str], None] = lambda _: None
         self._written: dict[str, Known] = {}  # the checkpoint's contents
         self._removed: set[str] = set()
         self._blocked: set[str] = set()  # names of sockets that it refuses until it restarts
@@ -226,9 +234,12 @@ class FakeKubelet(PodResourcesService):
             self.write_checkpoint(pod)
 
     def _choose(self, known: Known, container: str, resource: str) -> list[str]:
+        """Choose a container's devices, as devicemanager's devicesToAllocate does."""
         spec = {each["name"]: each for each in containers_in_order(known.pod)}[container]
         size = int(spec["resources"]["limits"][resource])
         reusable = reusable_devices(known, container, resource)
+        if len(reusable) >= size:
+            return reusable[:size]  # no question then
         taken = {
             device
             for each in self.known.values()
@@ -237,19 +248,22 @@ class FakeKubelet(PodResourcesService):
         }
         plugin = self.plugins[resource]
         free = [device for device in plugin.healthy() if device not in taken]
-        assert len(free) + len(reusable) >= size, "the scheduler would not have sent this pod"
+        if len(free) + len(reusable) < size:
+            raise TooFewDevices(f"{resource}: {size} asked, {len(free)} available")
         request = plugin_pb.PreferredAllocationRequest()
         request.container_requests.add(
             available_deviceIDs=[*reusable, *free],
-            must_include_deviceIDs=reusable[:size],
+            must_include_deviceIDs=reusable,
             allocation_size=size,
         )
         response = plugin.call(
             "GetPreferredAllocation", request, plugin_pb.PreferredAllocationResponse
         )
-        chosen = list(response.container_responses[0].deviceIDs)
-        assert len(set(chosen)) == size
-        return chosen
+        # What wasn't offered is passed over, and what is missing is taken in any order.
+        preferred = response.container_responses[0].deviceIDs
+        chosen = list(dict.fromkeys((*reusable, *filter(set(free).__contains__, preferred))))[:size]
+        others = [device for device in free if device not in chosen] if len(chosen) < size else []
+        return chosen + random.sample(others, size - len(chosen))
 
     def _register(
         self, request: plugin_pb.RegisterRequest, context: grpc.ServicerContext
@@ -263,7 +277,13 @@ class FakeKubelet(PodResourcesService):
         if request.endpoint in self._blocked:
             message = f"device plugin already connected: {request.endpoint}"
             context.abort(grpc.StatusCode.UNKNOWN, message)
-        plugin = Plugin(self.root / "device-plugins" / request.endpoint, request, self.changed)
+        plugin = Plugin(
+            self.root / "device-plugins" / request.endpoint,
+            request,
+            self.changed,
+            self.asked,
+            self.answered,
+        )
         with self.changed:
             self.plugins[request.resource_name] = plugin
             self.registrations += 1
@@ -271,4 +291,4 @@ class FakeKubelet(PodResourcesService):
         return plugin_pb.Empty()
 
 
-__all__ = ["AdmissionError", "FakeKubelet", "Plugin", "containers_in_order"]
+__all__ = ["AdmissionError", "ConnectionLost", "FakeKubelet", "Plugin", "containers_in_order"]

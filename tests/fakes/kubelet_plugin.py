@@ -2,6 +2,7 @@
 
 import pathlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -19,20 +20,31 @@ class AdmissionError(AssertionError):
         self.code = error.code()
 
 
+class ConnectionLost(AssertionError):
+    """A plugin died before its answer came; the kubelet would fail the pod, as for a refusal."""
+
+
 class Plugin:
-    """A registered device plugin: one connection, one ListAndWatch stream."""
+    """A registered device plugin: one connection, one ListAndWatch stream.
+
+    `asked` gets the resource and the method of each call before it is made, and `answered` when it
+    was answered, before the kubelet takes the answer.
+    """
 
     def __init__(
         self,
         socket: pathlib.Path,
         request: plugin_pb.RegisterRequest,
         changed: threading.Condition,
+        asked: Callable[[str, str], None],
+        answered: Callable[[str], None],
     ) -> None:
         self.resource, self.endpoint = request.resource_name, request.endpoint
         self.options = request.options
         self.lists: list[list[plugin_pb.Device]] = []
         self.ended = False
         self._changed = changed
+        self._asked, self._answered = asked, answered
         self._channel = grpc.insecure_channel(
             f"unix:{socket}",
             options=(
@@ -41,12 +53,11 @@ class Plugin:
                 ("grpc.max_receive_message_length", 4 * 1024 * 1024),
             ),
         )
-        grpc.channel_ready_future(self._channel).result(timeout=_SECONDS)
         self._stream = self._channel.unary_stream(
             "/v1beta1.DevicePlugin/ListAndWatch",
             request_serializer=plugin_pb.Empty.SerializeToString,
             response_deserializer=plugin_pb.ListAndWatchResponse.FromString,
-        )(plugin_pb.Empty())
+        )(plugin_pb.Empty(), wait_for_ready=True)
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -76,7 +87,10 @@ class Plugin:
             request_serializer=type(request).SerializeToString,
             response_deserializer=response_type.FromString,
         )
+        self._asked(self.resource, method)
         try:
-            return call(request, timeout=_SECONDS)
+            answer = call(request, timeout=_SECONDS)
         except grpc.RpcError as error:
             raise AdmissionError(error) from error
+        self._answered(method)
+        return answer

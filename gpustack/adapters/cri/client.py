@@ -1,4 +1,4 @@
-"""Listing containers of the node."""
+"""The runtime's name, and the containers of the node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,9 +43,15 @@ class CriClient:
 
     Args:
         endpoint: a grpc target, such as `unix:///run/containerd/containerd.sock`.
+        timeout_seconds: for one answer.
+
+    Attributes:
+        endpoint: as given.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, timeout_seconds: float = _SECONDS) -> None:
+        self.endpoint = endpoint
+        self._timeout_seconds = timeout_seconds
         self._channel = grpc.insecure_channel(
             endpoint,
             options=(
@@ -60,9 +66,27 @@ class CriClient:
             response_deserializer=pb.ListContainersResponse.FromString,
         )
 
+        self._version = self._channel.unary_unary(
+            "/runtime.v1.RuntimeService/Version",
+            request_serializer=pb.VersionRequest.SerializeToString,
+            response_deserializer=pb.VersionResponse.FromString,
+        )
+
     def close(self) -> None:
         """Close the connection."""
         self._channel.close()
+
+    def name(self) -> str:
+        """Return the runtime's name and version: `cri-o 1.34.1`.
+
+        Raises:
+            CriUnavailable: no answer in time, or it has no CRI v1.
+        """
+        try:
+            answer = self._version(pb.VersionRequest(), timeout=self._timeout_seconds)
+        except grpc.RpcError as error:
+            raise CriUnavailable(f"Version: {error.details()}") from error
+        return f"{answer.runtime_name} {answer.runtime_version}"
 
     def containers(self) -> tuple[RuntimeContainer, ...]:
         """Return the containers of all pods; those that the kubelet didn't make are left out.
@@ -72,7 +96,7 @@ class CriClient:
         """
         request = pb.ListContainersRequest()
         try:
-            answer = self._list(request, timeout=_SECONDS)
+            answer = self._list(request, timeout=self._timeout_seconds)
         except grpc.RpcError as error:
             raise CriUnavailable(f"ListContainers: {error.details()}") from error
         return tuple(

@@ -73,6 +73,9 @@ class Plugin(Protocol):
     def device_lists(self, ended: threading.Event) -> Iterator[Sequence[Device]]:
         """Yield the whole list at once, then again at each change, until `ended` is set."""
 
+    def wake(self) -> None:
+        """Let `device_lists` see that a stream has ended."""
+
     def preferred(
         self, available: Sequence[str], required: Sequence[str], size: int
     ) -> Sequence[str]:

@@ -7,6 +7,7 @@ connection together with the old one, or refuse it.
 
 import concurrent.futures
 import contextlib
+import functools
 import logging
 import pathlib
 import threading
@@ -74,6 +75,7 @@ class PluginServer:
         with self._lock:
             for ended in self._streams:
                 ended.set()
+        self.plugin.wake()
         if self._server is not None:
             self._server.stop(grace=_STOP_SECONDS).wait()
             self._server = None
@@ -120,9 +122,9 @@ class PluginServer:
         ended = threading.Event()
         with self._lock:
             self._streams.add(ended)
-        context.add_callback(ended.set)
-        if self._stopping.is_set():
-            ended.set()
+        lives = context.add_callback(functools.partial(self._end, ended))
+        if not lives or self._stopping.is_set():
+            ended.set()  # it was over before this thread came to it, and nothing else says so
         logger.info("kubelet watches devices resource=%s", self.plugin.resource)
         try:
             for devices in self.plugin.device_lists(ended):
@@ -132,6 +134,10 @@ class PluginServer:
                 self._streams.discard(ended)
                 self.ended += 1
             logger.info("kubelet stopped watching devices resource=%s", self.plugin.resource)
+
+    def _end(self, ended: threading.Event) -> None:
+        ended.set()
+        self.plugin.wake()
 
     def _preferred(
         self, request: pb.PreferredAllocationRequest, _: grpc.ServicerContext

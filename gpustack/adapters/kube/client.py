@@ -6,6 +6,7 @@ See https://kubernetes.io/docs/reference/using-api/api-concepts/ for paths, patc
 import contextlib
 import functools
 import logging
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from gpustack.adapters.kube.exchange import (
     ApiResponse,
     exchange,
     read_beginning,
-    read_within,
+    read_whole,
     request,
 )
 from gpustack.adapters.kube.listing import Page, decode_object, decode_refusal
@@ -89,14 +90,9 @@ class KubeClient:
         params: Mapping[str, str] | None = None,
         *,
         timeout_seconds: float | None = None,
-        most_bytes: int | None = None,
     ) -> bytes:
-        """Read an object or a list as the server sent it; errors as in ``get``.
-
-        One of more than `most_bytes` is an ResponseTooLargeError.
-        """
-        seconds, most = timeout_seconds, most_bytes
-        return self._request("GET", path, params=params, timeout_seconds=seconds, most_bytes=most)
+        """Read an object or a list as the server sent it; errors as in ``get``."""
+        return self._request("GET", path, params=params, timeout_seconds=timeout_seconds)
 
     def pages(
         self, path: str, params: Mapping[str, str], *, timeout: Callable[[], float] | None = None
@@ -113,10 +109,9 @@ class KubeClient:
             KubeUnavailable: no answer in time.
         """
 
-        def ask(wanted: Mapping[str, str], most_bytes: int | None) -> bytes:
+        def ask(wanted: Mapping[str, str]) -> bytes:
             seconds = None if timeout is None else timeout()
-            both = {**params, **wanted}
-            return self.get_raw(path, both, timeout_seconds=seconds, most_bytes=most_bytes)
+            return self.get_raw(path, {**params, **wanted}, timeout_seconds=seconds)
 
         return read_pages(ask)
 
@@ -218,7 +213,6 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
-        most_bytes: int | None = None,
     ) -> bytes:
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         data = None if body is None else msgspec.json.encode(body)
@@ -226,9 +220,7 @@ class KubeClient:
         if data is not None:
             headers["content-type"] = content_type
         target = _with(path, params)
-        send = functools.partial(
-            self._send, method, target, headers, data, seconds, most_bytes=most_bytes
-        )
+        send = functools.partial(self._send, method, target, headers, data, seconds)
         try:
             answer, again = self._ask(method, path, send)
         except urllib3.exceptions.HTTPError as error:
@@ -264,8 +256,6 @@ class KubeClient:
         headers: dict[str, str],
         body: bytes | None,
         seconds: float,
-        *,
-        most_bytes: int | None,
     ) -> ApiResponse:
         direct = self._connection.direct
         if direct is not None:
@@ -275,8 +265,8 @@ class KubeClient:
                 request(method, direct.prefix + target, {"host": direct.host, **headers}, body),
                 connect_seconds=_CONNECT_SECONDS,
                 seconds=seconds,
-                most_bytes=most_bytes,
             )
+        until = time.monotonic() + seconds
         connect = min(_CONNECT_SECONDS, seconds)
         response = self._connection.pool.request(
             method,
@@ -288,7 +278,7 @@ class KubeClient:
             redirect=False,
             preload_content=False,
         )
-        return ApiResponse(status=response.status, data=read_within(response, most_bytes))
+        return ApiResponse(status=response.status, data=read_whole(response, until))
 
     def _headers(self) -> dict[str, str]:
         return {"accept": "application/json", **_WHO, **self._connection.authorization()}

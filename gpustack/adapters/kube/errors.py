@@ -38,8 +38,8 @@ class KubeError(GpustackError):
 
     @property
     def not_found(self) -> bool:
-        """The object (or its parent) does not exist."""
-        return self.status == 404
+        """The object (or its parent) does not exist; a proxy's 404 has no reason."""
+        return self.status == 404 and self.reason == "NotFound"
 
     @property
     def conflict(self) -> bool:

@@ -27,6 +27,7 @@ _REMEMBERED: Final = 10_000
 _REPEAT_SECONDS: Final = 60.0
 _LONGEST_MESSAGE: Final = 1024  # limit of core/v1 Event
 _PER_SECOND: Final = 20  # an Event costs the API server as much as a binding
+_CLUSTER: Final = "default"  # where Events of objects without a namespace lie
 _GOOD_NEWS: Final = 20  # Events that aren't warnings: so many at once,
 _GOOD_NEWS_PER_SECOND: Final = 1  # and in the long run
 
@@ -37,7 +38,7 @@ class ObjectEvent:
 
     Attributes:
         kind: the object's.
-        namespace: the object's.
+        namespace: the object's; empty for one without, such as a node.
         name: its name.
         uid: its UID.
         reason: a stable code.
@@ -137,7 +138,7 @@ class EventRecorder:
         self._tell_drop()
 
     def _write(self, event: ObjectEvent) -> None:
-        path = f"/api/v1/namespaces/{event.namespace}/events"
+        path = f"/api/v1/namespaces/{event.namespace or _CLUSTER}/events"
         self._client.post(path, _body(event, self._component))
 
     def _run(self) -> None:
@@ -149,14 +150,14 @@ class EventRecorder:
                 self._write(event)
             except KubeError as error:
                 self._on_drop()
-                logger.warning("event refused pod=%s/%s %s", event.namespace, event.name, error)
+                logger.warning("event refused object=%s/%s %s", event.namespace, event.name, error)
             except KubeUnavailable as error:
                 self._on_drop()
-                logger.warning("event lost pod=%s/%s %s", event.namespace, event.name, error)
+                logger.warning("event lost object=%s/%s %s", event.namespace, event.name, error)
             except Exception:
                 # Last resort of this thread: an Event that can't be worded drops alone.
                 self._on_drop()
-                logger.exception("event not worded pod=%s/%s", event.namespace, event.name)
+                logger.exception("event not worded object=%s/%s", event.namespace, event.name)
             self._stop.wait(1 / _PER_SECOND)
 
 
@@ -169,11 +170,14 @@ def _body(event: ObjectEvent, component: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{event.name[:200]}.", "namespace": event.namespace},
+        "metadata": {
+            "generateName": f"{event.name[:200]}.",
+            "namespace": event.namespace or _CLUSTER,
+        },
         "involvedObject": {
             "apiVersion": "v1",
             "kind": event.kind,
-            "namespace": event.namespace,
+            **({"namespace": event.namespace} if event.namespace else {}),
             "name": event.name,
             "uid": event.uid,
         },

@@ -5,6 +5,7 @@ http.client half of it, most of it for unread headers; this takes 0.25. urllib3 
 TLS and tunnels, and http.client reads an answer whose length isn't in one plain header.
 """
 
+import contextlib
 import http
 import http.client
 import io
@@ -18,8 +19,11 @@ from typing import Any, Final
 import urllib3
 from urllib3.util.ssl_match_hostname import CertificateError
 
+from gpustack.adapters.kube.errors import KubeUnavailable
+
 _RECEIVED_BYTES: Final = 1 << 16
 _LONGEST_HEAD: Final = 1 << 16
+_ANSWER_BYTES: Final = 48 << 20  # an agent may read two lists at once, within its MemoryMax
 _REFUSAL_BYTES: Final = 1 << 16  # of a `Status`, whose message may quote an object's fields
 _SHORTEST_SECONDS: Final = 1e-3  # 0 would mean not to wait at all
 _END: Final = b"\r\n\r\n"
@@ -34,8 +38,11 @@ _TARGET: Final = re.compile(r"[!-~]+")
 _VALUE: Final = re.compile(r"[ -~]*")
 
 
-class ResponseTooLargeError(Exception):
-    """An answer has more bytes than its reader takes; it was not read to the end."""
+class ResponseTooLargeError(KubeUnavailable):
+    """An answer has more bytes than any that is read to its end."""
+
+    def __init__(self) -> None:
+        super().__init__(f"an answer of more than {_ANSWER_BYTES} bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +76,6 @@ def exchange(
     *,
     connect_seconds: float,
     seconds: float,
-    most_bytes: int | None = None,
 ) -> ApiResponse:
     """Send a request and return the answer.
 
@@ -79,10 +85,9 @@ def exchange(
         data: all of it.
         connect_seconds: the longest wait for a connection.
         seconds: the longest wait for everything.
-        most_bytes: the longest body that is read.
 
     Raises:
-        ResponseTooLargeError: the body is longer.
+        ResponseTooLargeError: the body is longer than any of the API server's.
         urllib3.exceptions.ProtocolError: the connection broke; the request may have been carried
             out.
         urllib3.exceptions.HTTPError: no connection, or no answer in time.
@@ -97,7 +102,7 @@ def exchange(
             connection.connect()
         incoming = _Incoming(connection.sock, until=began + seconds)
         connection.sock.sendall(data)
-        answer, kept = _read(incoming, method, most_bytes)
+        answer, kept = _read(incoming, method)
         return answer
     except TimeoutError as error:
         text = f"timed out: no answer within {seconds:g} s"
@@ -112,7 +117,7 @@ def exchange(
         pool._put_conn(connection)
 
 
-def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[ApiResponse, bool]:
+def _read(incoming: "_Incoming", method: str) -> tuple[ApiResponse, bool]:
     """Read an answer; returns it, and whether the connection may be used again."""
     received = incoming.receive()
     while (end := received.find(_END)) < 0 and len(received) < _LONGEST_HEAD:
@@ -123,9 +128,9 @@ def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[ApiResp
     found, lengths = _HEAD.fullmatch(head), _LENGTH.findall(head)
     plain = len(lengths) == 1 and not _OTHERWISE.search(head)
     if found is None or found[1] in _WITHOUT_BODY or not plain:
-        return _read_any(incoming, received, method, most)
+        return _read_any(incoming, received, method)
     length = int(lengths[0])
-    if most is not None and length > most:
+    if length > _ANSWER_BYTES:
         raise ResponseTooLargeError
     chunks = [received[len(head) :]]
     missing = length - len(chunks[0])
@@ -136,40 +141,50 @@ def _read(incoming: "_Incoming", method: str, most: int | None) -> tuple[ApiResp
     return ApiResponse(status=int(found[1]), data=b"".join(chunks)[:length]), missing == 0
 
 
-def _read_any(
-    incoming: "_Incoming", received: bytes, method: str, most: int | None
-) -> tuple[ApiResponse, bool]:
+def _read_any(incoming: "_Incoming", received: bytes, method: str) -> tuple[ApiResponse, bool]:
     """Read an answer of any form, whose beginning has been received."""
     incoming.begun = received
     with http.client.HTTPResponse(incoming, method=method) as response:  # type: ignore[arg-type]
         response.begin()
+        _refuse_interim(response)
         try:
-            data = read_within(response, most)
+            data = response.read(_ANSWER_BYTES + 1)
         except (OverflowError, MemoryError, ValueError) as error:
             # Room is made before anything has come, for a chunk of less than nothing, too.
             raise http.client.HTTPException("a chunk's size: none that an answer has") from error
+        if len(data) > _ANSWER_BYTES:
+            raise ResponseTooLargeError
         if response.length:  # http.client raises by itself only where it reads everything
             raise http.client.IncompleteRead(data, response.length)
         return ApiResponse(status=response.status, data=data), not response.will_close
 
 
-def read_within(
-    response: http.client.HTTPResponse | urllib3.BaseHTTPResponse, most: int | None
-) -> bytes:
-    """Return the whole body; one of more than `most` bytes is an ResponseTooLargeError.
+def _refuse_interim(response: http.client.HTTPResponse | urllib3.BaseHTTPResponse) -> None:
+    """Refuse an answer that is yet to come (RFC 9110, 15.2): it would be the next request's.
 
-    Raises:
-        urllib3.exceptions.ProtocolError: the answer is yet to come (RFC 9110, 15.2), and would be
-            the next request's; http.client waits for it after 100 alone.
+    http.client waits for it after 100 alone.
     """
     if response.status < http.HTTPStatus.OK:
-        response.close()
         raise urllib3.exceptions.ProtocolError(f"an interim answer: {response.status}")
-    data = response.read(None if most is None else most + 1)
-    if most is not None and len(data) > most:
-        response.close()
-        raise ResponseTooLargeError
-    return data
+
+
+def read_whole(response: urllib3.BaseHTTPResponse, until: float) -> bytes:
+    """Return the body of an answer through a proxy, which ends before a time (monotonic seconds).
+
+    Raises:
+        ResponseTooLargeError: it is longer than any of the API server's.
+        urllib3.exceptions.HTTPError: it has broken off, or not ended in time.
+    """
+    data = bytearray()
+    with contextlib.closing(response):
+        _refuse_interim(response)
+        while piece := response.read1(_RECEIVED_BYTES):
+            data += piece
+            if len(data) > _ANSWER_BYTES:
+                raise ResponseTooLargeError
+            if time.monotonic() > until:
+                raise urllib3.exceptions.TimeoutError("timed out: the answer has no end")
+    return bytes(data)
 
 
 def read_beginning(response: urllib3.BaseHTTPResponse, seconds: float) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import urllib3
 
 from gpustack.adapters.kube.errors import KubeConfigError, KubeConfigMissing
+from gpustack.wire.files import regular_file
 from gpustack.wire.files.documents import BadDocument, Document, documents
 
 _KINDS: Final = ("cluster", "user", "context")
@@ -30,6 +31,7 @@ _TEXTS: Final[Mapping[str, Sequence[str]]] = {
     "context": ("cluster", "user", "namespace"),
 }  # fmt: skip
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_MOST_BYTES: Final = 1 << 24  # thousands of clusters and users, of some 5 KB with certificates
 _QUOTES: Final = "must be a text; put it in quotes"  # without its value, a secret perhaps
 _UNKNOWN_USER: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 
@@ -136,7 +138,10 @@ class _Entry:
         fields = dict(self.fields)
         for name in _FILES:
             if name in fields:
-                fields[name] = str(folder / fields[name])
+                named = folder / fields[name]
+                if named.exists() and not named.is_file():  # a FIFO would keep its reader for ever
+                    raise self.error(name, f"{named} is no regular file; put one in its place")
+                fields[name] = str(named)
         command = (fields.get("exec") or {}).get("command")
         if isinstance(command, str) and os.sep in command:  # without one, $PATH says where
             fields["exec"] = {**fields["exec"], "command": str(folder / command)}
@@ -164,13 +169,15 @@ def _merged(files: Sequence[_File], kind: str) -> dict[str, _Entry]:
 def _text(path: Path) -> str | None:
     """Return a file's text; None where there is no such file."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return regular_file.read_named(path, max_bytes=_MOST_BYTES).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise KubeConfigError(f"kubeconfig {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise KubeConfigError(f"kubeconfig {path}: is not UTF-8 text: {error}") from error
     except ValueError as error:
-        raise KubeConfigError(f"kubeconfig {path}: is not a file of UTF-8 text: {error}") from error
+        raise KubeConfigError(f"kubeconfig {path}: {error}") from error
 
 
 def _read(path: Path) -> _File | None:

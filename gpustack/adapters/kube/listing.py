@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -36,7 +36,8 @@ class WatchEvent:
 
 
 class _ListMetadata(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815 - the API's name
+    # The API's name; the server counts them, as its readers do.
+    resourceVersion: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}$")]  # noqa: N815
     following: str = msgspec.field(default="", name="continue")
 
 
@@ -91,7 +92,10 @@ def decode_change(line: bytes) -> WatchEvent:
 
 def decode_object(raw: bytes) -> dict[str, Any]:
     """Read an answer that is one object, as plain values; errors as in ``decode_page``."""
-    return _decode(_ANY, raw)
+    found = _decode(_ANY, raw)
+    if "kind" not in found:
+        raise KubeUnavailable("the answer is not the API's: it has no kind")
+    return found
 
 
 def decode_status(raw: msgspec.Raw) -> ApiStatus:

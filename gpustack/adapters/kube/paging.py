@@ -7,36 +7,45 @@ JSON (1.5 MB in etcd, of characters that JSON escapes): a thousand of them would
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from gpustack.adapters.kube.errors import KubeUnavailable
 from gpustack.adapters.kube.exchange import ResponseTooLargeError
 from gpustack.adapters.kube.listing import Page, decode_page
 
 _ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
-_BYTES: Final = 48 << 20  # an agent may read two lists at once, within its MemoryMax
+_FEW_BYTES: Final = 12 << 20  # of a page; after a smaller one, more objects are asked for
 _SHRUNK: Final = 4
 
-Ask = Callable[[Mapping[str, str], int | None], bytes]
+Ask = Callable[[Mapping[str, str]], bytes]
 
 
 def read_pages(ask: Ask) -> Iterator[Page]:
     """Read a list; after a page that was too large, fewer objects are asked for at a time.
 
     Args:
-        ask: gets query parameters and the most bytes that an answer may have, None for any
-            number: a single object is as large as the server lets it be. Raises AnswerTooLargeError
-            for a longer answer.
+        ask: gets query parameters; raises ResponseTooLargeError for an answer that is too large.
+
+    Raises:
+        KubeUnavailable: a single object is too large, or a page leads to an earlier one.
     """
-    items, following = _ITEMS, ""
+    items, following, seen = _ITEMS, "", set[str]()
     while True:
         wanted = {"limit": str(items), **({"continue": following} if following else {})}
         try:
-            raw = ask(wanted, _BYTES if items > 1 else None)
+            raw = ask(wanted)
         except ResponseTooLargeError:
+            if items == 1:
+                raise
             items = max(1, items // _SHRUNK)
             continue
-        if len(raw) * _SHRUNK < _BYTES:
+        if len(raw) < _FEW_BYTES:
             items = min(_ITEMS, items * 2)
         page = decode_page(raw)
         following = page.following
+        if following in seen:
+            raise KubeUnavailable(
+                "the answer is not the API's: a page of a list leads to an older one"
+            )
+        seen.add(following)
         yield page
         del raw, page  # not kept while the next one comes
         if not following:

@@ -241,10 +241,10 @@ class Watcher(Generic[_Item]):
         if change.kind != "BOOKMARK":
             self._on_event(change.kind, self._decode(change.raw))
         self._version = version_of(change.raw)
+        self._failures = 0  # not with a list: where each watch is refused, lists become rare
         self._seen()
 
     def _seen(self) -> None:
-        self._failures = 0
         self.last_seen = self._clock()
         self.problem = ""
         if self._on_progress is not None:
@@ -272,18 +272,16 @@ def _lines(
     response: urllib3.BaseHTTPResponse, check_silence: Callable[[], None]
 ) -> Iterator[bytes]:
     """Split a stream of chunks into its lines; the server writes one event a line."""
-    pending: list[bytes] = []  # of a line of megabytes, which is looked through once
-    pending_bytes = 0
-    for chunk in response.stream(amt=1 << 16):
+    pending = bytearray()  # of a line of megabytes, which is looked through once
+    while chunk := response.read1(1 << 16):  # as it comes, also where an answer isn't chunked
         check_silence()
         first, *others = chunk.split(b"\n")
-        pending.append(first)
-        pending_bytes += len(first)
-        if pending_bytes > _LINE_BYTES:
+        pending += first
+        if len(pending) > _LINE_BYTES:
             raise KubeUnavailable(f"a change of more than {_LINE_BYTES} bytes")
         if others:
-            *lines, rest = (b"".join(pending), *others)
-            pending, pending_bytes = [rest], len(rest)
+            *lines, rest = (bytes(pending), *others)
+            pending = bytearray(rest)
             yield from (line for line in lines if line)
 
 

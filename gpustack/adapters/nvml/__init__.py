@@ -4,8 +4,36 @@ The only importer of `pynvml`. Source of truth: https://docs.nvidia.com/deploy/n
 """
 
 from gpustack.adapters.nvml.errors import NvmlError
-from gpustack.adapters.nvml.health import LOST, CardFault
+from gpustack.adapters.nvml.figures import CardFigures
+from gpustack.adapters.nvml.health import (
+    ACCEPTABLE,
+    DRIVER_MISMATCH,
+    FAULTS,
+    LOST,
+    SILENT,
+    CardFault,
+    xid_fault,
+)
 from gpustack.adapters.nvml.library import Inventory, Nvml
 from gpustack.adapters.nvml.processes import Busy, GpuProcess
+from gpustack.adapters.nvml.xids import ENDS_WORDS, XID_RULES, Ends, XidRule
 
-__all__ = ["LOST", "Busy", "CardFault", "GpuProcess", "Inventory", "Nvml", "NvmlError"]
+__all__ = [
+    "ACCEPTABLE",
+    "DRIVER_MISMATCH",
+    "ENDS_WORDS",
+    "FAULTS",
+    "LOST",
+    "SILENT",
+    "XID_RULES",
+    "Busy",
+    "CardFault",
+    "CardFigures",
+    "Ends",
+    "GpuProcess",
+    "Inventory",
+    "Nvml",
+    "NvmlError",
+    "XidRule",
+    "xid_fault",
+]

@@ -4,30 +4,28 @@ Cards are kept by UUID: a handle stays valid while its card is there, and a card
 bus keeps its place in the inventory, as an unhealthy one.
 """
 
+import contextlib
 import ctypes
 import logging
 import pathlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
-from gpustack.adapters.nvml import health, links, processes
+from gpustack.adapters.nvml import cards, figures, health, links, loading, processes
+from gpustack.adapters.nvml.calls import CallsInFlight
 from gpustack.adapters.nvml.errors import NvmlError
+from gpustack.adapters.nvml.figures import CardFigures
 from gpustack.adapters.nvml.health import CardFault
 from gpustack.adapters.nvml.processes import Busy
+from gpustack.adapters.nvml.xids import Ends
 from gpustack.model.node import Card, arrange
 from gpustack.model.topology.link_level import Links
 
 logger = logging.getLogger(__name__)
-
-# CUDA cores in one SM by compute capability (CUDA C++ programming guide, "Compute Capabilities");
-# 128 for all others.
-_CORES_PER_SM = {
-    **dict.fromkeys([(3, 0), (3, 5), (3, 7)], 192),
-    **dict.fromkeys([(6, 0), (7, 0), (7, 2), (7, 5), (8, 0)], 64),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,31 +45,58 @@ class Inventory:
 class Nvml:
     """An open library. Calls may come from several threads; NVML itself is thread-safe.
 
+    A library that the loaded driver refuses, because it is of another version, is closed, taken out
+    of the process and opened anew at each `faults`, until both agree.
+
     Args:
         sysfs: where PCI devices stand, for their NUMA nodes.
+
+    Attributes:
+        opened: how many times it was opened; a new one has its cards to be read again.
 
     Raises:
         NvmlError: no libnvidia-ml.so.1, or no driver behind it.
     """
 
     def __init__(self, *, sysfs: pathlib.Path = pathlib.Path("/sys/bus/pci/devices")) -> None:
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError as error:
-            raise NvmlError(f"NVML does not start: {error}") from error
+        loading.start()
+        self.opened = 1
         self._sysfs = sysfs
+        self._calls = CallsInFlight()
+        self._asking = threading.Lock()  # one thread at a time asks for faults, and opens again
         self._handles: dict[str, Any] = {}
         self._silent: set[str] = set()  # the cards that didn't answer when last asked
         self._events: Any = None
         self._events_are_old = False
+        self._mismatch = ""  # why the library has to be opened again
+
+    @property
+    def hung_seconds(self) -> float:
+        """For how long the oldest call into the library has not returned; 0 without one.
+
+        A call that works lasts some seconds at most; a wait for events lasts its own timeout.
+        """
+        return self._calls.oldest_seconds
+
+    @property
+    def problem(self) -> str:
+        """Why the library can't be asked, with what to do; empty while it can."""
+        return self._mismatch
 
     def close(self) -> None:
-        """Close the library."""
+        """Close the library; one with a call that doesn't return is left to the process's end.
+
+        Raises:
+            NvmlError: it refuses.
+        """
         try:
-            self._unsubscribe()
-            pynvml.nvmlShutdown()
-        except pynvml.NVMLError as error:
-            raise NvmlError(f"NVML does not stop: {error}") from error
+            self._calls.shut("NVML is closed")
+        except NvmlError as error:
+            logger.warning("%s", error)
+            return
+        self._unsubscribe()
+        if not self._mismatch:
+            loading.stop()
 
     def inventory(self) -> Inventory:
         """Read all cards that answer and how they are joined.
@@ -82,25 +107,48 @@ class Nvml:
         Raises:
             NvmlError: the driver refused a question that is not about one card.
         """
-        try:
-            found = self._found(pynvml.nvmlDeviceGetCount())
-            driver = str(pynvml.nvmlSystemGetDriverVersion())
-        except pynvml.NVMLError as error:
-            raise NvmlError(f"reading the cards: {error}") from error
-        handles, cards = [each[0] for each in found], tuple(each[1] for each in found)
-        self._handles = {card.uuid: handle for handle, card in found}
-        arranged, tokens = arrange(cards, links.read(handles, [card.bus for card in cards]))
-        _, paths = arrange(cards, links.paths(handles))
-        return Inventory(cards=arranged, links=tokens, driver=driver, cuda=_cuda(), paths=paths)
+        with self._calls.one():
+            try:
+                found = cards.find(self._sysfs)
+                driver = str(pynvml.nvmlSystemGetDriverVersion())
+            except pynvml.NVMLError as error:
+                raise NvmlError(f"reading the cards: {error}") from error
+            handles, shown = [each[0] for each in found], tuple(each[1] for each in found)
+            self._handles = {card.uuid: handle for handle, card in found}
+            arranged, tokens = arrange(shown, links.read(handles, [card.bus for card in shown]))
+            _, paths = arrange(shown, links.paths(handles))
+            return Inventory(cards=arranged, links=tokens, driver=driver, cuda=_cuda(), paths=paths)
 
     def faults(self) -> tuple[CardFault, ...]:
-        """Send every card a small query; return the cards that don't answer as they should."""
-        reasons = {uuid: self._reason(uuid) for uuid in tuple(self._handles)}
-        silent = {uuid for uuid, reason in reasons.items() if reason in health.SILENT}
+        """Send every card some small queries; return what they find, a fault a row.
+
+        Raises:
+            NvmlError: the library can't be opened again, because a call into it doesn't return.
+        """
+        with self._asking:
+            return self._ask_all()
+
+    def _ask_all(self) -> tuple[CardFault, ...]:
+        if self._mismatch:
+            self._open_again()
+        if self._mismatch:
+            found: dict[str, tuple[str, ...]] = dict.fromkeys(
+                self._handles, (health.DRIVER_MISMATCH,)
+            )
+        else:
+            with self._calls.one():
+                found = {uuid: self._reasons(uuid) for uuid in tuple(self._handles)}
+        if any(health.DRIVER_MISMATCH in reasons for reasons in found.values()):
+            self._mismatch = self._mismatch or health.FAULTS[health.DRIVER_MISMATCH]
+        silent = {uuid for uuid, reasons in found.items() if health.SILENT.intersection(reasons)}
         if self._silent - silent:
             self._events_are_old = True  # cards that are back aren't registered for events
         self._silent = silent
-        return tuple(CardFault(uuid=uuid, reason=why) for uuid, why in reasons.items() if why)
+        return tuple(
+            CardFault(uuid=uuid, reason=reason)
+            for uuid, reasons in found.items()
+            for reason in reasons
+        )
 
     def next_fault(self, timeout_ms: int) -> CardFault | None:
         """Wait for a critical XID that blames the card; None when none came in time.
@@ -109,23 +157,21 @@ class Nvml:
             NvmlError: the driver offers no events, or a card was lost just now; `faults` works
                 still, and this may be tried again.
         """
-        if self._events_are_old:
-            self._events_are_old = False
-            self._unsubscribe()
-        try:
-            if self._events is None:
-                self._events = self._subscribe()
-            event = pynvml.nvmlEventSetWait_v2(self._events, timeout_ms)
-            xid = int(event.eventData)
-            if xid in health.APPLICATION_XIDS:
+        with self._calls.one():
+            if self._events_are_old:
+                self._events_are_old = False
+                self._unsubscribe()
+            try:
+                if self._events is None:
+                    self._events = self._subscribe()
+                event = pynvml.nvmlEventSetWait_v2(self._events, timeout_ms)
+                fault = health.xid_fault(self._uuid(event.device), int(event.eventData))
+            except pynvml.NVMLError_Timeout:
                 return None
-            uuid = self._uuid(event.device)
-        except pynvml.NVMLError_Timeout:
-            return None
-        except pynvml.NVMLError as error:
-            self._unsubscribe()
-            raise NvmlError(f"waiting for events: {error}") from error
-        return CardFault(uuid=uuid, reason=f"Xid{xid}")
+            except pynvml.NVMLError as error:
+                self._unsubscribe()
+                raise NvmlError(f"waiting for events: {error}") from error
+        return None if fault.ends is Ends.NEVER_BEGAN else fault
 
     def processes(self, uuid: str) -> tuple[processes.GpuProcess, ...]:
         """Return the compute processes on a card, with their host PIDs.
@@ -133,27 +179,40 @@ class Nvml:
         Raises:
             NvmlError: the card doesn't answer or isn't known.
         """
-        handle = self._handle(uuid)
-        try:
-            return processes.read(handle)
-        except pynvml.NVMLError as error:
-            raise NvmlError(f"processes of {uuid}: {error}") from error
+        with self._calls.one():
+            try:
+                return processes.read(self._handle(uuid))
+            except pynvml.NVMLError as error:
+                raise NvmlError(f"processes of {uuid}: {error}") from error
 
-    def sm_percent(self, uuid: str) -> Mapping[int, int]:
-        """Return the latest utilisation of a card's processes, by host PID; idle ones have none.
+    def sm_percent(self, uuid: str, seconds: float = 1.0) -> Mapping[int, int]:
+        """Return the utilisation of a card's processes in the last seconds, by host PID.
+
+        Idle ones have none.
 
         Raises:
-            NvmlError: the card isn't known.
+            NvmlError: the card isn't known, or the library isn't open.
         """
-        return processes.sm_percent(self._handle(uuid))
+        with self._calls.one():
+            return processes.sm_percent(self._handle(uuid), seconds)
+
+    def figures(self, uuid: str) -> CardFigures:
+        """Return what a card says of its load, power and errors.
+
+        Raises:
+            NvmlError: the card isn't known, or the library isn't open.
+        """
+        with self._calls.one():
+            return figures.read(self._handle(uuid))
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         """Return the GPU time of each process on a card after a moment (Unix microseconds).
 
         Raises:
-            NvmlError: the card isn't known.
+            NvmlError: the card isn't known, or the library isn't open.
         """
-        return processes.busy(self._handle(uuid), since_us)
+        with self._calls.one():
+            return processes.busy(self._handle(uuid), since_us)
 
     def _handle(self, uuid: str) -> Any:
         handle = self._handles.get(uuid)
@@ -161,18 +220,36 @@ class Nvml:
             raise NvmlError(f"no card with UUID {uuid}")
         return handle
 
-    def _reason(self, uuid: str) -> str:
+    def _open_again(self) -> None:
+        """Close the library and open the one that is installed now; keep why it can't be."""
+        try:
+            self._calls.shut(self._mismatch)
+            self._unsubscribe()
+            with contextlib.suppress(NvmlError):  # an earlier attempt has closed it
+                loading.stop()
+            loading.unload()
+            loading.start()
+            self._handles = {card.uuid: handle for handle, card in cards.find(self._sysfs)}
+        except (NvmlError, pynvml.NVMLError) as error:
+            self._mismatch = str(error)
+            return
+        self._mismatch = ""
+        self._calls.open()
+        self.opened += 1
+        logger.warning("NVML was opened again: library and driver agree opened=%d", self.opened)
+
+    def _reasons(self, uuid: str) -> tuple[str, ...]:
         """Return why a card should get no new work, nothing when it is well."""
-        reason = health.ask(self._handles[uuid])
-        if reason not in health.SILENT:
-            return reason
+        reasons = health.ask(self._handles[uuid])
+        if not health.SILENT.intersection(reasons):
+            return reasons
         try:
             # A card that was reset, or taken out and found again, may answer to a new handle only.
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         except pynvml.NVMLError:
-            return reason
+            return reasons
         now = health.ask(handle)
-        if now not in health.SILENT:
+        if not health.SILENT.intersection(now):
             self._handles[uuid] = handle
         return now
 
@@ -203,40 +280,6 @@ class Nvml:
         except pynvml.NVMLError as error:
             logger.debug("events are not given back: %s", error)
 
-    def _found(self, count: int) -> list[tuple[Any, Card]]:
-        found: list[tuple[Any, Card]] = []
-        for index in range(count):
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                card = self._card(handle)
-            except (pynvml.NVMLError, ValueError) as error:
-                logger.error("a card does not answer and is left out index=%d: %s", index, error)
-                continue
-            if any(card.minor == other.minor or card.uuid == other.uuid for _, other in found):
-                said = "a card has the number or the UUID of another and is left out"
-                logger.error("%s index=%d minor=%d uuid=%s", said, index, card.minor, card.uuid)
-                continue
-            found.append((handle, card))
-        return found
-
-    def _card(self, handle: Any) -> Card:
-        bus = links.short_bus(pynvml.nvmlDeviceGetPciInfo(handle).busId)
-        uuid = str(pynvml.nvmlDeviceGetUUID(handle))
-        if not uuid:
-            raise ValueError("it has no UUID")
-        mig = health.mig_enabled(handle)
-        return Card(
-            minor=int(pynvml.nvmlDeviceGetMinorNumber(handle)),
-            uuid=uuid,
-            model=str(pynvml.nvmlDeviceGetName(handle)),
-            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-            sms=_multiprocessors(handle),
-            numa=_numa(self._sysfs / bus / "numa_node", handle),
-            bus=bus,
-            healthy=not mig,
-            reason=health.MIG_ENABLED if mig else "",
-        )
-
 
 def _cuda() -> str:
     try:
@@ -244,28 +287,3 @@ def _cuda() -> str:
     except pynvml.NVMLError:
         return ""  # libcuda isn't installed
     return f"{version // 1000}.{version % 1000 // 10}"  # 12020 is 12.2
-
-
-def _multiprocessors(handle: Any) -> int:
-    try:
-        cores = int(pynvml.nvmlDeviceGetNumGpuCores(handle))
-        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    except pynvml.NVMLError:
-        return 0  # older than driver 470: the node annotation says 0 for unknown
-    return cores // _CORES_PER_SM.get((major, minor), 128)
-
-
-def _numa(file: pathlib.Path, handle: Any) -> int | None:
-    try:
-        node = int(file.read_text())
-    except (OSError, ValueError):
-        node = -1
-    if node >= 0:
-        return node
-    # The firmware doesn't know it (-1), or sysfs lacks the device: the driver may still know it.
-    try:
-        mask = pynvml.nvmlDeviceGetMemoryAffinity(handle, 1, pynvml.NVML_AFFINITY_SCOPE_NODE)
-    except pynvml.NVMLError:
-        return None
-    word = int(mask[0])
-    return (word & -word).bit_length() - 1 if word else None

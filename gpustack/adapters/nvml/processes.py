@@ -68,9 +68,10 @@ def read(handle: Any) -> tuple[GpuProcess, ...]:
     )
 
 
-def sm_percent(handle: Any) -> Mapping[int, int]:
-    """Return each process's latest utilisation, by host PID; an idle one has none."""
-    return {pid: int(sample.smUtil) for pid, sample in _latest(_samples(handle, 0)).items()}
+def sm_percent(handle: Any, seconds: float) -> Mapping[int, int]:
+    """Return each process's utilisation in the last seconds, by host PID; an idle one has none."""
+    since_us = time.time_ns() // 1000 - int(seconds * 1_000_000)
+    return {pid: int(sample.smUtil) for pid, sample in _latest(_samples(handle, since_us)).items()}
 
 
 def _running(handle: Any) -> Any:

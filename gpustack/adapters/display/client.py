@@ -1,0 +1,49 @@
+"""A client of the agent's display, on the same host."""
+
+import pathlib
+from typing import Final
+
+import grpc
+from google.protobuf import empty_pb2
+
+from gpustack.adapters.display import display_pb2 as pb
+from gpustack.model.errors import GpustackError
+
+_SECONDS: Final = 15.0  # longer than the agent takes to say that it has no answer
+_CHANNEL_OPTIONS: Final = (("grpc.default_authority", "localhost"),)
+
+
+class AgentUnavailable(GpustackError):
+    """The agent's socket isn't there, or nothing answers."""
+
+
+class DisplayClient:
+    """Asks the agent that listens on a socket.
+
+    Args:
+        socket: its `agent.sock`.
+    """
+
+    def __init__(self, socket: pathlib.Path) -> None:
+        self._socket = socket
+
+    def graph(self) -> str:
+        """Return the cards as the original's tree.
+
+        Raises:
+            AgentUnavailable: no answer.
+        """
+        with grpc.insecure_channel(f"unix:{self._socket}", options=_CHANNEL_OPTIONS) as channel:
+            call = channel.unary_unary(
+                "/display.GPUDisplay/PrintGraph",
+                request_serializer=empty_pb2.Empty.SerializeToString,
+                response_deserializer=pb.GraphResponse.FromString,
+            )
+            try:
+                answer: pb.GraphResponse = call(empty_pb2.Empty(), timeout=_SECONDS)
+            except grpc.RpcError as error:
+                raise AgentUnavailable(
+                    f"{self._socket}: {error.details()}: does gpustack-agent run on this host, and"
+                    " are you root?"
+                ) from error
+            return answer.graph

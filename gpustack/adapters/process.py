@@ -1,0 +1,29 @@
+"""What tells a process from a later one of its PID, and a program from the one that it replaced.
+
+Source: proc(5), /proc/PID/stat.
+"""
+
+import pathlib
+from typing import Final
+
+# After the name, which may contain spaces and brackets: fields 22, and 26 to 28.
+_START_TIME: Final = 22 - 3
+_PROGRAM: Final = slice(26 - 3, 28 - 3 + 1)
+
+Identity = tuple[bytes, ...]
+"""Start time, and where the kernel has laid the program's code and stack: anew with each exec."""
+
+
+def identity(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> Identity | None:
+    """Return a process's identity; None where it has ended.
+
+    Args:
+        pid: the process, as the reader's PID namespace numbers it.
+        proc: the proc file system of the same PID namespace.
+    """
+    try:
+        with open(f"{proc}/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return fields[_START_TIME], *fields[_PROGRAM]
+    except (OSError, IndexError):
+        return None
