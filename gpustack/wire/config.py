@@ -9,6 +9,9 @@ import yaml
 
 from gpustack.model.errors import GpustackError
 from gpustack.wire import schemas
+from gpustack.wire.files import regular_file
+
+_MOST_BYTES: Final = 1 << 20  # a thousand times as long as ours
 
 
 class ConfigError(GpustackError):
@@ -65,8 +68,8 @@ def load_config(path: str | pathlib.Path, schema_name: str) -> dict[str, Any]:
     """
     file = pathlib.Path(path)
     try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = regular_file.read_named(file, max_bytes=_MOST_BYTES).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise ConfigError(file, [f"can't be read: {error}"]) from error
     return parse_config(text, schemas.load(schema_name), file)
 

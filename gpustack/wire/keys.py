@@ -89,6 +89,11 @@ class Keys:
         return self._key("gpu-placement")
 
     @functools.cached_property
+    def driver_path(self) -> str:
+        """User: whether containers get LD_LIBRARY_PATH."""
+        return self._key("driver-path")
+
+    @functools.cached_property
     def idx_prefix(self) -> str:
         """The prefix of the keys of all containers' minors."""
         return self._key("predicate-gpu-idx-")

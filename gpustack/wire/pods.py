@@ -5,6 +5,7 @@ A pod asks for a GPU when any container or init container has a limit above 0 fo
 original took it for a pod without GPU and let it pass.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -52,6 +53,25 @@ def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
         _container(keys, container, kind, index, field)
         for field, kind, index, container in _containers(spec)
     ]
+    containers = tuple(container for container in found if container is not None)
+    return PodRequest(containers=containers) if containers else None
+
+
+def parse_held_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
+    """Return what the containers of a bound pod ask that may hold a card; None where none may.
+
+    Each container is judged by itself, as the original does (gpu-admission `pkg/util/util.go`): its
+    pods run beside containers that ask for memory alone. We place no such pod.
+
+    Raises:
+        BadRequest: too many containers.
+    """
+    spec = pod.get("spec") or {}
+    _refuse_many(keys, spec)
+    found = []
+    for field, kind, index, container in _containers(spec):
+        with contextlib.suppress(BadRequest):
+            found.append(_container(keys, container, kind, index, field))
     containers = tuple(container for container in found if container is not None)
     return PodRequest(containers=containers) if containers else None
 
@@ -196,7 +216,7 @@ def holding(keys: Keys, pod: Mapping[str, Any]) -> Holding | None:
     if finished(pod):
         return None
     try:
-        request = parse_limits(keys, pod)
+        request = (parse_held_limits if is_bound(pod) else parse_limits)(keys, pod)
         decision = None if request is None else decode_decision(keys, pod, request)
     except (BadRequest, BadAnnotation):
         return None

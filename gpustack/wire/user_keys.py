@@ -1,4 +1,4 @@
-"""The annotations with which a pod's user chooses cards, and bounds what it may burst to.
+"""The annotations with which a pod's user chooses cards, and how it is given them.
 
 A user with the right to edit a pod may change them at any time, so every value is bounded before
 it is read, and the cards that a pod holds never depend on them.
@@ -36,6 +36,7 @@ class UserKeys:
         node_strategy: which nodes are filled first.
         card_strategy: which cards are filled first.
         core_limit: the burst ceiling in percent, at most 100; None where there is none.
+        library_path: whether containers get LD_LIBRARY_PATH; None: as the node's setting says.
         problems: unreadable keys, each with its field; such a key counts as not written.
     """
 
@@ -45,6 +46,7 @@ class UserKeys:
     node_strategy: Strategy = Strategy.BINPACK
     card_strategy: Strategy = Strategy.BINPACK
     core_limit: int | None = None
+    library_path: bool | None = None
     problems: tuple[BadRequest, ...] = ()
 
     def choose_for(self, limits: PodRequest) -> PodRequest:
@@ -62,7 +64,14 @@ class UserKeys:
 @functools.cache
 def names_of(keys: Keys) -> tuple[str, ...]:
     """Return the user keys of a domain."""
-    return (keys.gpu_placement, keys.gpu_model, keys.gpu_uuid, keys.gpu_topology, keys.core_limit)
+    return (
+        keys.gpu_placement,
+        keys.gpu_model,
+        keys.gpu_uuid,
+        keys.gpu_topology,
+        keys.core_limit,
+        keys.driver_path,
+    )
 
 
 def parse_user_keys(keys: Keys, pod: Mapping[str, Any]) -> UserKeys:
@@ -75,6 +84,7 @@ def parse_user_keys(keys: Keys, pod: Mapping[str, Any]) -> UserKeys:
         keys.gpu_uuid: lambda key, text: {"uuids": _selector(key, text, str.strip)},
         keys.gpu_topology: lambda key, text: {"topology": _topology(key, text)},
         keys.core_limit: lambda key, text: {"core_limit": _percent(key, text)},
+        keys.driver_path: lambda key, text: {"library_path": _library_path(key, text)},
     }
     found: dict[str, Any] = {}
     problems: list[BadRequest] = []
@@ -98,6 +108,16 @@ def core_limit(keys: Keys, pod: Mapping[str, Any]) -> int | None:
     """
     text = annotations_of(pod).get(keys.core_limit)
     return None if text is None else _percent(keys.core_limit, text)
+
+
+def library_path(keys: Keys, pod: Mapping[str, Any]) -> bool | None:
+    """Return whether a pod's containers get LD_LIBRARY_PATH; None where the pod doesn't say it.
+
+    Raises:
+        BadRequest: another word than `env` and `none`.
+    """
+    text = annotations_of(pod).get(keys.driver_path)
+    return None if text is None else _library_path(keys.driver_path, text)
 
 
 def field(key: str) -> str:
@@ -156,3 +176,10 @@ def _percent(key: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
         raise BadRequest(field(key), f"{quoted(text)} is not a percentage; write 1 to 100")
     return min(100, int(text))
+
+
+def _library_path(key: str, text: str) -> bool:
+    word = text.strip(_SPACES) if len(text) <= LONGEST_BYTES else ""
+    if word not in {"env", "none"}:
+        raise BadRequest(field(key), f"{quoted(text)} is not env or none")
+    return word == "env"

@@ -1,5 +1,6 @@
 """Configuration files: every problem with its path, defaults filled in."""
 
+import os
 import pathlib
 from typing import Any
 
@@ -120,6 +121,17 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: pathlib.Path) -> None:
     latin.write_bytes(b"node: \xff")
     with pytest.raises(ConfigError, match=r"latin\.yml: can't be read"):
         load_config(latin, "gpu-devices")
+
+
+def test_a_fifo_or_an_endless_file_is_refused_at_once(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "agent.yml")
+    for file in (tmp_path / "agent.yml", pathlib.Path("/dev/zero")):
+        with pytest.raises(ConfigError, match=f"{file}: can't be read: is no regular file"):
+            load_config(file, "agent")
+    long = tmp_path / "long.yml"
+    long.write_bytes(b"#" * ((1 << 20) + 1))
+    with pytest.raises(ConfigError, match=r"can't be read: is longer than 1048576 bytes"):
+        load_config(long, "agent")
 
 
 def test_a_file_is_checked_against_the_schema_of_that_name(tmp_path: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ from gpustack.wire.pods import (
     holding,
     usage,
 )
+from gpustack.wire.user_keys import names_of
 from tests.model.machines import card
 from tests.wire.api import KEYS, container, pod
 
@@ -62,7 +63,19 @@ def test_finished_undecided_unjustified_and_foreign_pods_hold_nothing(
     assert usage(KEYS, HERE, [other]) == HERE
 
 
-USER_KEYS = (KEYS.gpu_topology, KEYS.gpu_placement, KEYS.gpu_model, KEYS.gpu_uuid, KEYS.core_limit)
+@pytest.mark.parametrize("beside", [container(None, "8"), container("50"), container("x", "8")])
+def test_a_bound_pod_holds_its_cards_whatever_its_other_containers_ask(
+    beside: dict[str, Any],
+) -> None:
+    holder = decided(node="n1", phase="Running")
+    holder["spec"]["containers"].append(beside)
+    assert usage(KEYS, HERE, [holder]).uses == (Use(), Use(cores=50, memory_units=32))
+    waiting = decided()
+    waiting["spec"]["containers"].append(beside)
+    assert usage(KEYS, HERE, [waiting]) == HERE
+
+
+USER_KEYS = names_of(KEYS)
 
 
 @given(

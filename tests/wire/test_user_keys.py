@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpustack.model.request import BadRequest, Selector, Strategy, Topology
 from gpustack.wire.pods import parse_readable, parse_request
-from gpustack.wire.user_keys import core_limit, names_of, parse_user_keys
+from gpustack.wire.user_keys import core_limit, library_path, names_of, parse_user_keys
 from tests.wire.api import KEYS, container, pod
 
 LISTS = (KEYS.gpu_model, KEYS.gpu_uuid)
@@ -118,3 +118,20 @@ def test_only_ascii_spaces_stand_around_a_word(text: str, space: str) -> None:
         found = parse_user_keys(KEYS, pod(annotations={key: around}))
         assert [each.field for each in found.problems] == [f"metadata.annotations[{key}]"]
     assert parse_user_keys(KEYS, pod(annotations={key: f"\t{text} \n"})).problems == ()
+
+
+@pytest.mark.parametrize(("text", "given"), [("env", True), ("none", False), (" none\n", False)])
+def test_the_driver_path_is_read_from_the_pod(text: str, given: bool) -> None:
+    assert library_path(KEYS, pod(annotations={KEYS.driver_path: text})) is given
+
+
+def test_the_driver_path_of_a_pod_is_optional() -> None:
+    assert library_path(KEYS, pod()) is None
+
+
+@pytest.mark.parametrize("text", ["", "ENV", "env,none", "/opt/compat", "\u00a0env"])
+def test_a_driver_path_that_is_no_known_word_is_refused(text: str) -> None:
+    written = pod(container("50", "32"), annotations={KEYS.driver_path: text})
+    for read in (library_path, parse_request):
+        with pytest.raises(BadRequest, match=r"driver-path.*is not env or none"):
+            read(KEYS, written)

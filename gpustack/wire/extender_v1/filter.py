@@ -44,6 +44,9 @@ class FilterArgs:
     body: bytes
 
 
+MOST_NODES: Final = 1 << 16
+"""Of one call; Kubernetes is made for 5000 in a cluster."""
+
 _MISSING: Final = msgspec.Raw(b"null")
 # How Go begins a node: `metadata` is its first field, and `name` the first of that.
 _BEGINNING: Final = re.compile(rb'\{"metadata":\{"name":"(?P<name>[a-z0-9.-]*)"')
@@ -118,6 +121,7 @@ def _in_any_case(body: bytes) -> FilterArgs:
 
 def _named(pod: PodName, raw: msgspec.Raw, body: bytes) -> FilterArgs:
     listed = bytes(raw)
+    _check_count("NodeNames", listed.count(b",") + 1)  # of short names, 16 MB take 350 MB
     return FilterArgs(pod=pod, names=_names(listed), items=None, listed=listed, body=body)
 
 
@@ -127,8 +131,14 @@ def _names(listed: bytes) -> tuple[str, ...]:
 
 
 def _full(pod: PodName, items: list[msgspec.Raw], body: bytes) -> FilterArgs:
+    _check_count("Nodes.items", len(items))
     names = tuple(_name(index, item) for index, item in enumerate(items))
     return FilterArgs(pod=pod, names=names, items=tuple(items), body=body)
+
+
+def _check_count(field: str, count: int) -> None:
+    if count > MOST_NODES:
+        raise BadBody(field, f"has {count} nodes; a call names {MOST_NODES} at most")
 
 
 def _name(index: int, item: msgspec.Raw) -> str:

@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.files import regular_file
 
 _STDIN: Final = "-"
+# A cluster of the largest size that Kubernetes knows (150 000 pods,
+# https://kubernetes.io/docs/setup/best-practices/cluster-large/), of some 10 KB a pod.
+_MOST_BYTES: Final = 1 << 31
 
 
 class SourceError(GpustackError):
@@ -26,14 +30,24 @@ def text_of(path: str) -> str:
         SourceError: it can't be read, or isn't UTF-8.
     """
     try:
-        data = sys.stdin.buffer.read() if path == _STDIN else Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a null character
-        problem = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"{title(path)}: {problem}") from error
-    try:
-        return data.decode("utf-8-sig")
+        return bytes_of(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SourceError(f"{title(path)}: is not UTF-8 text at byte {error.start}") from error
+
+
+def bytes_of(path: str) -> bytes:
+    """Return a file's content.
+
+    Raises:
+        SourceError: it can't be read.
+    """
+    try:
+        if path == _STDIN:
+            return regular_file.read_stream(sys.stdin.buffer, _MOST_BYTES)
+        return regular_file.read_named(Path(path), max_bytes=_MOST_BYTES)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character, too
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"{title(path)}: {problem}") from error
 
 
 def json_of(path: str) -> Any:

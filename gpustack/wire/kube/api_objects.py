@@ -6,7 +6,7 @@ are never built: of a node's 13 kB (image names, managed fields) some hundred by
 """
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -164,7 +164,7 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Mapping[str, Any]:
 
 
 def decode_host_pod(
-    keys: Keys, hides: Callable[[str], bool], raw: bytes | msgspec.Raw
+    keys: Keys, hides: Callable[[str], Hashable | None], raw: bytes | msgspec.Raw
 ) -> Mapping[str, Any]:
     """Return what the agent reads of a pod on its node.
 
@@ -173,7 +173,8 @@ def decode_host_pod(
 
     Args:
         keys: the domain's names.
-        hides: whether what is mounted at a path hides what the agent mounts.
+        hides: how what is mounted at a path hides what the agent mounts, None where it doesn't;
+            the first mount of each way is kept.
         raw: the API's JSON.
 
     Raises:
@@ -203,7 +204,7 @@ def _is_rejected_static(pod: Mapping[str, Any]) -> bool:
 
 
 def _keep_what_is_asked(
-    keys: Keys, hides: Callable[[str], bool], container: dict[str, Any]
+    keys: Keys, hides: Callable[[str], Hashable | None], container: dict[str, Any]
 ) -> bool:
     """Drop a container's unread fields; returns whether it asks for one of our resources."""
     limits = (container.get("resources") or {}).pop("limits", None) or {}
@@ -213,9 +214,12 @@ def _keep_what_is_asked(
         container["resources"]["limits"] = asked
     for field, path in _MOUNTED:
         mounted = container.pop(field, None) or ()
-        hiding = next((each for each in mounted if asked and hides(each.get(path, ""))), None)
-        if hiding is not None:  # one is enough to refuse it; a pod may have 80 000 others
-            container[field] = [hiding]
+        kept: dict[Hashable, Any] = {}  # one is enough to refuse it; a pod may have 80 000 others
+        for each in mounted if asked else ():
+            if (how := hides(each.get(path, ""))) is not None:
+                kept.setdefault(how, each)
+        if kept:
+            container[field] = list(kept.values())
     return bool(asked)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from gpustack.wire import extender_v1 as bodies
+from gpustack.wire.extender_v1.filter import MOST_NODES
 
 BINDING = {"PodName": "web-0", "PodNamespace": "team", "PodUID": "u-1", "Node": "gpu1"}
 POD = {"metadata": {"name": "vip", "namespace": "team", "uid": "u-9"}, "spec": {"priority": 1000}}
@@ -185,3 +186,19 @@ def test_answers_are_spelt_as_extender_v1_has_them() -> None:
     ]
     written = bodies.encode_preemption_result(READ)
     assert json.loads(written)["NodeNameToMetaVictims"] == META["NodeNameToMetaVictims"]
+
+
+@pytest.mark.parametrize("form", ["NodeNames", "Nodes"])
+def test_a_call_about_too_many_nodes_is_refused_by_name(form: str) -> None:
+    """Of names with one character each, the 16 MB of a body would take 350 MB."""
+
+    def body(count: int) -> bytes:
+        items = {"items": [{"metadata": {"name": "a"}}] * count}
+        return json.dumps(
+            {"Pod": POD, form: ["a"] * count if form == "NodeNames" else items}
+        ).encode()
+
+    assert len(bodies.decode_filter_args(body(MOST_NODES)).names) == MOST_NODES
+    refused = f"^{form}.*: has {MOST_NODES + 1} nodes; a call names {MOST_NODES} at most"
+    with pytest.raises(bodies.BadBody, match=refused):
+        bodies.decode_filter_args(body(MOST_NODES + 1))

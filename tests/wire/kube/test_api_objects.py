@@ -76,7 +76,8 @@ def test_a_pod_says_the_same(rolled: random.Random) -> None:
 
 
 def host_pod(raw: bytes) -> Any:
-    return api_objects.decode_host_pod(KEYS, lambda path: path == "/etc/vcuda", raw)
+    hiding = {"/etc/vcuda": "below", "/etc": "above"}
+    return api_objects.decode_host_pod(KEYS, hiding.get, raw)
 
 
 def asked(value: Any) -> PodRequest | str | None:
@@ -136,13 +137,14 @@ def test_a_pod_of_a_host_says_the_same(rolled: random.Random) -> None:
 
 
 def test_a_pod_of_a_host_keeps_the_mounts_of_gpu_containers_alone() -> None:
-    mounts = [{"mountPath": path, "name": "data"} for path in ("/data", "/etc/vcuda", "/etc/vcuda")]
+    paths = ("/data", "/etc", "/etc/vcuda", "/etc/vcuda", "/etc")
+    mounts = [{"mountPath": path, "name": "data"} for path in paths]
     devices = [{"devicePath": "/etc/vcuda", "name": "disk"}]
     share = {**container("50", "32"), "volumeMounts": mounts, "volumeDevices": devices}
     plain = {"name": "plain", "volumeMounts": mounts, "resources": {"limits": {"cpu": "1"}}}
     raw = json.dumps({"metadata": {}, "spec": {"containers": [share, plain]}}).encode()
     first, second = host_pod(raw)["spec"]["containers"]
-    assert first["volumeMounts"] == [{"mountPath": "/etc/vcuda"}]
+    assert first["volumeMounts"] == [{"mountPath": "/etc"}, {"mountPath": "/etc/vcuda"}]
     assert first["volumeDevices"] == [{"devicePath": "/etc/vcuda"}]
     assert second == {"name": "plain", "resources": {}}
 

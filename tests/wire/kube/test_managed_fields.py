@@ -33,7 +33,7 @@ _NOTES = {
 def _object(note: bytes, name: bytes = b"x") -> bytes:
     """Return an object of the API with such a note; its labels follow the note."""
     return (
-        b'{"metadata":{"name":"%b","namespace":"default","uid":"u","resourceVersion":"7",'
+        b'{"kind":"Pod","metadata":{"name":"%b","namespace":"default","uid":"u","resourceVersion":"7",'
         b'"managedFields":[{"manager":"m","fieldsV1":%b}],"labels":{"a":"b"}},"spec":{}}'
         % (name, note)
     )
