@@ -8,43 +8,42 @@ from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
-from gpustack.adapters.systemd import Notifier
-from gpustack.agent.activity.isolation_violations import IsolationViolations
-from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.adapters.systemd import DescriptorStore, Notifier
+from gpustack.agent.activity import build as activity
 from gpustack.agent.audit import build as audit
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition, checks
-from gpustack.agent.containers.allocate_response import is_protected
+from gpustack.agent.containers import build as containers
 from gpustack.agent.containers.allocation_records import open_records
-from gpustack.agent.containers.allocator import Allocator
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
-from gpustack.agent.containers.decisions import PodDecisions
+from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.containers.pod_failure import PodFailure
-from gpustack.agent.containers.pre_start import PreStart
+from gpustack.agent.containers.mount_paths import hiding
 from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.restore import Restore
 from gpustack.agent.containers.share_limits import ShareLimits
-from gpustack.agent.containers.undecided import UndecidedPods
-from gpustack.agent.identification.pairing_refusals import PairingRefusals
+from gpustack.agent.control import server as control
+from gpustack.agent.health import build as health
 from gpustack.agent.identification.pod_identification import PodIdentification
-from gpustack.agent.identification.pre_start_check import PreStartCheck
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
+from gpustack.agent.identification.runtime_endpoint import endpoint_of
 from gpustack.agent.instance import OnlyInstance
+from gpustack.agent.kernel_files import HOST, KernelFiles
 from gpustack.agent.kubelet import plugins
+from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node import host_files
-from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.node.publisher import NodePublisher
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
-from gpustack.agent.web import self_metrics
-from gpustack.agent.web.metrics import registry
-from gpustack.agent.web.pages import pages
-from gpustack.agent.web.server import WebServer
+from gpustack.agent.virtual_manager import build as virtual_manager
+from gpustack.agent.virtual_manager.original_containers import OriginalContainers
+from gpustack.agent.web import build as web
+from gpustack.agent.web import figures, self_metrics
+from gpustack.agent.web.display import Display
 from gpustack.agent.web.usage import UsageReader
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.api_objects import decode_host_pod
@@ -60,11 +59,13 @@ class Agent:
     Args:
         settings: the configuration.
         nvml: the driver; closed by `close`.
+        store: keeps containers' files open while the agent restarts.
         device_dir: where device nodes stand.
         linker_cache: what `ldconfig -p` prints; read from the system when left out.
+        kernel: where processes and cgroups are shown.
 
     Raises:
-        GpustackError: the driver's files or the kubeconfig can't be used.
+        GpustackError: the driver's files, the kubeconfig or the container runtime can't be used.
         OSError: the state directory or the HTTP port can't be used.
     """
 
@@ -73,53 +74,52 @@ class Agent:
         settings: AgentSettings,
         *,
         nvml: Nvml,
+        store: DescriptorStore,
         device_dir: pathlib.Path = pathlib.Path("/dev"),
         linker_cache: str | None = None,
+        kernel: KernelFiles = HOST,
     ) -> None:
         self._settings = settings
         self._instance = OnlyInstance(settings.run_dir / "agent.lock")
         self.keys = Keys(settings.domain)
-        self.tasks = Tasks()
+        self.tasks, self.durations = Tasks(), CallDurations()
         self.nvml = nvml
-        self.inventory = CardInventory(
-            nvml=nvml, node_name=settings.node_name, poll_seconds=settings.health_poll_seconds
-        )
         self.client = KubeClient.from_kubeconfig(settings.kubeconfig)
-        self.cri = CriClient(settings.cri_endpoint)
+        self.events = EventRecorder(self.client, component="gpustack-agent")
+        self.inventory = health.inventory(settings, nvml, self.events)
+        self.cri = CriClient(endpoint_of(settings), timeout_seconds=settings.cri_timeout_seconds)
         self.pod_resources = PodResourcesClient(settings.pod_resources_socket)
         self.records = open_records(settings.state_dir)
-        self._build_views()
-        self._build_pre_start()
-        self._build_allocator(device_dir, linker_cache)
+        self._build_views(HeldFiles(store))
+        self._build_allocator(device_dir, linker_cache, kernel)
         self._build_kubelet()
         self._build_activity()
+        self.virtual_manager = virtual_manager.build(
+            settings, self.pods, self.runtime, self.inventory, self.originals, kernel=kernel
+        )
         self._build_web()
 
-    def _build_views(self) -> None:
+    def _build_views(self, held: HeldFiles) -> None:
         settings, keys = self._settings, self.keys
-        self.events = EventRecorder(self.client, component="gpustack-agent")
         self.writes = PodWrites(client=self.client)
-        self.undecided = UndecidedPods(
-            keys=keys,
-            writes=self.writes,
-            place=settings.place_undecided,
-            tell=self.events.record,
-        )
         self.confirmation = AssignedAnnotation(keys=keys, writes=self.writes)
-        self.kubelet = KubeletView(
-            self.pod_resources, KubeletCheckpoint(settings.kubelet_checkpoint, keys)
-        )
+        self.checkpoint = KubeletCheckpoint(settings.kubelet_checkpoint, keys)
+        self.kubelet = KubeletView(self.pod_resources, self.checkpoint)
+        self.originals = OriginalContainers(self.checkpoint, settings.virtual_manager_path)
         self.runtime = RuntimeView(self.cri)
         self.folders = LimitsFiles(
             settings.state_dir / "containers",
             context_bytes=settings.context_bytes,
             may_run=self.runtime.may_run,
+            held=held,
         )
-        self.limits = ShareLimits(keys=keys, records=self.records, folders=self.folders)
+        self.limits = ShareLimits(
+            keys=keys, records=self.records, folders=self.folders, is_original=self.originals.has
+        )
         self.pods = PodView(
             client=self.client,
             node_name=settings.node_name,
-            decode=functools.partial(decode_host_pod, keys, is_protected),
+            decode=functools.partial(decode_host_pod, keys, hiding),
             on_pod=self.limits.refresh,
         )
         self.restore = Restore(
@@ -148,33 +148,17 @@ class Agent:
             adoption=self.restore,
         )
 
-    def _build_pre_start(self) -> None:
+    def _build_allocator(
+        self, device_dir: pathlib.Path, linker_cache: str | None, kernel: KernelFiles
+    ) -> None:
         keys = self.keys
-        self.refusals = PairingRefusals(
-            pods=self.pods,
-            records=self.records,
-            failure=PodFailure(keys=keys, writes=self.writes),
-            may_come=self.recovery.may_take_up,
-        )
-        self.pre_start = PreStart(
-            pods=self.pods,
-            records=self.records,
-            check=PreStartCheck(
-                keys=keys,
-                pods=self.pods,
-                records=self.records,
-                kubelet=self.kubelet,
-                folders=self.folders,
-                refusals=self.refusals,
-            ),
-            limits=self.limits,
-            confirmation=self.confirmation,
-        )
-
-    def _build_allocator(self, device_dir: pathlib.Path, linker_cache: str | None) -> None:
-        keys, driver = self.keys, self.inventory.node.driver
         self.host_files = host_files.find(
-            self._settings, driver, device_dir=device_dir, linker_cache=linker_cache
+            self._settings,
+            lambda: self.inventory.node.driver,
+            self.checkpoint,
+            device_dir=device_dir,
+            linker_cache=linker_cache,
+            kernel=kernel,
         )
         self.finder = PodIdentification(
             keys=keys,
@@ -184,24 +168,33 @@ class Agent:
             runtime=self.runtime,
             may_come=self.recovery.may_take_up,
         )
-        self.allocator = Allocator(
-            keys=keys,
-            records=self.records,
+        self.allocator = containers.allocator(
+            keys,
+            self.pods,
+            self.records,
+            inventory=self.inventory,
             finder=self.finder,
-            decisions=PodDecisions(
-                keys=keys,
-                inventory=self.inventory,
-                pods=self.pods,
-                records=self.records,
-                free_ended=self.recovery.free_ended,
-                undecided=self.undecided,
-            ),
+            free_ended=self.recovery.free_ended,
+            place_undecided=self._settings.place_undecided,
+            writes=self.writes,
+            events=self.events,
             limits=self.limits,
             host_files=self.host_files,
         )
 
     def _build_kubelet(self) -> None:
         settings, keys = self._settings, self.keys
+        self.pre_start, self.refusals = containers.pre_start(
+            self.keys,
+            self.pods,
+            self.records,
+            writes=self.writes,
+            kubelet=self.kubelet,
+            folders=self.folders,
+            limits=self.limits,
+            confirmation=self.confirmation,
+            may_come=self.recovery.may_take_up,
+        )
         self.registrar = Registrar(
             servers=plugins.servers(
                 keys,
@@ -210,55 +203,58 @@ class Agent:
                 settings.plugin_dir,
                 allocator=self.allocator,
                 pre_start=self.pre_start,
+                durations=self.durations,
             ),
             kubelet_socket=settings.plugin_dir / "kubelet.sock",
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
-        self.publisher = NodePublisher(client=self.client, keys=keys, inventory=self.inventory)
+        self.publisher = NodePublisher(
+            client=self.client, keys=keys, inventory=self.inventory, labels=settings.node_labels
+        )
         self.condition = Condition(
             tasks=self.tasks,
             registrar=self.registrar,
             inventory=self.inventory,
-            checks=checks(settings, self.pods, self.publisher, self.runtime),
+            checks=checks(settings, self.pods, self.publisher, self.runtime, self.inventory)
+            | {"shares can't get the hook": lambda: self.host_files.hook_problem},
+            nvml_seconds=lambda: self.nvml.hung_seconds,
         )
 
     def _build_activity(self) -> None:
         self.owners = ProcessOwners(self.runtime)
-        self.escapes = IsolationViolations(
-            self.events.record, hooks=self._settings.state_dir / "hooks"
-        )
-        self.activity = ActivitySampler(
-            records=self.records,
-            folders=self.folders,
-            nvml=self.nvml,
-            owners=self.owners,
-            escapes=self.escapes,
+        self.activity, self.escapes = activity.build(
+            self._settings, self.records, self.folders, self.nvml, self.owners, events=self.events
         )
 
     def _build_web(self) -> None:
         usage = UsageReader(
-            nvml=self.nvml, inventory=self.inventory, records=self.records, owners=self.owners
+            nvml=self.nvml,
+            inventory=self.inventory,
+            records=self.records,
+            owners=self.owners,
+            period_seconds=self._settings.sample_period_seconds,
         )
+        display = Display(self.inventory, usage)
+        self.configuration, self.control = control.build(self._settings, self.inventory, display)
         numbers = (
             *self_metrics.pods(self.pods, self.writes, self.records, self.recovery),
             *self_metrics.identification(self.finder, self.refusals, self.kubelet, self.runtime),
+            *self_metrics.health(self.inventory),
             *self_metrics.audited(self.audit),
             *self_metrics.isolation(self.escapes, self.activity),
+            *self_metrics.originals(self.virtual_manager),
             *self_metrics.connections(self.registrar, self.events, lambda: self.web.dropped),
         )
-        metrics = registry(
-            inventory=self.inventory, records=self.records, usage=usage, numbers=numbers
-        )
-        self.web = WebServer(
-            address=self._settings.http_address,
-            port=self._settings.http_port,
-            hosts=self._settings.http_allowed_hosts,
-            pages=pages(
-                registry=metrics,
-                inventory=self.inventory,
-                usage=usage,
-                unready=self.condition.unready,
-                unwell=self.condition.unwell,
+        self.web = web.build(
+            self._settings,
+            self.inventory,
+            self.records,
+            usage=usage,
+            display=display,
+            condition=self.condition,
+            numbers=numbers,
+            figures=figures.collectors(
+                self.nvml, self.inventory, self.records, self.activity, self.durations
             ),
         )
 
@@ -271,13 +267,16 @@ class Agent:
         tasks.start("health", self.inventory.run)
         tasks.start("events", self.inventory.run_events)
         tasks.start("http", self.web.run)
+        tasks.start("control", self.control.run)
         if not self.pods.wait_for_sync(_SYNC_SECONDS):
             logger.warning("the API server is away; going on with what the checkpoint says")
         self.recovery.begin()
-        tasks.start("shared files", self.host_files.shared.run)
+        self.host_files.start(tasks)
         tasks.start("recovery", self.recovery.run)
         tasks.start("activity", self.activity.run)
         tasks.start("audit", self.audit.run)
+        if self.virtual_manager is not None:
+            self.virtual_manager.start(tasks)
         self.events.start()
         tasks.start("registrar", self.registrar.run)
 
@@ -295,4 +294,5 @@ class Agent:
         self.cri.close()
         self.nvml.close()
         self.host_files.shared.close()
+        self.folders.held.close()
         self._instance.release()

@@ -17,23 +17,31 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.node.publisher import NodePublisher
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
+from gpustack.model.node import Node
 
 logger = logging.getLogger(__name__)
 
 _BEAT_SECONDS: Final = 1.0
+# A call into NVML that lasts so long hangs in the driver: reading sixteen cards without persistence
+# mode, which start anew for each reader, takes less. Only a new process gets rid of its thread.
+_HUNG_SECONDS: Final = 30.0
 
 
 def checks(
-    settings: AgentSettings, pods: PodView, publisher: NodePublisher, runtime: RuntimeView
-) -> Mapping[str, Callable[[], str]]:
+    settings: AgentSettings,
+    pods: PodView,
+    publisher: NodePublisher,
+    runtime: RuntimeView,
+    inventory: CardInventory,
+) -> dict[str, Callable[[], str]]:
     """Return, by problem in words for people, a function that returns its cause, if any."""
     return {
         f"the pods of node {settings.node_name} are not known, asked with kubeconfig"
         f" {settings.kubeconfig}": lambda: pods.problem,
         "the node's cards are not published": lambda: publisher.problem,
-        f"the container runtime at {settings.cri_endpoint} does not answer": (
-            lambda: runtime.problem
-        ),
+        f"the container runtime at {runtime.endpoint} does not answer": (lambda: runtime.problem),
+        "the cards can't be asked": lambda: inventory.problem,
+        "the states of the cards are not kept": lambda: inventory.states.problem,
     }
 
 
@@ -42,6 +50,7 @@ class Condition:
 
     Args:
         checks: as the function `checks` returns them.
+        nvml_seconds: for how long the oldest call into NVML has not returned.
     """
 
     def __init__(
@@ -51,11 +60,13 @@ class Condition:
         registrar: Registrar,
         inventory: CardInventory,
         checks: Mapping[str, Callable[[], str]],
+        nvml_seconds: Callable[[], float],
     ) -> None:
         self._tasks = tasks
         self._registrar = registrar
         self._inventory = inventory
         self._checks = checks
+        self._nvml_seconds = nvml_seconds
 
     def unready(self) -> list[str]:
         """Return the problems that keep the agent from taking work."""
@@ -68,17 +79,26 @@ class Condition:
 
     def unwell(self) -> list[str]:
         """Return the problems that only a restart may cure."""
-        return ["a thread has failed"] if self._tasks.failed else []
+        problems = ["a thread has failed"] if self._tasks.failed else []
+        hung = self._nvml_seconds()
+        if hung >= _HUNG_SECONDS:
+            problems.append(f"a call into NVML has not returned for {hung:.0f} s")
+        return problems
 
     def tell(self, notifier: Notifier) -> int:
-        """Report the agent's state to systemd until it stops; return the exit status."""
+        """Report the agent's state to systemd until it stops; return the exit status.
+
+        The watchdog hears nothing while a call into NVML hangs: systemd then starts the agent anew,
+        and the containers run on.
+        """
         pause = min(_BEAT_SECONDS, watchdog_seconds() / 3 or _BEAT_SECONDS)
         started = was_ready = False
         told = ""
         while not self._tasks.stop.wait(pause):
-            notifier.watchdog()
-            node, problems = self._inventory.node, self.unready()
-            status = "; ".join(problems) or f"{len(node.cards)} cards, driver {node.driver}"
+            if self._nvml_seconds() < _HUNG_SECONDS:
+                notifier.watchdog()
+            problems = self.unready()
+            status = "; ".join(problems) or _cards(self._inventory.node)
             if not started and self._registrar.ready:
                 started = True
                 notifier.ready(status)
@@ -91,3 +111,10 @@ class Condition:
             told, was_ready = status, not problems
         notifier.stopping()
         return 1 if self._tasks.failed else 0
+
+
+def _cards(node: Node) -> str:
+    """Return the node's cards in words, with those that take no new work by minor and reason."""
+    text = f"{len(node.cards)} cards, driver {node.driver}"
+    closed = [f"{card.minor}: {card.reason}" for card in node.cards if not card.healthy]
+    return f"{text}; closed to new pods: {', '.join(closed)}" if closed else text

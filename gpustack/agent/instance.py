@@ -16,7 +16,7 @@ class OnlyInstance:
     """Holds a lock file until released; the kernel releases it for a process that dies.
 
     A user who may read a file may lock it, so only root may: another user's lock would keep
-    the agent from starting.
+    the agent from starting. The folder is open to all, who find `agent.sock` there.
 
     Raises:
         InstanceError: another process holds it, or another kind of file is in its place.
@@ -24,7 +24,7 @@ class OnlyInstance:
     """
 
     def __init__(self, path: pathlib.Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._descriptor = _open(path)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,14 +6,17 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 
 from gpustack import __version__
+from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnavailable
 from gpustack.adapters.nvml import Nvml
-from gpustack.adapters.systemd import Notifier, set_up_log
+from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
 from gpustack.agent import settings
 from gpustack.agent.app import Agent
+from gpustack.agent.control.server import SOCKET
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
@@ -28,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent until SIGTERM or SIGINT.
 
     Returns:
-        0 after a stop, 1 after a failure, 2 for a configuration that can't be used.
+        0 after a stop, 1 after a failure, 2 for a configuration that can't be used. With --reload:
+        0 when the running agent has taken the configuration over, 1 when it refuses or is away.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -38,13 +42,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _WRONG_USE
     if options.check_config:
         return 0
+    if options.reload:
+        return _reload(configuration.run_dir)
     set_up_log(configuration.log_level, journal="JOURNAL_STREAM" in os.environ)
     try:
-        agent = Agent(configuration, nvml=Nvml())
+        agent = Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
     except (GpustackError, OSError) as error:
         logger.critical("does not start: %s", error)
         return 1
     return _run(agent)
+
+
+def _reload(run_dir: pathlib.Path) -> int:
+    """Let the running agent take its configuration over; say what has changed, or why it can't."""
+    try:
+        changed = ControlClient(run_dir / SOCKET).reload()
+    except (ControlRefusal, ControlUnavailable) as error:
+        print(error, file=sys.stderr)  # noqa: T201 (the answer of a command)
+        return 1
+    print(f"reloaded: {', '.join(changed)}" if changed else "nothing has changed")  # noqa: T201
+    return 0
 
 
 def _run(agent: Agent) -> int:
@@ -52,8 +69,13 @@ def _run(agent: Agent) -> int:
         logger.info("stopping signal=%s", signal.Signals(number).name)
         agent.tasks.stop.set()
 
+    def reload(_: int, __: FrameType | None) -> None:
+        # Not in the handler: it may have interrupted a holder of a lock that this takes.
+        threading.Thread(target=agent.configuration.on_signal, daemon=True).start()
+
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGHUP, reload)
     try:
         agent.start()
         return agent.serve(Notifier.from_environment())
@@ -72,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--check-config", action="store_true", help="check the configuration and end"
+    )
+    parser.add_argument(
+        "--reload",
+        action="store_true",
+        help="let the running agent take the configuration over, as far as it can, and end",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser

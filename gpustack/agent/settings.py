@@ -6,13 +6,20 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from gpustack.wire import schemas
 from gpustack.wire.config import load_config
+from gpustack.wire.files.original_config import VolumeNames, extra_devices, volume_names
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """The values of `gpustack/wire/schemas/agent.json`, with its defaults filled in."""
+    """The values of `gpustack/wire/schemas/agent.json`, with its defaults filled in.
 
+    Attributes:
+        file: where they were read.
+    """
+
+    file: pathlib.Path
     node_name: str
     domain: str
     kubeconfig: pathlib.Path
@@ -27,8 +34,17 @@ class AgentSettings:
     hook_version: str
     context_bytes: int
     health_poll_seconds: float
+    health_probe_seconds: float
+    health_ignored_xids: tuple[int, ...]
     extra_devices: tuple[str, ...]
     place_undecided: bool
+    driver_volume_config: VolumeNames | None
+    driver_library_path: str
+    node_labels: Mapping[str, str]
+    sample_period_seconds: float
+    cri_timeout_seconds: float
+    virtual_manager_serve: str
+    virtual_manager_path: pathlib.Path
 
     @property
     def plugin_dir(self) -> pathlib.Path:
@@ -50,14 +66,21 @@ def load(path: pathlib.Path) -> AgentSettings:
     """Read the configuration file.
 
     Raises:
-        ConfigError: unreadable, or it breaks the schema; lists every problem with its path.
+        ConfigError: unreadable, or it breaks the schema; lists every problem with its path. So for
+            a file of the original's that it names.
     """
-    return from_mapping(load_config(path, "agent"))
+    return from_mapping(load_config(path, "agent"), path)
 
 
-def from_mapping(config: Mapping[str, Any]) -> AgentSettings:
-    """Turn a checked configuration, defaults included, into settings."""
+def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings:
+    """Turn a checked configuration, defaults included, into settings.
+
+    Raises:
+        ConfigError: a file of the original's that it names can't be used.
+    """
+    driver = config["driver"]
     return AgentSettings(
+        file=file,
         node_name=config["node_name"] or socket.gethostname().lower(),
         domain=config["domain"],
         kubeconfig=pathlib.Path(config["kubeconfig"]),
@@ -72,6 +95,42 @@ def from_mapping(config: Mapping[str, Any]) -> AgentSettings:
         hook_version=config["hook"]["version"],
         context_bytes=config["hook"]["context_bytes"],
         health_poll_seconds=float(config["health"]["poll_seconds"]),
-        extra_devices=tuple(config["extra_devices"]),
+        health_probe_seconds=float(config["health"]["probe_seconds"]),
+        health_ignored_xids=tuple(config["health"]["ignored_xids"]),
+        extra_devices=_extra_devices(config),
         place_undecided=config["place_undecided"],
+        driver_volume_config=_volume_names(driver["volume_config"]),
+        driver_library_path=driver["library_path"],
+        node_labels=dict(config["node_labels"]),
+        sample_period_seconds=float(config["sample_period_seconds"]),
+        cri_timeout_seconds=float(config["cri_timeout_seconds"]),
+        virtual_manager_serve=config["virtual_manager"]["serve"],
+        virtual_manager_path=pathlib.Path(config["virtual_manager"]["path"]),
     )
+
+
+def _volume_names(path: str) -> VolumeNames | None:
+    return volume_names(pathlib.Path(path)) if path else None
+
+
+def _extra_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the nodes of both places, each once."""
+    more = extra_devices(pathlib.Path(config["extra_config"])) if config["extra_config"] else ()
+    return tuple(dict.fromkeys((*config["extra_devices"], *more)))
+
+
+def key_of(field: str) -> str:
+    """Return a setting's key in agent.yml: `health.poll_seconds` of `health_poll_seconds`."""
+    properties = schemas.load("agent")["properties"]
+    if field in properties:
+        return field
+    keys = [(folder, name) for folder in properties for name in _names(properties[folder])]
+    full = {f"{folder}_{name}": f"{folder}.{name}" for folder, name in keys}
+    return full.get(field) or next(
+        (f"{each}.{name}" for each, name in keys if name == field), field
+    )
+
+
+def _names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    names: Mapping[str, Any] = schema.get("properties", {})
+    return names

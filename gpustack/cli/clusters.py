@@ -21,7 +21,7 @@ from gpustack.wire.files.source import SourceError
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import decode_node
-from gpustack.wire.pods import finished, holding, parse_limits
+from gpustack.wire.pods import finished, holding, parse_held_limits, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
 
 
@@ -71,7 +71,7 @@ def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
         if finished(pod) or not (pod.get("spec") or {}).get("nodeName"):
             continue
         try:
-            limits = parse_limits(keys, pod)
+            limits = parse_held_limits(keys, pod) or parse_limits(keys, pod)
         except BadRequest as error:
             problems.append(snapshot.error(pod, error))
             continue

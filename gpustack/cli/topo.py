@@ -6,9 +6,7 @@ like `nvidia-smi topo -m`, ``cost`` is the access-cost tree (type : available : 
 
 import argparse
 import platform
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,6 +15,7 @@ from gpustack.cli.output import printing
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Node
 from gpustack.model.topology import card_tree, tree_text
+from gpustack.wire.files.source import bytes_of, title
 from gpustack.wire.nodes import encode_devices
 from gpustack.wire.topo.parser import BadTopoText, parse
 
@@ -92,7 +91,8 @@ def _read(chosen: argparse.Namespace) -> Node:
     """Return the node of the text, or of this host.
 
     Raises:
-        TopoError: no such file, or a text's option without a text.
+        SourceError: the file can't be read.
+        TopoError: a text's option without a text.
         BadTopoText: the text shows no matrix.
         NvmlError: no driver.
     """
@@ -102,19 +102,13 @@ def _read(chosen: argparse.Namespace) -> Node:
                 "--memory-mib and --model describe the cards of a text; give one with --from-text"
             )
         return _host()
-    name = "standard input" if chosen.from_text == "-" else chosen.from_text
+    name = title(chosen.from_text)
+    data = bytes_of(chosen.from_text)
+    memory_bytes = (chosen.memory_mib or 0) * _MIB
     try:
-        data = _bytes(chosen.from_text)
-        memory_bytes = (chosen.memory_mib or 0) * _MIB
         return parse(data, name=name, model=chosen.model or "", memory_bytes=memory_bytes)
-    except OSError as error:
-        raise TopoError(f"{name}: {error.strerror}") from error
     except BadTopoText as error:
         raise TopoError(f"{name}: {error}") from None
-
-
-def _bytes(path: str) -> bytes:
-    return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
 
 
 def _host() -> Node:

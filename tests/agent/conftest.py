@@ -6,6 +6,7 @@ import pytest
 from tests.agent.activity import activity
 from tests.agent.activity.activity import Stage
 from tests.agent.host import Host
+from tests.fakes.service_manager import FakeServiceManager
 
 
 @pytest.fixture
@@ -18,3 +19,9 @@ def host(tmp_path: pathlib.Path) -> Iterator[Host]:
 def stage(tmp_path: pathlib.Path) -> Iterator[Stage]:
     with activity.stage(tmp_path) as stage:
         yield stage
+
+
+@pytest.fixture
+def service_manager(tmp_path: pathlib.Path) -> Iterator[FakeServiceManager]:
+    with FakeServiceManager(tmp_path / "notify.sock") as manager:
+        yield manager

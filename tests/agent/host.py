@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from gpustack.adapters.systemd import Notifier
+from gpustack.adapters.systemd import DescriptorStore, Notifier
 from gpustack.agent import settings
 from gpustack.agent.app import Agent
-from gpustack.agent.node.hook_build import content_sum
+from gpustack.agent.kernel_files import KernelFiles
 from gpustack.model.placement import ContainerPlacement, Placement
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import encode_decision
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
+from tests.agent.host_files import InstalledFiles
 from tests.fakes.cri import FakeCri
 from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kubelet import FakeKubelet
@@ -24,7 +25,6 @@ from tests.fakes.nvml import FakeNvml, card
 NODE = "gpu1"
 KEYS = Keys()
 CORE, MEMORY = KEYS.vcuda_core, KEYS.vcuda_memory
-DRIVER = "535.261.03"
 
 _SECONDS = 10.0  # after this long a test counts as hung
 
@@ -93,10 +93,18 @@ class Host:
         self.kubelet = FakeKubelet(root / "kubelet")
         self.cri = FakeCri(root)
         self.nvml = FakeNvml(card(0), card(1))
-        self.state = root / "state"
+        self.files = InstalledFiles(root)
+        self.state, self.hook = self.files.state, self.files.hook
+        self.virtual_manager = root / "vm"  # of the original manager; missing on most hosts
+        self.kernel = KernelFiles(
+            proc=root / "proc",
+            cgroups=root / "cgroup",
+            driver_version=root / "nvidia-version",  # missing: NVML says it
+        )
+        self.kernel.proc.mkdir()
         self.place_undecided = True  # most tests are about the placement, not about the scheduler
+        self.configuration: dict[str, Any] = {}  # what a test has agent.yml say besides
         self._agent: Agent | None = None
-        self._install_files()
 
     def __enter__(self) -> "Host":
         self.api.__enter__()
@@ -121,13 +129,17 @@ class Host:
         assert self._agent is not None, "the agent does not run"
         return self._agent
 
-    def start_agent(self, *, registered: bool = True) -> Agent:
+    def start_agent(
+        self, store: DescriptorStore | None = None, *, registered: bool = True
+    ) -> Agent:
         """Start the agent and, unless told otherwise, wait until the kubelet knows it."""
         self._agent = Agent(
             self.settings(),
             nvml=self.nvml,
-            device_dir=self.root / "dev",
-            linker_cache=self.linker_cache,
+            store=store or DescriptorStore(),
+            device_dir=self.files.devices,
+            linker_cache=self.files.linker_cache,
+            kernel=self.kernel,
         )
         self._agent.start()
         if registered:
@@ -156,6 +168,14 @@ class Host:
 
     def settings(self) -> settings.AgentSettings:
         file = self.root / "agent.yml"
+        self.write_configuration(file)
+        return settings.load(file)
+
+    def write_configuration(self, file: pathlib.Path) -> None:
+        """Write agent.yml: this host's, and the values of `configuration`, a key a line."""
+        more = "".join(
+            f"\n            {key}: {json.dumps(value)}" for key, value in self.configuration.items()
+        )
         file.write_text(f"""
             node_name: {NODE}
             kubeconfig: {self.api.write_kubeconfig(self.root / "kubeconfig")}
@@ -165,10 +185,10 @@ class Host:
             run_dir: {self.root / "run"}
             http: {{port: 0}}
             hook: {{version: {self.hook.name}}}
-            health: {{poll_seconds: 0.1}}
+            health: {{poll_seconds: 0.1, probe_seconds: 0}}
             place_undecided: {json.dumps(self.place_undecided)}
+            virtual_manager: {{path: {self.virtual_manager}}}{more}
         """)
-        return settings.load(file)
 
     def create(self, pod: Pod) -> Pod:
         """Give the pod to the API server, bound to this node; return it with the server's UID."""
@@ -217,26 +237,3 @@ class Host:
 
     def folder(self, pod: Pod, name: str) -> pathlib.Path:
         return self.state / "containers" / str(pod["metadata"]["uid"]) / name
-
-    def install_hook(self, version: str) -> pathlib.Path:
-        """Lay a build of the hook out as the role does; return its folder."""
-        folder = self.state / "hooks" / version
-        folder.mkdir(parents=True)
-        for name in ("libvcuda.so", "ld.so.preload", "gpustack-hook-selftest"):
-            (folder / name).write_text(f"{name} {version}")
-        return folder.rename(f"{folder}-{content_sum(folder)}")
-
-    def _install_files(self) -> None:
-        devices = self.root / "dev"
-        devices.mkdir()
-        for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
-            (devices / name).touch()
-        self.hook = self.install_hook("0.1.0")
-        libraries = self.root / "lib"
-        libraries.mkdir()
-        lines = []
-        for stem in ("libcuda.so", "libnvidia-ml.so"):
-            (libraries / f"{stem}.{DRIVER}").write_text(stem)
-            (libraries / f"{stem}.1").symlink_to(f"{stem}.{DRIVER}")
-            lines.append(f"\t{stem}.1 (libc6,x86-64) => {libraries}/{stem}.1")
-        self.linker_cache = "\n".join(lines)

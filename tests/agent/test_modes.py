@@ -28,7 +28,7 @@ def test_the_lock_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
     lock = tmp_path / "run" / "agent.lock"
     OnlyInstance(lock).release()
     assert _mode(lock) == 0o600
-    assert _mode(lock.parent) == 0o700
+    assert _mode(lock.parent) == 0o755
 
 
 def test_the_mode_of_a_lock_that_all_may_read_is_repaired(tmp_path: pathlib.Path) -> None:
@@ -66,8 +66,15 @@ def test_a_lock_that_is_no_regular_file_is_named(tmp_path: pathlib.Path, what: s
 def test_other_users_cannot_reach_containers_files_or_plugin_sockets(host: Host) -> None:
     (host.state / "containers").mkdir(mode=0o755)
     host.start_agent()
-    host.kubelet.admit(host.share())
-    assert _mode(host.state / "containers") == 0o700
+    pod = host.share()
+    host.folder(pod, "c0").parent.mkdir(mode=0o755)
+    host.kubelet.admit(pod)
+    for folder in (
+        host.folder(pod, "c0"),
+        host.folder(pod, "c0").parent,
+        host.state / "containers",
+    ):
+        assert _mode(folder) == 0o700
     assert _mode(host.state / "checkpoint.json") == 0o600
     for name in ("vcore.sock", "vmemory.sock"):
         assert _mode(host.kubelet.root / "device-plugins" / name) == 0o600

@@ -43,6 +43,12 @@ def wanting(shares: Iterable[Share], ledgers: Mapping[Owner, LedgerReading], now
     return {uuid: frozenset(owners) for uuid, owners in found.items()}
 
 
+def next_end_ns(ledgers: Mapping[Owner, LedgerReading], now_ns: int) -> int:
+    """Return when the first of these wishes ends, if no ledger changes; far away without one."""
+    ends = (use.last_want_ns + WANT_NS for each in ledgers.values() for use in each.cards)
+    return min((end_ns for end_ns in ends if end_ns >= now_ns), default=1 << 63)
+
+
 def allowed(share: Share, uuid: str, wishes: Wishes) -> bool:
     """Say whether a container may exceed its share of a card now."""
     return uuid in share.elastic and not wishes.get(uuid, frozenset()) - {share.owner}

@@ -8,14 +8,17 @@ and its ledger are mounted, and put files of its own there: the maps lack the re
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import pathlib
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from gpustack.adapters import process
 from gpustack.adapters.kube import ObjectEvent
+from gpustack.adapters.process import Identity
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.one_line import one_line
@@ -31,6 +34,12 @@ _MAPS_BYTES: Final = 16 << 20
 # CPU time that one container may take of a look. A hundred processes with a thousand mappings each
 # take as long; one process with the most mappings that the kernel allows takes half of that.
 _LOOK_SECONDS: Final = 0.1
+# After which no other container's turn begins; it comes first at the next look, a second later.
+# Bursts end within 200 ms: meanwhile no neighbour's wish is looked for.
+_LOOKS_SECONDS: Final = 0.05
+# A process that maps our files is looked at again when it runs another program, and within this
+# time: it may unmap them. The maps of 90 processes with 2 500 mappings take 0.3 s.
+_AGAIN_SECONDS: Final = 120.0
 
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
@@ -45,11 +54,13 @@ class _Seen:
         reported: processes that have been reported; they aren't looked at again.
         strange: processes that lacked its files: reported when they still do at the next look.
         looked: processes that have been looked at, until all have been: the others come first.
+        good: processes that map its files, with their identity and the time of the next look.
     """
 
     reported: frozenset[int] = frozenset()
     strange: frozenset[int] = frozenset()
     looked: frozenset[int] = frozenset()
+    good: Mapping[int, tuple[Identity, float]] = dataclasses.field(default_factory=dict)
 
 
 _NOTHING: Final = _Seen()
@@ -62,7 +73,10 @@ class IsolationViolations:
         tell: takes the Event.
         hooks: where the hooks of all versions lie, a folder for each.
         proc: the proc file system of the host.
+        identity: tells processes apart, by host PID; None for one that has ended. Left out: asked
+            of `proc`.
         clock: CPU time of this thread, in seconds.
+        now: monotonic seconds.
     """
 
     def __init__(
@@ -71,10 +85,15 @@ class IsolationViolations:
         *,
         hooks: pathlib.Path,
         proc: pathlib.Path = pathlib.Path("/proc"),
+        identity: Callable[[int], Identity | None] | None = None,
         clock: Callable[[], float] = time.thread_time,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tell = tell
+        self._identity = identity or functools.partial(process.identity, proc=proc)
         self._clock = clock
+        self._now = now
+        self._next: Owner | None = None  # the container that the last look had no time for
         self._hooks = hooks
         self._proc = proc
         self._said: set[tuple[Owner, str]] = set()
@@ -83,41 +102,77 @@ class IsolationViolations:
         self.foreign = 0
         self.damaged = 0
 
+    def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
+        """Look at the processes of many containers, as far as the time for that allows."""
+        owners = [share.owner for share, _ in sights]
+        first = owners.index(self._next) if self._next in owners else 0
+        self._next, until = None, self._clock() + _LOOKS_SECONDS
+        for share, pids in (*sights[first:], *sights[:first]):
+            if self._clock() > until:
+                self._next = share.owner
+                break
+            self.look_at(share, pids)
+
     def look_at(self, share: Share, pids: tuple[int, ...]) -> None:
         """Report a container's processes on a card that don't map the hook, or not its files."""
         before = self._seen.pop(share.owner, _NOTHING)
+        if not pids:
+            return
         reported = before.reported.intersection(pids)
-        others = frozenset(pids) - reported
+        good = self._still_good(before, pids)
+        others = frozenset(pids).difference(reported, good)
+        identities = {pid: self._identity(pid) for pid in others}
         fresh = self._look(others, before.looked)
         looked, passed = others & before.looked.union(fresh), others.difference(fresh)
         maps = {pid: files for pid, files in fresh.items() if files is not None}
-        if not maps and not reported and not passed:
-            return
-        hooks = _files(self._hooks.glob(f"*/{_HOOK}"))
-        own = _files(share.folder / name for name in _OWN_FILES)
+        hooks = _files(self._hooks.glob(f"*/{_HOOK}")) if maps else frozenset()
+        own = _files(share.folder / name for name in _OWN_FILES) if maps else frozenset()
         loose = frozenset(pid for pid, files in maps.items() if hooks.isdisjoint(files))
         # The driver may know a process whose first call into the hook still runs; a process that
         # lacks the files at two looks in a row never opened them.
         strange = frozenset(pid for pid, files in maps.items() if not own <= files) - loose
         foreign = strange & before.strange
+        good.update(self._found_good(maps.keys() - loose - strange, identities))
         self._seen[share.owner] = _Seen(
             reported=reported | loose | foreign,
             strange=strange | (before.strange & passed),
             looked=frozenset() if others == looked else looked,
+            good=good,
         )
         self._report_loose(share, loose)
         self._report_foreign(share, foreign)
 
+    def _still_good(self, before: _Seen, pids: Iterable[int]) -> dict[int, tuple[Identity, float]]:
+        now, found = self._now(), {}
+        for pid in pids:
+            known = before.good.get(pid)
+            if known is not None and now < known[1] and known[0] == self._identity(pid):
+                found[pid] = known
+        return found
+
+    def _found_good(
+        self, pids: Iterable[int], identities: Mapping[int, Identity | None]
+    ) -> Iterator[tuple[int, tuple[Identity, float]]]:
+        now = self._now()
+        for pid in pids:
+            identity = identities[pid]
+            if identity is not None:
+                # Not all of a start's processes at once.
+                yield pid, (identity, now + _AGAIN_SECONDS * (0.5 + pid % 64 / 128))
+
     def ledger_is_damaged(self, share: Share, why: str) -> None:
         """Report an unreadable ledger: its container overwrote or truncated it."""
-        if self._is_news(share, DAMAGED):
-            self.damaged += 1
-            self._report(
-                share,
-                DAMAGED,
-                f"container {share.owner[1]}: its ledger can't be read ({why}): all memory that"
-                " the driver sees counts against its share",
-            )
+        self._report_damage(
+            share,
+            "content",
+            f"its ledger can't be read ({why}): all memory that the driver sees counts against its"
+            " share",
+        )
+
+    def form_was_changed(self, share: Share, what: str, how: str) -> None:
+        """Report a property of a container's file, as `ledger's mode`, that the agent restored."""
+        kind = "content" if what.endswith("size") else what  # bytes that are cut off are lost
+        self._report_damage(share, kind, f"its {what} was {how}")
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
@@ -141,10 +196,17 @@ class IsolationViolations:
                 share,
                 FOREIGN,
                 f"container {share.owner[1]}: {self._names(pids)} uses the GPU and doesn't map the"
-                " limits and the ledger of its container: other files lie in /etc/vcuda or"
-                " /run/vcuda, or the hook was gone round; its share may not hold until they are"
-                " left alone and the container starts anew",
+                " limits and the ledger of its container: other files lie in /etc/vcuda, or the"
+                " hook was gone round; its share may not hold until they are left alone and the"
+                " container starts anew",
             )
+
+    def _report_damage(self, share: Share, what: str, message: str) -> None:
+        """Report damage of one kind once, and count its container once."""
+        if self._is_news(share, DAMAGED):
+            self.damaged += 1
+        if self._is_news(share, f"{DAMAGED}: {what}"):
+            self._report(share, DAMAGED, f"container {share.owner[1]}: {message}")
 
     def _is_news(self, share: Share, what: str) -> bool:
         known = (share.owner, what) in self._said

@@ -24,11 +24,11 @@ class LedgerUsage:
         self._bursts: dict[tuple[Owner, str], tuple[bool, int]] = {}
 
     def note(self, owner: Owner, ledger: LedgerReading, now_ns: int) -> None:
-        """Take a reading (CLOCK_MONOTONIC)."""
+        """Take a reading (CLOCK_MONOTONIC) that differs from the one before."""
         for use in ledger.cards:
             readings = self._readings.setdefault((owner, use.uuid), collections.deque())
             readings.append((now_ns, use.busy_ns))
-            while readings[0][0] < now_ns - _KEPT_NS:
+            while len(readings) > 1 and readings[1][0] < now_ns - _KEPT_NS:
                 readings.popleft()
 
     def note_burst(self, owner: Owner, uuid: str, *, allowed: bool, now_ns: int) -> None:

@@ -1,8 +1,10 @@
 """The activity pages: the agent's samples of a container's cards for its hook.
 
-Once a second the agent asks the driver for the use of each container; in between, it reads the
+Once a second the agent asks the driver for the use of each container; in between, it looks at the
 ledgers of the containers on a card with an elastic share twenty times a second, so that a burst
-ends within 200 ms after a neighbour wants its share.
+ends within 200 ms after a neighbour wants its share. Where no share is elastic it sleeps until
+the next second. A page is written when it says something else, or when hooks would soon take it for
+too old.
 """
 
 import dataclasses
@@ -14,11 +16,14 @@ from typing import Final
 
 from gpustack.adapters import mapped
 from gpustack.adapters.nvml import Nvml
-from gpustack.agent.activity import burst_policy, shares
+from gpustack.agent.activity import burst_policy
+from gpustack.agent.activity.file_forms import FileForms
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledger_usage import LedgerUsage
+from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample, NvmlUsage
-from gpustack.agent.activity.shares import Share
+from gpustack.agent.activity.share_figures import ShareFigures
+from gpustack.agent.activity.shares import Share, Shares
 from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
@@ -33,6 +38,10 @@ LOOK_SECONDS: Final = 1.0
 BURST_SECONDS: Final = 0.05
 # Pause after a look at a ledger with too many locks: each look delays those at other ledgers.
 _PASS_NS: Final = 10_000_000_000
+# Hooks burst by no page that is older than 1 s, and take its other words for 5 s
+# (hook/src/limiter/limiter_ledger.c BURST_FRESH_NS, WORD_FRESH_NS).
+_BURST_PAGE_NS: Final = 500_000_000
+_PAGE_NS: Final = 2_000_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +64,7 @@ class _Counted:
 
 
 class ActivitySampler:
-    """Keeps the activity pages of all shares.
+    """Keeps the activity pages of all shares, and their figures for the metrics.
 
     Args:
         records: the cards of each container.
@@ -76,16 +85,22 @@ class ActivitySampler:
         escapes: IsolationViolations,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._records = records
-        self._folders = folders
+        self._reader = Shares(records, folders)
+        self._forms = FileForms(folders.held)
+        self._files = Ledgers(clock_ns)
         self._witness = NvmlUsage(nvml, owners)
         self._escapes = escapes
         self._clock_ns = clock_ns
         self._unaccounted = UnaccountedMemory()
         self._claims = LedgerUsage()
+        self.figures = ShareFigures()
         self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
+        self._watched: tuple[Share, ...] = ()  # those on a card with an elastic share
+        self._read: dict[Owner, LedgerReading] = {}
+        self._pages: dict[Owner, Activity] = {}  # as they were published last
         self._passed: dict[Owner, int] = {}  # by container: its ledger isn't read until then
+        self._decide_at_ns = 0  # then a wish ends, or a page gets too old
 
     @property
     def unaccounted_bytes(self) -> int:
@@ -94,43 +109,58 @@ class ActivitySampler:
 
     def run(self, stop: threading.Event) -> None:
         """Sample until `stop` is set."""
-        next_look = 0.0
-        while not stop.wait(BURST_SECONDS):
-            if time.monotonic() >= next_look:
-                next_look = time.monotonic() + LOOK_SECONDS
-                self.look()
-            else:
-                self.decide_bursts()
+        while not stop.is_set():
+            next_look = time.monotonic() + LOOK_SECONDS
+            self.look()
+            while not stop.is_set() and (left := next_look - time.monotonic()) > 0:
+                stop.wait(min(left, BURST_SECONDS) if self._watched else left)
+                if self._watched and time.monotonic() < next_look:
+                    self.decide_bursts()
 
     def look(self) -> None:
         """Ask the driver about every share, and publish all pages."""
-        self._shares = shares.read(self._records, self._folders)
+        self._shares = self._reader.read()
+        cards = {uuid for share in self._shares for uuid in share.elastic}
+        self._watched = tuple(each for each in self._shares if not cards.isdisjoint(each.uuids))
         self._forget_others()
+        self._restore_files()
         for share in self._shares:
             self._begin(share)
         seen = self._witness.look({uuid for share in self._shares for uuid in share.uuids})
-        ledgers = self._ledgers(self._shares)
+        watched = frozenset(share.owner for share in self._watched)
+        self._read_ledgers(
+            self._shares, lambda share: self._files.look(share, keep=share.owner in watched)
+        )
         for share in self._shares:
-            self._take(share, seen, ledgers.get(share.owner))
-        wishes = burst_policy.wanting(self._shares, ledgers, self._clock_ns())
-        self._publish(self._shares, wishes)
+            self._take(share, seen, self._read.get(share.owner))
+        self._publish(self._shares)
+        # Last, because a tenant chooses how long this takes.
+        self._escapes.look(self._sights(seen))
 
     def decide_bursts(self) -> None:
         """Publish the pages of containers that may burst, after a look at their neighbours."""
-        cards = {uuid for share in self._shares for uuid in share.elastic}
-        concerned = [share for share in self._shares if not cards.isdisjoint(share.uuids)]
-        if concerned:
-            ledgers = self._ledgers(concerned)
-            wishes = burst_policy.wanting(concerned, ledgers, self._clock_ns())
-            self._publish([share for share in concerned if share.elastic], wishes)
+        changed = self._read_ledgers(self._watched, self._files.glance)
+        if changed or self._clock_ns() >= self._decide_at_ns:
+            self._publish(self._watched)
 
     def _forget_others(self) -> None:
         living = frozenset(share.owner for share in self._shares)
+        for kept in (self._read, self._pages, self._passed):
+            for owner in kept.keys() - living:
+                del kept[owner]
         self._counted = {key: each for key, each in self._counted.items() if key[0] in living}
         self._unaccounted.forget(living)
         self._claims.forget(living)
-        self._passed = {owner: until for owner, until in self._passed.items() if owner in living}
+        self.figures.forget(living)
+        self._files.forget(living)
         self._escapes.forget(living)
+
+    def _restore_files(self) -> None:
+        """Undo what tenants did to mode, owner and size of their files."""
+        changed = self._forms.look([share.folder for share in self._shares])
+        for share in self._shares:
+            for what, how in changed.get(share.folder, {}).items():
+                self._escapes.form_was_changed(share, what, how)
 
     def _begin(self, share: Share) -> None:
         """Go on from the page: hooks count on the values that an earlier agent has published."""
@@ -139,7 +169,8 @@ class ActivitySampler:
         try:
             cards = mapped.read_activity(share.folder / "activity").cards
         except (OSError, LayoutError) as error:
-            logger.warning("activity page begins anew share=%s: %s", share.full_name, error)
+            what = "left to a newer agent" if share.newer else "begins anew"
+            logger.warning("activity page %s share=%s: %s", what, share.full_name, error)
             cards = ()
         told = {each.uuid: each for each in cards}
         for uuid in share.uuids:
@@ -147,33 +178,44 @@ class ActivitySampler:
             self._unaccounted.begin(share.owner, uuid, card.unaccounted_bytes)
             self._counted[share.owner, uuid] = _Counted(known_ns=card.busy_ns, told_ns=card.busy_ns)
 
-    def _ledgers(self, wanted: Collection[Share]) -> dict[Owner, LedgerReading]:
-        found = {}
+    def _read_ledgers(
+        self, wanted: Collection[Share], read: Callable[[Share], LedgerReading]
+    ) -> bool:
+        """Read these shares' ledgers; return whether one says something else than before."""
+        changed = False
         for share in wanted:
-            if self._passed.get(share.owner, 0) > self._clock_ns():
+            before = self._read.get(share.owner)
+            now = None if share.newer else self._ledger(share, read)
+            if now is before or now == before:
                 continue
-            try:
-                ledger = found[share.owner] = mapped.read_ledger(share.folder / "ledger")
-                if share.elastic:
-                    self._claims.note(share.owner, ledger, self._clock_ns())
-            except LayoutError as error:
-                self._escapes.ledger_is_damaged(share, str(error))
-                self._mend(share, error)
-            except BlockingIOError:
-                self._escapes.ledger_is_damaged(share, "the container holds a lease on it")
-            except OSError as error:
-                logger.debug("ledger is gone share=%s: %s", share.full_name, error)
-        return found
+            changed = True
+            if now is None:
+                del self._read[share.owner]
+                continue
+            self._read[share.owner] = now
+            self.figures.note(share.owner, now)
+            if share.elastic:
+                self._claims.note(share.owner, now, self._clock_ns())
+        return changed
 
-    def _mend(self, share: Share, error: LayoutError) -> None:
-        """Keep a damaged ledger from taking the agent's time and the disk."""
-        if isinstance(error, mapped.LockedLedgerError):
-            self._passed[share.owner] = self._clock_ns() + _PASS_NS
-            return
+    def _ledger(self, share: Share, read: Callable[[Share], LedgerReading]) -> LedgerReading | None:
+        if self._passed.get(share.owner, 0) > self._clock_ns():
+            return None
         try:
-            mapped.cut_ledger(share.folder / "ledger")
-        except OSError as problem:
-            logger.debug("ledger is not cut share=%s: %s", share.full_name, problem)
+            found = read(share)
+            # A tenant may name any cards there, others at each look: all that is kept goes by card.
+            if tuple(card.uuid for card in found.cards) == share.uuids:
+                return found
+            self._escapes.ledger_is_damaged(share, "it names other cards than the container has")
+        except LayoutError as error:
+            self._escapes.ledger_is_damaged(share, str(error))
+            if isinstance(error, mapped.LockedLedgerError):
+                self._passed[share.owner] = self._clock_ns() + _PASS_NS
+        except BlockingIOError:
+            self._escapes.ledger_is_damaged(share, "the container holds a lease on it")
+        except OSError as error:
+            logger.debug("ledger is gone share=%s: %s", share.full_name, error)
+        return None
 
     def _take(
         self,
@@ -195,7 +237,6 @@ class ActivitySampler:
             )
             key = share.owner, uuid
             self._counted[key] = self._counted[key].plus(sight.busy_ns, self._ahead_ns(key, sight))
-            self._escapes.look_at(share, sight.pids)
 
     def _ahead_ns(self, key: tuple[Owner, str], sight: ContainerSample) -> int:
         """Return a container's GPU time since the driver's windows ended."""
@@ -203,15 +244,41 @@ class ActivitySampler:
         claimed_ns = self._claims.since_change(*key, begin_ns=end_ns - sight.span_ns, end_ns=end_ns)
         return sight.ahead_ns if claimed_ns is None else claimed_ns
 
-    def _publish(self, wanted: Collection[Share], wishes: burst_policy.Wishes) -> None:
+    def _sights(
+        self, seen: Mapping[str, Mapping[Owner, ContainerSample]]
+    ) -> list[tuple[Share, tuple[int, ...]]]:
+        """Return the shares of cards that answer, with their processes there."""
+        return [
+            (share, seen[uuid].get(share.owner, NOTHING).pids)
+            for share in self._shares
+            for uuid in share.uuids
+            if uuid in seen
+        ]
+
+    def _publish(self, wanted: Collection[Share]) -> None:
+        """Publish the pages that say something else than before, or are old."""
+        now_ns = self._clock_ns()
+        wishes = burst_policy.wanting(wanted, self._read, now_ns)
+        self._decide_at_ns = burst_policy.next_end_ns(self._read, now_ns)
         for share in wanted:
             cards = tuple(self._card(share, uuid, wishes) for uuid in share.uuids)
-            page = Activity(sampled_ns=self._clock_ns(), cards=cards)
-            try:
-                mapped.publish_activity(share.folder / "activity", page)
-            except (OSError, LayoutError) as error:
-                # The folder goes with its pod, at any moment.
-                logger.debug("page is not published share=%s: %s", share.full_name, error)
+            page = self._pages.get(share.owner)
+            old_ns = self._old_ns(share, cards)
+            if page is None or page.cards != cards or now_ns >= page.sampled_ns + old_ns:
+                page = self._pages[share.owner] = Activity(sampled_ns=now_ns, cards=cards)
+                try:
+                    mapped.publish_activity(share.folder / "activity", page)
+                except (OSError, LayoutError) as error:
+                    # The folder goes with its pod, at any moment.
+                    del self._pages[share.owner]
+                    logger.debug("page is not published share=%s: %s", share.full_name, error)
+            self._decide_at_ns = min(self._decide_at_ns, page.sampled_ns + old_ns)
+
+    def _old_ns(self, share: Share, cards: Collection[CardActivity]) -> int:
+        """Return how old a page may get, by what its hooks do with it."""
+        reading = self._read.get(share.owner)
+        lives = reading is None or reading.slots
+        return _BURST_PAGE_NS if lives and any(each.burst_allowed for each in cards) else _PAGE_NS
 
     def _card(self, share: Share, uuid: str, wishes: burst_policy.Wishes) -> CardActivity:
         allowed = burst_policy.allowed(share, uuid, wishes)

@@ -1,11 +1,22 @@
 """The containers that have a part of a card, and the files that their hooks read."""
 
 import dataclasses
+import os
 import pathlib
+import time
+from typing import Final
 
-from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.allocation_records import (
+    AllocationRecords,
+    ContainerRecord,
+    PodRecord,
+)
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import Owner
+from gpustack.wire.mapped.two_slot_page import NewerLayoutError
+
+_CLOCK_NS: Final = 1_000_000_000  # far above the steps of a file's times, a tick of the kernel
+_UNREAD: Final = 0, 1 << 63  # no file has it: read again at the next look
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +30,8 @@ class Share:
         uuids: its cards.
         elastic: the cards that it may use beyond its guarantee while neighbours are idle.
         folder: where its limits, activity page and ledger lie.
+        newer: whether a newer agent made these files: this one can't read them, and leaves them
+            alone. The container counts as wanting its cards.
     """
 
     owner: Owner
@@ -27,6 +40,7 @@ class Share:
     uuids: tuple[str, ...]
     elastic: frozenset[str]
     folder: pathlib.Path
+    newer: bool = False
 
     @property
     def full_name(self) -> str:
@@ -34,35 +48,83 @@ class Share:
         return f"{self.namespace}/{self.pod}/{self.owner[1]}"
 
 
-def read(records: AllocationRecords, folders: LimitsFiles) -> tuple[Share, ...]:
-    """Return the shares that have their files; the others haven't been started."""
-    found = []
-    for record in records.all():
-        for container in record.containers:
-            if not container.placement.is_share:
-                continue
-            elastic = _elastic(folders, record.uid, container.name)
-            if elastic is None:
-                continue
-            found.append(
-                Share(
-                    owner=(record.uid, container.name),
-                    namespace=record.namespace,
-                    pod=record.name,
-                    uuids=container.placement.uuids,
-                    elastic=elastic,
-                    folder=folders.path(record.uid, container.name),
-                )
-            )
-    return tuple(found)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A share as its limits said, and the file that said so: inode and time of its last change."""
+
+    file: tuple[int, int]
+    share: Share
+
+
+class Shares:
+    """Reads the shares, and the limits of those whose files have changed."""
+
+    def __init__(self, records: AllocationRecords, folders: LimitsFiles) -> None:
+        self._records = records
+        self._folders = folders
+        self._known: dict[Owner, _Read] = {}
+
+    def read(self) -> tuple[Share, ...]:
+        """Return the shares that have their files; the others haven't been started."""
+        found: list[Share] = []
+        known: dict[Owner, _Read] = {}
+        for record in self._records.all():
+            for container in record.containers:
+                if not container.placement.is_share:
+                    continue
+                before = self._known.get((record.uid, container.name))
+                file = _file(self._folders.path(record.uid, container.name))
+                if before is None or before.file != file:
+                    before = self._read(record, container, file)
+                if before is not None:
+                    found.append(before.share)
+                    known[before.share.owner] = before
+        # A file that changed just now may change again without a change of its time.
+        latest_ns = time.time_ns() - _CLOCK_NS
+        self._known = {owner: each for owner, each in known.items() if each.file[1] < latest_ns}
+        return tuple(found)
+
+    def _read(
+        self, record: PodRecord, container: ContainerRecord, file: tuple[int, int]
+    ) -> _Read | None:
+        newer = False
+        try:
+            elastic = _elastic(self._folders, record.uid, container.name)
+        except BlockingIOError:  # its tenant holds a lease on them: it is sampled all the same
+            elastic, file = frozenset(), _UNREAD
+        except NewerLayoutError:
+            elastic, newer = frozenset(), True
+        if elastic is None:
+            return None
+        share = Share(
+            owner=(record.uid, container.name),
+            namespace=record.namespace,
+            pod=record.name,
+            uuids=container.placement.uuids,
+            elastic=elastic,
+            folder=self._folders.path(record.uid, container.name),
+            newer=newer,
+        )
+        return _Read(file=file, share=share)
+
+
+def _file(folder: pathlib.Path) -> tuple[int, int]:
+    """Return the limits' inode and the time of their last change (Unix, ns); zeros: no file."""
+    try:
+        status = os.stat(f"{folder}/limits")
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_mtime_ns
 
 
 def _elastic(folders: LimitsFiles, pod_uid: str, container: str) -> frozenset[str] | None:
-    """Return the cards that a share may burst on; None where it has no limits that can be read."""
-    try:
-        limits = folders.limits(pod_uid, container)
-    except BlockingIOError:
-        return frozenset()  # a share is sampled although its tenant holds a lease on them
+    """Return the cards that a share may burst on; None where it has no limits that can be read.
+
+    Raises:
+        BlockingIOError: the container holds a lease on them.
+        NewerLayoutError: a newer agent made them.
+    """
+    limits = folders.limits(pod_uid, container)
     if limits is None:
         return None
     return frozenset(

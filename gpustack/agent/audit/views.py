@@ -67,7 +67,7 @@ class CardViews:
 
     def _of_files(self, record: PodRecord, pod: Pod) -> Iterator[Difference]:
         for container in record.containers:
-            if container.placement.is_share and container.core_ids:
+            if container.core_ids and self._limits.concern(record, container):
                 for name in self._limits.differing(record, container, pod):
                     yield Difference(
                         reason=DifferenceReason(name), pod_uid=record.uid, container=container.name

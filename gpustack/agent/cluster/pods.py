@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gpustack.adapters.kube import KubeClient, KubeError, Watcher, as_json
+from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable, Watcher, as_json
 from gpustack.wire.pods import static_uid
 
 logger = logging.getLogger(__name__)
@@ -150,9 +150,22 @@ class PodView:
             # A node may only read its own pods: a pod of that name elsewhere gives 403. A server
             # that doesn't know the node of its pods yet gives 403 for all of them: for a pod that
             # our watch shows, 403 is no proof.
-            if error.not_found or (error.status == 403 and self.get(uid) is None):
+            if error.not_found or (error.reason == "Forbidden" and self.get(uid) is None):
                 return True
             raise
+
+    def is_replaced(self, pod: Pod, timeout_seconds: float) -> bool:
+        """Ask the API server whether this pod is gone, though the watch shows it.
+
+        False where it doesn't answer, or the watch is lost: then nothing says so.
+        """
+        if self.problem:
+            return False
+        try:
+            return self.is_gone(uid_of(pod), name_of(pod), timeout_seconds)
+        except (KubeError, KubeUnavailable) as error:
+            logger.info("not known whether a pod is gone pod=%s/%s: %s", *name_of(pod), error)
+            return False
 
     def refresh(self, timeout_seconds: float) -> None:
         """Read the list from the API server now, and go on from there.

@@ -21,7 +21,10 @@ _LAST_PAUSE_SECONDS = 30.0
 _ATTEMPTS = 40  # about 20 minutes: longer than a control plane's restart
 _CALL_SECONDS = 5.0
 _LOOK_SECONDS = 0.1  # how soon a stop is noticed
-_GONE = (404, 422)  # no such pod; another pod of that name (the UID in the patch differs)
+_GONE = (
+    "NotFound",
+    "Invalid",
+)  # no such pod; another pod of that name (the UID in the patch differs)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -108,7 +111,7 @@ class PodWrites:
         except KubeUnavailable as error:
             self._again(uid, patch, error)
         except KubeError as error:
-            if error.status in _GONE:
+            if error.reason in _GONE:
                 namespace, name = patch.namespace, patch.name
                 logger.info("pod is gone, patch dropped pod=%s/%s: %s", namespace, name, error)
             elif error.retryable or error.conflict:

@@ -20,8 +20,6 @@ from gpustack.model.request import ContainerKind
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINT_VERSION = 1
-
 
 class Source(enum.Enum):
     """The origin of a pod's cards."""
@@ -43,6 +41,8 @@ class ContainerRecord:
             an earlier agent.
         memory_epoch: likewise for `memory_ids`.
         verified: whether PreStartContainer has found that the kubelet's view agrees.
+        layout: of the files of a share: the newest that its hook reads and the agent of its
+            Allocate wrote. Every hook so far reads 1, that of records without it.
     """
 
     placement: ContainerPlacement
@@ -51,6 +51,7 @@ class ContainerRecord:
     core_epoch: int = 0
     memory_epoch: int = 0
     verified: bool = False
+    layout: int = 1
 
     @property
     def name(self) -> str:
@@ -119,6 +120,12 @@ class AllocationRecords:
         self.kubelet_call = threading.Lock()
         self.version = 0
         self._pods = _decode_all(checkpoint.read())
+        if checkpoint.rebooted:
+            logger.info("the host has started anew since the records were kept")
+        try:
+            checkpoint.renew()
+        except CheckpointError as error:  # the records stand, and each change tries again
+            logger.warning("no change of the records can be written at present: %s", error)
 
     def all(self) -> tuple[PodRecord, ...]:
         """Return every record."""
@@ -146,7 +153,7 @@ class AllocationRecords:
             CheckpointError: it can't be written; the old state stands.
         """
         with self._lock:
-            self._write({**self._pods, record.uid: record})
+            self._put(record)
 
     def exchange(self, before: PodRecord | None, record: PodRecord) -> bool:
         """Add or replace a record only where `before` still stands; return whether it did.
@@ -157,7 +164,7 @@ class AllocationRecords:
         with self._lock:
             if self._pods.get(record.uid) != before:
                 return False
-            self._write({**self._pods, record.uid: record})
+            self._put(record)
         return True
 
     def remove(self, uid: str) -> None:
@@ -167,7 +174,9 @@ class AllocationRecords:
             CheckpointError: it can't be written; the old state stands.
         """
         with self._lock:
-            self._write({key: pod for key, pod in self._pods.items() if key != uid})
+            self._checkpoint.remove(uid)
+            self._pods = {key: pod for key, pod in self._pods.items() if key != uid}
+            self.version += 1
 
     def taken(self, node: Node, *, without: str = "") -> Node:
         """Return the node with the cards of every pod taken, but for the pod `without`."""
@@ -176,9 +185,9 @@ class AllocationRecords:
                 node = apply(node, record.placement)
         return node
 
-    def _write(self, pods: dict[str, PodRecord]) -> None:
-        self._checkpoint.write({"pods": [_encode(pod) for pod in pods.values()]})
-        self._pods = pods
+    def _put(self, record: PodRecord) -> None:
+        self._checkpoint.put(_encode(record))
+        self._pods = {**self._pods, record.uid: record}
         self.version += 1
 
 
@@ -198,13 +207,16 @@ def log_step(step: str, record: PodRecord, container: ContainerRecord) -> None:
 
 
 def open_records(state_dir: pathlib.Path) -> AllocationRecords:
-    """Open the checkpoint; a broken one is set aside, and recovery restores its records."""
+    """Open the checkpoint; one that can't be used is set aside, and recovery restores its records.
+
+    That of a newer agent is kept under the name of its version.
+    """
     state_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    checkpoint = CheckpointFile(state_dir / "checkpoint.json", version=CHECKPOINT_VERSION)
+    checkpoint = CheckpointFile(state_dir / "checkpoint.json")
     try:
         return AllocationRecords(checkpoint)
     except CheckpointError as error:
-        aside = checkpoint.set_aside()
+        aside = checkpoint.set_aside(error.ending)
         logger.error("checkpoint can't be used, kept as %s: %s", aside, error)
         return AllocationRecords(checkpoint)
 
@@ -234,14 +246,13 @@ def _encode_container(container: ContainerRecord) -> dict[str, Any]:
         "core_ids": container.core_ids,
         "memory_ids": container.memory_ids,
         "verified": container.verified,
+        "layout": container.layout,
     }
 
 
-def _decode_all(data: Any) -> dict[str, PodRecord]:
-    if data is None:
-        return {}
+def _decode_all(records: Mapping[str, Any]) -> dict[str, PodRecord]:
     try:
-        return {pod["uid"]: _decode(pod) for pod in data["pods"]}
+        return {uid: _decode(record) for uid, record in records.items()}
     except (KeyError, TypeError, ValueError) as error:
         # A development build with another layout of the same version wrote the file.
         raise CheckpointError(
@@ -276,4 +287,5 @@ def _decode_container(container: Mapping[str, Any]) -> ContainerRecord:
         core_ids=tuple(container["core_ids"]),
         memory_ids=tuple(container["memory_ids"]),
         verified=container["verified"],
+        layout=container.get("layout", 1),
     )

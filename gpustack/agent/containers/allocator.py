@@ -7,12 +7,13 @@ checked and recorded. Either may come first.
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Iterator, Sequence
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
-from gpustack.agent.cluster.pods import uid_of
-from gpustack.agent.containers import allocate_response
+from gpustack.agent.cluster.pods import Pod, name_of, uid_of
+from gpustack.agent.containers import allocate_response, mount_paths
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,
@@ -24,7 +25,11 @@ from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pod_matching import Match, Resource
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
+from gpustack.model.request import BadRequest
 from gpustack.wire.keys import Keys
+from gpustack.wire.user_keys import library_path
+
+logger = logging.getLogger(__name__)
 
 
 class Allocator:
@@ -103,8 +108,16 @@ class Allocator:
         paths = self._paths(container)
         folder = None
         if container.placement.is_share:
+            container = dataclasses.replace(container, layout=paths.layout)
             folder = self._limits.write(record, container, found.pod)
-        answer = allocate_response.build(self._keys, record.uid, container.placement, paths, folder)
+        answer = allocate_response.build(
+            self._keys,
+            record.uid,
+            container.placement,
+            paths,
+            folder,
+            library_path=self._gives_library_path(found.pod, paths),
+        )
         changed = dataclasses.replace(
             container, core_ids=tuple(ids), core_epoch=epoch, verified=False
         )
@@ -112,13 +125,24 @@ class Allocator:
         log_step("allocated", record, container)
         return answer
 
+    def _gives_library_path(self, pod: Pod, paths: HostPaths) -> bool:
+        try:
+            asked = library_path(self._keys, pod)
+        except BadRequest as error:
+            # An Event of the extender's names the key; the node's setting stands.
+            logger.warning("driver path as the node has it pod=%s/%s: %s", *name_of(pod), error)
+            asked = None
+        return paths.gives_library_path if asked is None else asked
+
     def _placed(self, found: Match) -> tuple[PodRecord, ContainerRecord]:
-        hidden = allocate_response.hidden_path(found.pod, found.container.name)
+        hidden = mount_paths.hidden_path(
+            found.pod, found.container.name, is_share=found.container.is_share
+        )
         if hidden is not None:
             raise PluginRefusal(
                 "HiddenPath",
-                f"container {found.container.name!r}, volumeMounts {hidden}: the GPU stack mounts"
-                " its own files there; choose another mountPath",
+                f"container {found.container.name!r}, volumeMounts {hidden}: the GPU stack has"
+                " mounts of its own there or below; choose another mountPath",
             )
         record = self._records.get(uid_of(found.pod))
         if record is None:

@@ -9,17 +9,19 @@ import functools
 import logging
 import pathlib
 import shutil
+import stat
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from gpustack.adapters import mapped
+from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.model.errors import GpustackError
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from gpustack.wire.mapped.limits import DeviceLimit, Limits
-from gpustack.wire.mapped.two_slot_page import LayoutError
+from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, LayoutError, NewerLayoutError
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +41,21 @@ class LimitsFiles:
         root: where they lie; made when missing.
         context_bytes: what one CUDA context takes on this host's cards, until measured.
         may_run: says whether a container (pod's UID, container's name) may run at the moment.
+        held: holds the files open.
     """
 
     def __init__(
-        self, root: pathlib.Path, *, context_bytes: int, may_run: Callable[[str, str], bool]
+        self,
+        root: pathlib.Path,
+        *,
+        context_bytes: int,
+        may_run: Callable[[str, str], bool],
+        held: HeldFiles,
     ) -> None:
         self._root = root
         self._context_bytes = context_bytes
         self._may_run = may_run
+        self.held = held
         self._lock = threading.Lock()  # a limits file has one writer at a time
         self._make_root()
 
@@ -55,17 +64,29 @@ class LimitsFiles:
         return self._root / pod_uid / container
 
     def prepare(
-        self, pod_uid: str, placement: ContainerPlacement, burst_percent: int | None
+        self,
+        pod_uid: str,
+        placement: ContainerPlacement,
+        burst_percent: int | None,
+        layout: int = LAYOUT_VERSION,
     ) -> pathlib.Path:
         """Make or refresh a share's three files and return their folder.
 
         A readable file is kept: processes of this container may be alive and charged in its
         ledger. An unreadable file, after a power cut for instance, is made anew while no process
-        of the container runs; a running process goes on with the file that it has mapped.
+        of the container runs; a running process goes on with the file that it has mapped. So is a
+        file of another layout than the container's hook reads. Files that a newer agent made are
+        left alone.
+
+        Args:
+            pod_uid: the container's pod.
+            placement: its cards.
+            burst_percent: the ceiling that its pod asks for.
+            layout: of new files: the newest that its hook reads and this agent knows.
 
         Raises:
-            LimitsFilesError: the disk refused, or the limits of a container that runs can't be
-            read.
+            LimitsFilesError: the disk refused, the limits of a container that runs can't be read,
+            or a newer agent made them.
         """
         folder = self.path(pod_uid, placement.name)
         limits = self._limits(placement, burst_percent)
@@ -74,17 +95,20 @@ class LimitsFiles:
         try:
             with self._lock:
                 self._make_root()
-                folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+                for each in (folder.parent, folder):
+                    _make_private(each)
                 idle = functools.cache(lambda: not self._may_run(pod_uid, placement.name))
-                before = _read(mapped.read_limits, folder / "limits", idle)
+                _leave_newer(folder)
+                before = _read(mapped.read_limits, folder / "limits", idle, layout)
                 if before is None:
-                    mapped.create_limits(folder / "limits", limits)
+                    mapped.create_limits(folder / "limits", limits, layout=layout)
                 elif before != limits:
                     mapped.publish_limits(folder / "limits", limits)
-                if _is_missing(mapped.read_activity, folder / "activity", idle):
-                    mapped.create_activity(folder / "activity", activity)
-                if _is_missing(mapped.read_ledger, folder / "ledger", idle):
-                    mapped.create_ledger(folder / "ledger", placement.uuids)
+                if _is_missing(mapped.read_activity, folder / "activity", idle, layout):
+                    mapped.create_activity(folder / "activity", activity, layout=layout)
+                if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
+                    mapped.create_ledger(folder / "ledger", placement.uuids, layout=layout)
+                self.held.hold(folder)
         except (OSError, LayoutError) as error:
             raise LimitsFilesError(f"{folder}: {error}") from error
         return folder
@@ -94,10 +118,11 @@ class LimitsFiles:
 
         Raises:
             BlockingIOError: the container holds a lease on them.
+            NewerLayoutError: a newer agent made them.
         """
         try:
             return mapped.read_limits(self.path(pod_uid, container) / "limits")
-        except BlockingIOError:
+        except (BlockingIOError, NewerLayoutError):
             raise
         except (OSError, LayoutError):
             return None
@@ -142,8 +167,8 @@ class LimitsFiles:
         return frozenset(entry.name for entry in self._root.iterdir() if entry.is_dir())
 
     def _make_root(self) -> None:
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._root.chmod(0o700)  # an earlier version let all users in
+        self._root.parent.mkdir(parents=True, exist_ok=True)
+        _make_private(self._root)
 
     def _limits(self, placement: ContainerPlacement, burst_percent: int | None) -> Limits:
         burst = min(_FULL_PERCENT, max(placement.cores, burst_percent or 0))
@@ -161,8 +186,40 @@ class LimitsFiles:
         )
 
 
+def _make_private(folder: pathlib.Path) -> None:
+    """Make a folder that none but its owner may enter; an earlier version let all users in."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if stat.S_IMODE(folder.stat().st_mode) != 0o700:
+        folder.chmod(0o700)
+
+
+def _leave_newer(folder: pathlib.Path) -> None:
+    """Refuse to touch files that a newer agent made. The ledger's word is its tenant's.
+
+    Raises:
+        LimitsFilesError: naming the file and its layout.
+    """
+    reads: tuple[tuple[str, Callable[[pathlib.Path], object]], ...] = (
+        ("limits", mapped.read_limits),
+        ("activity", mapped.read_activity),
+    )
+    for name, read in reads:
+        try:
+            read(folder / name)
+        except NewerLayoutError as error:
+            text = (
+                f"{folder / name}: {error}; a newer agent made it: run that one, or delete the pod"
+            )
+            raise LimitsFilesError(text) from error
+        except (OSError, LayoutError):
+            continue  # missing or damaged: the caller sees to it
+
+
 def _read(
-    read: Callable[[pathlib.Path], _T], path: pathlib.Path, idle: Callable[[], bool]
+    read: Callable[[pathlib.Path], _T],
+    path: pathlib.Path,
+    idle: Callable[[], bool],
+    layout: int,
 ) -> _T | None:
     """Return a file's value; None for a file that has to be made, because it is unused.
 
@@ -170,7 +227,8 @@ def _read(
         LimitsFilesError: it can't be read, and its container may run.
     """
     try:
-        return read(path)
+        value = read(path)
+        return value if mapped.read_layout(path) == layout or not idle() else None
     except FileNotFoundError:
         return None
     except (OSError, LayoutError) as error:
@@ -191,11 +249,14 @@ def _agrees(check: Callable[[], bool]) -> bool:
 
 
 def _is_missing(
-    read: Callable[[pathlib.Path], object], path: pathlib.Path, idle: Callable[[], bool]
+    read: Callable[[pathlib.Path], object],
+    path: pathlib.Path,
+    idle: Callable[[], bool],
+    layout: int,
 ) -> bool:
     """Say whether a file has to be made; one that a running container has damaged stays."""
     try:
-        return _read(read, path, idle) is None
+        return _read(read, path, idle, layout) is None
     except LimitsFilesError as error:
         logger.debug("left as it is: %s", error)  # an Event on its pod names the damage
         return False

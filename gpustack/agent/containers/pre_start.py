@@ -39,7 +39,7 @@ class PreStart:
         with self._records.kubelet_call:
             for record, container in self._check.of(ids):
                 pod = self._pods.get(record.uid)
-                if container.placement.is_share:
+                if self._limits.concern(record, container):
                     self._limits.write(record, container, pod)
                 current = self._records.get(record.uid) or record
                 verified = current.with_container(dataclasses.replace(container, verified=True))

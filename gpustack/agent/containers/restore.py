@@ -27,7 +27,7 @@ from gpustack.model.placement import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.wire.annotations import BadAnnotation, Decision, decode_decision
 from gpustack.wire.keys import Keys
-from gpustack.wire.pods import finished, parse_limits
+from gpustack.wire.pods import finished, parse_held_limits
 
 logger = logging.getLogger(__name__)
 
@@ -114,9 +114,9 @@ class Restore:
 
     def _request(self, pod: Pod) -> PodRequest | None:
         try:
-            return None if finished(pod) else parse_limits(self._keys, pod)
+            return None if finished(pod) else parse_held_limits(self._keys, pod)
         except BadRequest:
-            return None  # the agent never gave it a card
+            return None  # no manager ever gave it a card
 
     def _finish(self, pod: Pod, record: PodRecord) -> None:
         annotations = pod["metadata"].get("annotations") or {}

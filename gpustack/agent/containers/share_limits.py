@@ -2,6 +2,7 @@
 
 import logging
 import pathlib
+from collections.abc import Callable
 
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
@@ -19,12 +20,33 @@ logger = logging.getLogger(__name__)
 
 
 class ShareLimits:
-    """Writes the limits of shares, from their records and pods."""
+    """Writes the limits of shares, from their records and pods.
 
-    def __init__(self, *, keys: Keys, records: AllocationRecords, folders: LimitsFiles) -> None:
+    Args:
+        keys: the domain's names.
+        records: the allocations.
+        folders: where the files lie.
+        is_original: says whether a container (pod's UID, its name) was started under the original
+            manager: it has the original's library and its files, and never sees ours.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Keys,
+        records: AllocationRecords,
+        folders: LimitsFiles,
+        is_original: Callable[[str, str], bool],
+    ) -> None:
         self._keys = keys
         self._records = records
         self._folders = folders
+        self._is_original = is_original
+
+    def concern(self, record: PodRecord, container: ContainerRecord) -> bool:
+        """Say whether a container has limits of ours: a share, and none of the original's."""
+        is_share = container.placement.is_share
+        return is_share and not self._is_original(record.uid, container.name)
 
     def refresh(self, pod: Pod) -> None:
         """Bring a changed burst ceiling into the limits of the pod's running containers."""
@@ -32,7 +54,7 @@ class ShareLimits:
         if record is None:
             return
         for container in record.containers:
-            if container.placement.is_share and container.core_ids:
+            if container.core_ids and self.concern(record, container):
                 try:
                     self.write(record, container, pod)
                 except PluginRefusal as error:
@@ -51,7 +73,7 @@ class ShareLimits:
         """
         burst = self._burst(record, pod)
         try:
-            return self._folders.prepare(record.uid, container.placement, burst)
+            return self._folders.prepare(record.uid, container.placement, burst, container.layout)
         except LimitsFilesError as error:
             raise PluginRefusal("LimitsNotWritten", str(error)) from error
 

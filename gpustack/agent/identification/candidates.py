@@ -2,16 +2,24 @@
 
 import contextlib
 import dataclasses
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpustack.adapters.deviceplugin import PluginRefusal
-from gpustack.agent.cluster.pods import Pod, uid_of
+from gpustack.adapters.podresources import PodDevices, PodResourcesLimited
+from gpustack.agent.cluster.pods import Pod, name_of, uid_of
+from gpustack.agent.containers.allocation_records import PodRecord
 from gpustack.agent.identification.pod_matching import Match, Resource
+from gpustack.agent.identification.runtime import KubeletView
 from gpustack.model.request import BadRequest, ContainerKind, PodRequest
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.quantities import parse_whole
-from gpustack.wire.pods import container_names, parse_limits
+from gpustack.wire.pods import container_names, finished, parse_limits
+
+logger = logging.getLogger(__name__)
+
+_RESTART_SECONDS = 1.0  # the kubelet's answer may take, before we register with one that restarted
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +96,35 @@ def lasting(keys: Keys, pod: Pod) -> tuple[str, ...]:
         return container_names(pod)  # all of them: a pod with such limits gets no card
     containers = () if request is None else request.containers
     return tuple(each.name for each in containers if each.kind is not ContainerKind.INIT)
+
+
+def lacking(keys: Keys, kubelet: KubeletView, pods: tuple[Pod, ...]) -> list[Pod]:
+    """Return the pods that the kubelet knows and that lack devices which they ask for."""
+    asked = {uid_of(each): lasting(keys, each) for each in pods if not finished(each)}
+    asking = tuple(pod for pod in pods if asked.get(uid_of(pod)))
+    try:
+        held = kubelet.active(asking, time.monotonic() + _RESTART_SECONDS) or {}
+    except PodResourcesLimited as error:
+        logger.warning("not known which pods have had their turn: %s", error)
+        held = {}
+    return [
+        pod
+        for pod in asking
+        if (devices := held.get(uid_of(pod))) is not None
+        and not all(devices.ids(name, keys.vcuda_core) for name in asked[uid_of(pod)])
+    ]
+
+
+def is_of_namesake(records: Iterable[PodRecord], pod: Pod, held: PodDevices | None) -> bool:
+    """Say whether the kubelet's answer for a pod's name is about another one, with a record."""
+    return held is not None and any(
+        (record.namespace, record.name) == name_of(pod)
+        and record.uid != uid_of(pod)
+        and not ids.isdisjoint((*container.core_ids, *container.memory_ids))
+        for record in records
+        for container in record.containers
+        for ids in held.containers.get(container.name, {}).values()
+    )
 
 
 def no_candidate(count: int, resource: str, hidden: Sequence[str]) -> PluginRefusal:

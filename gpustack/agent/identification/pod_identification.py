@@ -11,7 +11,9 @@ had their turn; only then it waits for the watch, for at most `SETTLE_SECONDS`.
 
 The kubelet names pods by namespace and name. Where the watch shows under a name only a pod that is
 being deleted, or one that was given these devices before, the kubelet may mean the next pod of that
-name, which the watch doesn't show yet: then the finder asks the API server, too.
+name, which the watch doesn't show yet: then the finder asks the API server, too. Before a pod gets
+its first devices, the API server is asked for the pod of its name: a watch may be late without a
+sign of it, and the pod may be gone by then.
 """
 
 import dataclasses
@@ -29,7 +31,8 @@ from gpustack.agent.identification.candidates import (
     Candidates,
     ExpectedCall,
     WaitingPod,
-    lasting,
+    is_of_namesake,
+    lacking,
     no_candidate,
     raw_limits,
 )
@@ -38,6 +41,7 @@ from gpustack.agent.identification.pod_matching import (
     Match,
     Resource,
     choose,
+    has_begun,
     is_complete,
     match,
 )
@@ -51,8 +55,8 @@ logger = logging.getLogger(__name__)
 WAIT_SECONDS = 2.0  # a watch is milliseconds behind; the kubelet waits for us meanwhile
 SETTLE_SECONDS = 1.0
 _ASK_SECONDS = 2.0
+_CONFIRM_SECONDS = 1.0
 _KUBELET_SECONDS = 5.0  # how long the kubelet's rate limit may delay its answer, all in all
-_RESTART_SECONDS = 1.0  # the same before we register with a kubelet that has restarted
 
 
 class PodIdentification:
@@ -79,8 +83,7 @@ class PodIdentification:
         self._runtime = runtime
         self._may_come = may_come
         self.epoch = 1  # 0 marks records of an earlier agent
-        self._refused: frozenset[str] = frozenset()
-        self._passed: frozenset[str] = frozenset()
+        self._refused = self._passed = frozenset[str]()
         self._expected: ExpectedCall | None = None
         self.guesses = 0
         self.ambiguities = 0
@@ -94,25 +97,8 @@ class PodIdentification:
         self.epoch += 1
         self._refused = self._passed = frozenset()
         self._kubelet.kubelet_restarted()
-        waiting = self._lacking(self._pods.snapshot()[0])
+        waiting = lacking(self._keys, self._kubelet, self._pods.snapshot()[0])
         self._passed = frozenset(map(uid_of, waiting))
-
-    def _lacking(self, pods: tuple[Pod, ...]) -> list[Pod]:
-        """Return the pods that the kubelet knows and that lack devices which they ask for."""
-        asked = {uid_of(each): lasting(self._keys, each) for each in pods if not finished(each)}
-        asking = tuple(pod for pod in pods if asked.get(uid_of(pod)))
-        try:
-            held = self._kubelet.active(asking, time.monotonic() + _RESTART_SECONDS) or {}
-        except PodResourcesLimited as error:
-            logger.warning("not known which pods have had their turn: %s", error)
-            held = {}
-        core = self._keys.vcuda_core
-        return [
-            pod
-            for pod in asking
-            if (devices := held.get(uid_of(pod))) is not None
-            and not all(devices.ids(name, core) for name in asked[uid_of(pod)])
-        ]
 
     def refused(self, pod: Pod, epoch: int) -> None:
         """Take note that this pod was refused to the kubelet: it doesn't ask a second time.
@@ -147,27 +133,37 @@ class PodIdentification:
                 can't be known; `KubeletBusy` when the kubelet's rate limit keeps its answer back;
                 `BadRequest` when the pod asks for something that doesn't exist.
         """
-        started = time.monotonic()
         call = AllocateCall.of(resource, ids, epoch, seconds=_KUBELET_SECONDS)
         expected, self._expected = self._expected, None
-        if expected is not None and expected.means(call):
-            return expected.match
         try:
-            while True:
-                pods, version = self._pods.snapshot()
-                found = self._matches(pods, call)
-                seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
-                if found.is_clear(self._passed):
-                    break
-                if not found.matches and self._bad(pods, call) is not None:
-                    break
-                if not self._pods.wait_for_change(version, started + seconds):
-                    break
-            if not found.is_sure(self._passed):
+            if expected is not None and expected.means(call):
+                found = Candidates(matches=(expected.match,), kubelet_answers=True)
+            else:
+                found = self._search(call)
+            if any(map(self._is_replaced, found.matches)):
                 found = self._ask_api_server(call)
         except PodResourcesLimited as error:
             raise PluginRefusal("KubeletBusy", f"{error}; find its other client") from error
         return self._chosen(found)
+
+    def _search(self, call: AllocateCall) -> Candidates:
+        started = time.monotonic()
+        while True:
+            pods, version = self._pods.snapshot()
+            found = self._matches(pods, call)
+            seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
+            if found.is_clear(self._passed):
+                break
+            if not found.matches and self._bad(pods, call) is not None:
+                break
+            if not self._pods.wait_for_change(version, started + seconds):
+                break
+        return found if found.is_sure(self._passed) else self._ask_api_server(call)
+
+    def _is_replaced(self, found: Match) -> bool:
+        """Say whether the kubelet means the next pod of this name, at its first call for a pod."""
+        is_known = has_begun(self._records.get(uid_of(found.pod)), self.epoch)
+        return not is_known and self._pods.is_replaced(found.pod, _CONFIRM_SECONDS)
 
     def _ask_api_server(self, call: AllocateCall) -> Candidates:
         """Look again after a read from the API server: the watch may not show the pod yet."""
@@ -193,27 +189,31 @@ class PodIdentification:
     def _matches(self, pods: tuple[Pod, ...], call: AllocateCall) -> Candidates:
         waiting = self._waiting(pods, call)
         asked = tuple(each.pod for each in waiting)
-        held = self._kubelet.devices(asked, call.until)
+        # `Get` has a pod that was rejected, too, which our watch may show as one that waits.
+        begun = all(has_begun(self._records.get(uid_of(pod)), call.epoch) for pod in asked)
+        held = (self._kubelet.devices if begun else self._kubelet.active)(asked, call.until)
         matches = []
         for each in waiting:
             uid = uid_of(each.pod)
             record, shown = self._records.get(uid), self._pods.get(uid)  # in this order
             if record is None and (shown is None or finished(shown)):
                 continue  # it has ended meanwhile; without its record it looks like a new pod
+            devices = None if held is None else held[uid]
+            if record is None and is_of_namesake(self._records.all(), each.pod, devices):
+                continue
             evidence = Evidence(
                 pod=each.pod,
                 request=each.request,
                 record=record,
                 may_come=self._may_come(uid),
                 kubelet_answers=held is not None,
-                held=None if held is None else held[uid],
+                held=devices,
                 running=each.running,
                 epoch=call.epoch,
             )
-            meant = match(self._keys, evidence, call.resource, call.count)
-            if meant is not None:
-                matches.append(meant)
-        found = Candidates(matches=tuple(matches), kubelet_answers=held is not None)
+            matches.append(match(self._keys, evidence, call.resource, call.count))
+        likely = tuple(filter(None, matches))
+        found = Candidates(matches=likely, kubelet_answers=held is not None)
         return self._active(found, call.until)
 
     def _active(self, found: Candidates, until: float) -> Candidates:

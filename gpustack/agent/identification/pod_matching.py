@@ -161,6 +161,15 @@ def is_complete(record: PodRecord | None, request: PodRequest, epoch: int) -> bo
     )
 
 
+def has_begun(record: PodRecord | None, epoch: int) -> bool:
+    """Say whether the kubelet `epoch` took anything for the pod."""
+    return record is not None and any(
+        resource.recorded(each) and resource.epoch(each) == epoch
+        for each in record.containers
+        for resource in Resource
+    )
+
+
 def _was_given(evidence: Evidence, container: ContainerRequest, resource: Resource) -> bool:
     recorded = evidence.record.container(container.name) if evidence.record else None
     return recorded is not None and bool(resource.recorded(recorded))

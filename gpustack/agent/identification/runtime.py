@@ -177,12 +177,14 @@ class RuntimeView:
     """The containers that the runtime runs, or has made and not started yet.
 
     Attributes:
+        endpoint: its socket.
         failures: calls that it did not answer.
         problem: why it did not answer the last one; empty when it did.
     """
 
     def __init__(self, client: CriClient) -> None:
         self._client = client
+        self.endpoint = client.endpoint
         self.failures = 0
         self.problem = ""
 

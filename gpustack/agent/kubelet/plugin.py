@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gpustack.adapters.deviceplugin import ContainerResponse, Device
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
+from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.device_ids import prefer_lowest
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.node import Node
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.1  # how soon a stream notices that the kubelet has hung up
+# How soon a change of the records shows in the health of the IDs; without a lost card in none.
+_LOOK_SECONDS = 0.1
+_IDLE_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class ResourcePlugin:
         records: the containers that hold the IDs, whose health is that of their cards.
         devices: the IDs that a node with such records advertises under this name.
         calls: what the kubelet's calls do.
+        durations: counts them.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class ResourcePlugin:
         records: AllocationRecords,
         devices: Callable[[Node, Sequence[PodRecord]], Sequence[Device]],
         calls: KubeletCalls,
+        durations: CallDurations,
     ) -> None:
         self._resource = resource
         self._inventory = inventory
         self._records = records
         self._devices = devices
         self._calls = calls
+        self._durations = durations
 
     @property
     def resource(self) -> str:
@@ -74,10 +80,11 @@ class ResourcePlugin:
         """
         seen: tuple[int, int] | None = None
         sent: Sequence[Device] | None = None
-        generation = -1
+        generation, seconds = -1, _IDLE_SECONDS
         while not ended.is_set():
-            node, generation = self._inventory.wait_for_change(generation, _LOOK_SECONDS)
+            node, generation = self._inventory.wait_for_change(generation, seconds, ended.is_set)
             is_well = all(card.healthy for card in node.cards)
+            seconds = _IDLE_SECONDS if is_well else _LOOK_SECONDS
             state = (generation, -1 if is_well else self._records.version)
             if state != seen:
                 seen, devices = state, self._devices(node, self._records.all())
@@ -85,22 +92,30 @@ class ResourcePlugin:
                     sent = devices
                     yield devices
 
+    def wake(self) -> None:
+        """Let `device_lists` see that a stream has ended."""
+        self._inventory.wake()
+
     def preferred(
         self, available: Sequence[str], required: Sequence[str], size: int
     ) -> Sequence[str]:
         """Return the lowest-numbered IDs, whatever else fails: an error would fail the pod."""
-        ids = prefer_lowest(available, required, size)
-        try:
-            self._calls.expect(ids)
-        except Exception:
-            logger.exception("left to Allocate: whose devices these are resource=%s", self.resource)
-        return ids
+        with self._durations.measured("GetPreferredAllocation", self.resource):
+            ids = prefer_lowest(available, required, size)
+            try:
+                self._calls.expect(ids)
+            except Exception:
+                text = "left to Allocate: whose devices these are resource=%s"
+                logger.exception(text, self.resource)
+            return ids
 
     def allocate(self, ids: Sequence[str]) -> ContainerResponse:
         """Answer one container's Allocate."""
-        return self._calls.allocate(ids)
+        with self._durations.measured("Allocate", self.resource):
+            return self._calls.allocate(ids)
 
     def pre_start(self, ids: Sequence[str]) -> None:
         """Check a container that is about to start."""
         if self._calls.pre_start is not None:
-            self._calls.pre_start(ids)
+            with self._durations.measured("PreStartContainer", self.resource):
+                self._calls.pre_start(ids)

@@ -9,6 +9,7 @@ from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.allocator import Allocator
 from gpustack.agent.containers.pre_start import PreStart
 from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.wire.keys import Keys
@@ -25,6 +26,7 @@ def servers(
     *,
     allocator: Allocator,
     pre_start: PreStart,
+    durations: CallDurations,
 ) -> tuple[PluginServer, PluginServer]:
     """Return the servers of `vcuda-core` and `vcuda-memory`, not started."""
     cores = ResourcePlugin(
@@ -37,6 +39,7 @@ def servers(
             allocate=allocator.allocate_cores,
             pre_start=pre_start.start,
         ),
+        durations=durations,
     )
     units = ResourcePlugin(
         resource=keys.vcuda_memory,
@@ -44,6 +47,7 @@ def servers(
         records=records,
         devices=functools.partial(device_ids.memory_ids, keys),
         calls=KubeletCalls(expect=allocator.expect_memory, allocate=allocator.allocate_memory),
+        durations=durations,
     )
     return (
         PluginServer(plugin=cores, socket=plugin_dir / _CORE_SOCKET),

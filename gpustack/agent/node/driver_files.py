@@ -74,19 +74,22 @@ class Library:
     file: pathlib.Path
 
 
-def find_libraries(version: str, cache: str) -> tuple[Library, ...]:
+def find_libraries(
+    version: str, cache: str, names: tuple[str, ...] = LIBRARIES
+) -> tuple[Library, ...]:
     """Return the driver's 64-bit libraries of this version.
 
     Args:
         version: of the running driver, such as 535.261.03.
         cache: what `ldconfig -p` prints.
+        names: the beginnings of their SONAMEs.
 
     Raises:
         DriverFilesError: libcuda or libnvidia-ml of this version is not there.
     """
     found: dict[str, Library] = {}
     for soname, path in _entries(cache):
-        if soname in found or not soname.startswith(LIBRARIES):
+        if soname in found or not soname.startswith(names):
             continue
         file = pathlib.Path(path).resolve()
         carried = _VERSION.search(file.name)
@@ -94,8 +97,8 @@ def find_libraries(version: str, cache: str) -> tuple[Library, ...]:
             found[soname] = Library(soname=soname, file=file)
     missing = [name for name in REQUIRED if name not in found]
     if missing:
-        names = ", ".join(missing)
-        raise DriverFilesError(f"{names} of driver {version}: not in the dynamic linker's cache")
+        lacking = ", ".join(missing)
+        raise DriverFilesError(f"{lacking} of driver {version}: not in the dynamic linker's cache")
     return tuple(found.values())
 
 

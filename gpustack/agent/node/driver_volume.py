@@ -2,8 +2,8 @@
 
 Each driver version has one folder, built aside and renamed into place, and never changed again:
 running containers keep the files they have mapped, whatever is installed meanwhile. Files are hard
-links where the file system allows it, else copies. A volume that a power cut has emptied is built
-again.
+links where the file system allows it, else copies. A volume that a power cut has emptied, or that
+lacks a file of the host's, is built again.
 """
 
 import logging
@@ -36,7 +36,7 @@ def build(
     """
     volume = root / version
     try:
-        if volume.exists() and _is_whole(volume):
+        if volume.exists() and is_whole(volume) and _has_all(volume, libraries, binaries):
             return volume
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         for left in root.glob(f".{version}.*"):
@@ -59,7 +59,7 @@ def build(
     return volume
 
 
-def _is_whole(volume: pathlib.Path) -> bool:
+def is_whole(volume: pathlib.Path) -> bool:
     """Look for files that a power cut has left empty or full of zeros."""
     try:
         for folder in (volume / "bin", volume / "lib64"):
@@ -69,6 +69,24 @@ def _is_whole(volume: pathlib.Path) -> bool:
                     return False
     except OSError as error:
         logger.error("driver volume is damaged: %s", error)
+        return False
+    return True
+
+
+def _has_all(
+    volume: pathlib.Path, libraries: Sequence[Library], binaries: Sequence[pathlib.Path]
+) -> bool:
+    """Look for the host's files of this version: each is there under its names, as long as it."""
+    wanted = {volume / "bin" / each.name: each for each in binaries}
+    wanted |= {volume / "lib64" / each.file.name: each.file for each in libraries}
+    wanted |= {volume / "lib64" / each.soname: each.file for each in libraries}
+    for own, source in wanted.items():
+        try:
+            if own.stat().st_size == source.stat().st_size:
+                continue
+            logger.error("driver volume differs file=%s: not as long as %s", own, source)
+        except OSError as error:
+            logger.error("driver volume lacks a file: %s", error)
         return False
     return True
 

@@ -3,21 +3,29 @@
 `VERSION-SUM`, where SUM is the first eight hexadecimal digits of the SHA-256 over what
 `sha256sum *` prints in it (names in the C locale's order). Containers have the folder mounted, so
 its files never change; a folder whose bytes don't give its name was copied by half or written to,
-and no container gets it.
+and no container gets it. The file `layouts` names the layouts of the mapped files that the build
+reads, `1 2` for instance; a build without it reads 1.
 """
 
 import hashlib
 import logging
 import pathlib
 import stat
+from typing import Final
 
 from gpustack.agent.node import shared_files
 from gpustack.model.errors import GpustackError
+from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, OLDEST_LAYOUT
 
 logger = logging.getLogger(__name__)
 
 _SUM_DIGITS = 8
 _FILES = ("libvcuda.so", "ld.so.preload")
+HOOK_PATH: Final = "/etc/vcuda/hook"
+"""Where a container has a build's folder; what is mounted over /etc/ld.so.preload names it."""
+_PRELOAD: Final = f"{HOOK_PATH}/libvcuda.so\n".encode()
+_LAYOUTS = "layouts"
+_FIRST_LAYOUT = 1
 
 # (name, mode, inode, bytes, modification time in ns) of the folder and of each file
 _State = tuple[tuple[str, int, int, int, int], ...]
@@ -38,8 +46,12 @@ def content_sum(folder: pathlib.Path) -> str:
 
 
 def _sum_of(path: pathlib.Path) -> str:
+    return hashlib.sha256(_read(path)).hexdigest()
+
+
+def _read(path: pathlib.Path) -> bytes:
     with shared_files.open_at_once(path) as file:
-        return hashlib.sha256(file.read()).hexdigest()
+        return file.read()
 
 
 class HookBuild:
@@ -65,6 +77,7 @@ class HookBuild:
                 return self._folder
             self._check_modes(state)
             found = content_sum(self._folder)
+            preload = _read(self._folder / "ld.so.preload")
         except BlockingIOError as error:
             raise HookError(
                 f"root in a container holds a lease on a file of {self._folder}, which the kernel"
@@ -80,8 +93,36 @@ class HookBuild:
                 f"the files in {self._folder} are not the build's own (their sum is {found}):"
                 " stop the containers that use it, remove it and run site.yml"
             )
+        if preload != _PRELOAD:
+            raise HookError(
+                f"{self._folder} is a build for other paths in containers than those of this agent"
+                f" ({HOOK_PATH}): set gpustack_agent_hook_version to a build of this agent's bundle"
+                " and run site.yml; containers that run with it go on"
+            )
         self._sound = state
         return self._folder
+
+    def layout(self) -> int:
+        """Return the newest layout of the mapped files that the build reads and the agent writes.
+
+        Raises:
+            HookError: there is none, or the build names none.
+        """
+        path = self._folder / _LAYOUTS
+        try:
+            with shared_files.open_at_once(path) as file:
+                named = {int(word) for word in file.read().split()}
+        except FileNotFoundError:
+            named = {_FIRST_LAYOUT}
+        except (OSError, ValueError) as error:
+            raise HookError(f"{path}: {error}; run site.yml") from error
+        both = named.intersection(range(OLDEST_LAYOUT, LAYOUT_VERSION + 1))
+        if not both:
+            raise HookError(
+                f"the hook in {self._folder} reads layouts {sorted(named)} of the mapped files,"
+                f" this agent writes {OLDEST_LAYOUT} to {LAYOUT_VERSION}: deploy one release"
+            )
+        return max(both)
 
     def _check_modes(self, state: _State) -> None:
         """Require files that any user's process can read: ld.so passes over the others."""

@@ -5,17 +5,36 @@ given.
 """
 
 import dataclasses
+import functools
+import logging
 import pathlib
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 
-from gpustack.agent.node import driver_files, driver_volume
+from gpustack.agent.kernel_files import HOST, KernelFiles
+from gpustack.agent.kubelet.checkpoint import (
+    KubeletCheckpoint,
+    KubeletCheckpointError,
+    KubeletCheckpointMissing,
+)
+from gpustack.agent.node import driver_files, driver_volumes
+from gpustack.agent.node.driver_files import DriverFilesError
+from gpustack.agent.node.driver_volumes import DriverFiles, DriverVolumes
 from gpustack.agent.node.hook_build import HookBuild, HookError
 from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.agent.settings import AgentSettings
+from gpustack.agent.tasks import Tasks
 from gpustack.model.errors import GpustackError
+from gpustack.wire.files.original_config import VolumeNames
+from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION
+
+logger = logging.getLogger(__name__)
 
 _REQUIRED_NODES = ("nvidiactl", "nvidia-uvm")
 _OPTIONAL_NODES = ("nvidia-uvm-tools",)  # for profilers; made on demand by nvidia-modprobe
+# Of whole cards only: a share computes, and gets no more of the driver than that takes.
+_WHOLE_CARD_NODES = ("nvidia-modeset",)  # for graphics
+_CAPABILITIES = "nvidia-caps"  # a folder of nodes, each a right of the driver's
 
 
 class HostFilesError(GpustackError):
@@ -29,94 +48,190 @@ class HostPaths:
     Attributes:
         driver_volume: folder with bin/ and lib64/ of the running driver.
         hook: folder with libvcuda.so and ld.so.preload; None when it wasn't asked for.
-        device_nodes: nodes that every GPU container gets besides its cards.
+        device_nodes: nodes that the container gets besides its cards.
+        gives_library_path: whether it gets LD_LIBRARY_PATH, where its pod doesn't say.
+        layout: of the mapped files: the newest that the hook reads and this agent writes.
     """
 
     driver_volume: pathlib.Path
     hook: pathlib.Path | None
     device_nodes: tuple[str, ...]
+    gives_library_path: bool = True
+    layout: int = LAYOUT_VERSION
 
 
 class HostFiles:
     """Finds and checks the host's files.
 
     Args:
-        driver_volume: of the running driver.
+        volumes: of the drivers.
         hook: the build that shares get.
         shared: keeps them open, so that no tenant gets a lease on them.
         extra_devices: absolute paths of nodes that every GPU container gets too.
+        gives_library_path: the node's setting.
         device_dir: where device nodes stand.
     """
 
     def __init__(
         self,
         *,
-        driver_volume: pathlib.Path,
+        volumes: DriverVolumes,
         hook: HookBuild,
         shared: SharedFiles,
         extra_devices: Sequence[str] = (),
+        gives_library_path: bool = True,
         device_dir: pathlib.Path = pathlib.Path("/dev"),
     ) -> None:
-        self._driver_volume = driver_volume
+        self.volumes = volumes
         self._hook = hook
         self.shared = shared
         self._extra_devices = tuple(extra_devices)
+        self._gives_library_path = gives_library_path
         self._device_dir = device_dir
+
+    def start(self, tasks: Tasks) -> None:
+        """Keep the shared files open, and the volumes up to date, as the agent's tasks."""
+        tasks.start("shared files", self.shared.run)
+        tasks.start("driver volumes", self.volumes.run)
 
     def paths(self, minors: Sequence[int], *, with_hook: bool) -> HostPaths:
         """Return the files for a container with these cards.
 
         Raises:
-            HostFilesError: a device node is missing, or the hook is or was changed.
+            HostFilesError: a device node or the driver's files are missing, or the hook is or was
+                changed.
         """
         needed = (*(f"nvidia{minor}" for minor in minors), *_REQUIRED_NODES)
         missing = [name for name in needed if not (self._device_dir / name).exists()]
         if missing:
             names = ", ".join(f"/dev/{name}" for name in missing)
             raise HostFilesError(f"{names} missing; restart gpustack-device.service")
-        optional = [name for name in _OPTIONAL_NODES if (self._device_dir / name).exists()]
-        nodes = tuple(f"/dev/{name}" for name in (*_REQUIRED_NODES, *optional))
-        return HostPaths(
-            driver_volume=self._driver_volume,
-            hook=self._hook_folder() if with_hook else None,
+        nodes = tuple(f"/dev/{name}" for name in (*_REQUIRED_NODES, *self._optional(with_hook)))
+        paths = HostPaths(
+            driver_volume=self._driver_volume(),
+            hook=None,
             device_nodes=(*nodes, *self._extra_devices),
+            gives_library_path=self._gives_library_path,
         )
+        return self._with_hook(paths) if with_hook else paths
 
-    def _hook_folder(self) -> pathlib.Path:
+    @property
+    def hook_problem(self) -> str:
+        """Why shares can't get the hook; empty while they can."""
         try:
-            return self._hook.folder()
+            self._hook.folder()
+            self._hook.layout()
+        except HookError as error:
+            return str(error)
+        return ""
+
+    def _optional(self, is_share: bool) -> tuple[str, ...]:
+        """Return the names of the driver's other nodes that are there, for a container."""
+        names = _OPTIONAL_NODES if is_share else (*_OPTIONAL_NODES, *_WHOLE_CARD_NODES)
+        found = tuple(name for name in names if (self._device_dir / name).exists())
+        return found if is_share else (*found, *self._capabilities())
+
+    def _capabilities(self) -> tuple[str, ...]:
+        """Return the driver's capability nodes that any user may open.
+
+        The others are for root (nvidia-cap1 configures MIG, and the driver makes it 0400): a
+        container's root must not get them with a card.
+        """
+        try:
+            folder = sorted((self._device_dir / _CAPABILITIES).iterdir())
+            return tuple(
+                f"{_CAPABILITIES}/{each.name}"
+                for each in folder
+                if each.stat(follow_symlinks=False).st_mode & stat.S_IROTH
+            )
+        except OSError:
+            return ()  # most drivers have none
+
+    def _driver_volume(self) -> pathlib.Path:
+        try:
+            return self.volumes.current()
+        except DriverFilesError as error:
+            raise HostFilesError(str(error)) from error
+
+    def _with_hook(self, paths: HostPaths) -> HostPaths:
+        try:
+            hook = self._hook.folder()
+            return dataclasses.replace(paths, hook=hook, layout=self._hook.layout())
         except HookError as error:
             raise HostFilesError(str(error)) from error
 
 
 def find(
-    settings: AgentSettings, version: str, *, device_dir: pathlib.Path, linker_cache: str | None
+    settings: AgentSettings,
+    nvml_version: Callable[[], str],
+    kubelet: KubeletCheckpoint,
+    *,
+    device_dir: pathlib.Path,
+    linker_cache: str | None,
+    kernel: KernelFiles = HOST,
 ) -> HostFiles:
-    """Find the driver's files on this host, and lay out the volume of this version.
+    """Find the driver's files on this host, and lay out the volume of the driver that runs.
 
     Args:
         settings: the configuration.
-        version: of the driver.
+        nvml_version: returns what NVML says is the driver's version.
+        kubelet: names the volumes that containers were given.
         device_dir: where device nodes stand.
         linker_cache: what `ldconfig -p` prints; None: ask it.
+        kernel: where the driver's module and processes are shown.
 
     Raises:
         GpustackError: the driver's files can't be used.
     """
-    cache = driver_files.linker_cache() if linker_cache is None else linker_cache
-    volume = driver_volume.build(
-        root=settings.state_dir / "driver",
-        version=version,
-        libraries=driver_files.find_libraries(version, cache),
-        binaries=driver_files.find_binaries(),
-    )
+    root = settings.state_dir / "driver"
     hooks = settings.state_dir / "hooks"  # with those that running containers were given before
-    shared = SharedFiles((volume, hooks))
+    volumes = DriverVolumes(
+        root,
+        version=functools.partial(
+            driver_volumes.running_version, nvml_version, kernel.driver_version
+        ),
+        locate=functools.partial(_locate, settings.driver_volume_config, linker_cache),
+        used=functools.partial(_used, root, kubelet, kernel.proc),
+    )
+    volumes.current()
+    shared = SharedFiles((root, hooks))
     shared.keep()
     return HostFiles(
-        driver_volume=volume,
+        volumes=volumes,
         hook=HookBuild(hooks / settings.hook_version),
         shared=shared,
         extra_devices=settings.extra_devices,
+        gives_library_path=settings.driver_library_path == "env",
         device_dir=device_dir,
     )
+
+
+def _locate(names: VolumeNames | None, linker_cache: str | None, version: str) -> DriverFiles:
+    cache = driver_files.linker_cache() if linker_cache is None else linker_cache
+    libraries = driver_files.LIBRARIES if names is None else names.libraries
+    return DriverFiles(
+        libraries=driver_files.find_libraries(version, cache, libraries),
+        binaries=driver_files.find_binaries(
+            driver_files.BINARIES if names is None else names.binaries
+        ),
+    )
+
+
+def _used(
+    root: pathlib.Path, kubelet: KubeletCheckpoint, proc: pathlib.Path, names: frozenset[str]
+) -> frozenset[str] | None:
+    """Return the volumes that are mounted, or will be where a container starts again.
+
+    None where the kubelet's checkpoint can't be read.
+    """
+    try:
+        given = kubelet.given()
+    except KubeletCheckpointMissing:
+        given = ()
+    except KubeletCheckpointError as error:
+        logger.warning("unused driver volumes stay for now: %s", error)
+        return None
+    sources = [pathlib.Path(source) for each in given for source in each.mounts.values()]
+    kept = {each.name for each in sources if each.parent == root}
+    found = driver_volumes.mounted(names, root, proc)
+    return None if found is None else found | kept

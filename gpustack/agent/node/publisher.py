@@ -7,7 +7,8 @@ edit or a removal is undone.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
@@ -26,6 +27,13 @@ _LOOK_SECONDS = 0.1  # how soon a stop is noticed
 class NodePublisher:
     """Keeps the node object up to date, with the node's own identity.
 
+    Args:
+        client: the API server.
+        keys: the domain's names.
+        inventory: the cards.
+        labels: the operator's, besides that of the model.
+        clock: monotonic seconds.
+
     Attributes:
         published: it was written at least once.
         problem: why the last attempt failed; empty when it didn't.
@@ -37,11 +45,13 @@ class NodePublisher:
         client: KubeClient,
         keys: Keys,
         inventory: CardInventory,
+        labels: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._keys = keys
         self._inventory = inventory
+        self._labels = labels
         self._clock = clock
         self.published = threading.Event()
         self.problem = ""
@@ -64,7 +74,7 @@ class NodePublisher:
         body = {
             "metadata": {
                 "annotations": {self._keys.gpu_devices: encode_devices(node)},
-                "labels": {MODEL_LABEL: label_safe_model(node.cards[0].model)},
+                "labels": {**self._labels, MODEL_LABEL: label_safe_model(node.cards[0].model)},
             }
         }
         try:

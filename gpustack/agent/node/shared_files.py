@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
-_MOST_FILES: Final = 512  # of the unit's LimitNOFILE; a driver has some sixty, a hook three
+_MOST_FILES: Final = 512  # of the unit's LimitNOFILE; a driver has some sixty, a hook four
 
 
 class SharedFiles:
@@ -39,28 +39,35 @@ class SharedFiles:
             self.keep()
 
     def keep(self) -> None:
-        """Open the files that aren't open yet; a file under a lease at a later call."""
+        """Open the files that aren't open yet; a file under a lease at a later call.
+
+        A file that isn't there any more is closed: its disk space is free then.
+        """
+        here: set[tuple[int, int]] = set()
         for folder in self._folders:
             for path in _paths(folder):
                 try:
-                    self._keep(path)
+                    here.add(self._keep(path))
                 except OSError as error:
                     if path not in self._failed:
                         self._failed.add(path)
                         logger.warning("not open, a tenant may get a lease on it: %s", error)
+        for gone in self._open.keys() - here:
+            self._open.pop(gone).close()
 
     def close(self) -> None:
         """Close them all."""
         while self._open:
             self._open.popitem()[1].close()
 
-    def _keep(self, path: pathlib.Path) -> None:
+    def _keep(self, path: pathlib.Path) -> tuple[int, int]:
         found = path.stat(follow_symlinks=False)
         key = found.st_dev, found.st_ino
         if stat.S_ISREG(found.st_mode) and key not in self._open:
             if len(self._open) >= _MOST_FILES:
                 raise OSError(f"{path}: more than {_MOST_FILES} files")
             self._open[key] = open_at_once(path)
+        return key
 
 
 def _paths(folder: pathlib.Path) -> Iterator[pathlib.Path]:

@@ -38,17 +38,20 @@ class Number:
 
 
 def registry(
-    *,
     inventory: CardInventory,
     records: AllocationRecords,
     usage: UsageReader,
+    *,
     numbers: Iterable[Number],
+    others: Iterable[Collector] = (),
 ) -> CollectorRegistry:
     """Return a registry of its own, so that nothing of the process's global one leaks in."""
     own = CollectorRegistry(auto_describe=False)
     own.register(_Cards(inventory, records))
     own.register(_Containers(inventory, usage))
     own.register(_Numbers(tuple(numbers)))
+    for each in others:
+        own.register(each)
     return own
 
 

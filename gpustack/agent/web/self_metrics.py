@@ -18,6 +18,8 @@ from gpustack.agent.identification.pairing_refusals import PairingRefusals
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.virtual_manager.build import VirtualManagerParts
 from gpustack.agent.web.metrics import Number
 
 _counter: Final = functools.partial(Number, CounterMetricFamily)
@@ -95,6 +97,24 @@ def identification(
     )
 
 
+def health(inventory: CardInventory) -> tuple[Number, ...]:
+    """Return the numbers of the cards that take no new work."""
+    return (
+        _gauge(
+            "gpustack_closed_cards",
+            "Cards that take no new work, by reason.",
+            lambda: inventory.states.by_reason(card.uuid for card in inventory.node.cards),
+            "reason",
+        ),
+        _counter(
+            "gpustack_card_faults",
+            "How many times a card was closed to new work, by reason.",
+            lambda: inventory.states.faults,
+            "reason",
+        ),
+    )
+
+
 def audited(audit: Audit) -> tuple[Number, ...]:
     """Return the numbers of the audit."""
     return (
@@ -134,13 +154,34 @@ def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tup
         ),
         _counter(
             "gpustack_damaged_ledgers",
-            "Containers whose ledger could not be read.",
+            "Containers whose ledger could not be read, or had another mode, owner or size.",
             lambda: violations.damaged,
         ),
         _gauge(
             "gpustack_unaccounted_memory_bytes",
             "Memory of containers with a share that the driver sees and no ledger explains.",
             lambda: activity.unaccounted_bytes,
+        ),
+    )
+
+
+def originals(parts: VirtualManagerParts | None) -> tuple[Number, ...]:
+    """Return the numbers of the pods that were started under the original manager."""
+    return (
+        _gauge(
+            "gpustack_original_pods",
+            "Pods that were started under the original manager and have their socket.",
+            lambda: 0.0 if parts is None else float(parts.manager.sockets),
+        ),
+        _gauge(
+            "gpustack_original_folder_problems",
+            "Folders of the original manager's that can't be used or removed.",
+            lambda: 0.0 if parts is None else float(parts.manager.problems),
+        ),
+        _counter(
+            "gpustack_original_dropped",
+            "Connections of such pods that were closed: too slow, too many, or too large.",
+            lambda: 0.0 if parts is None else float(parts.server.dropped),
         ),
     )
 

@@ -44,7 +44,15 @@ class ContainerUse:
 
 
 class UsageReader:
-    """Reads usage at each request and keeps none."""
+    """Reads usage at each request and keeps none.
+
+    Args:
+        nvml: the driver.
+        inventory: the cards.
+        records: which container has which.
+        owners: whose process is whose.
+        period_seconds: the time over which utilisation is averaged.
+    """
 
     def __init__(
         self,
@@ -53,7 +61,9 @@ class UsageReader:
         inventory: CardInventory,
         records: AllocationRecords,
         owners: ProcessOwners,
+        period_seconds: float = 1.0,
     ) -> None:
+        self._period_seconds = period_seconds
         self._nvml = nvml
         self._inventory = inventory
         self._records = records
@@ -96,7 +106,7 @@ class UsageReader:
     def _processes(self, uuid: str) -> list[tuple[GpuProcess, int]]:
         """Return the processes on a card, each with its utilisation in percent."""
         try:
-            percent = self._nvml.sm_percent(uuid)
+            percent = self._nvml.sm_percent(uuid, self._period_seconds)
             return [(each, percent.get(each.pid, 0)) for each in self._nvml.processes(uuid)]
         except NvmlError as error:
             logger.debug("no processes of card uuid=%s: %s", uuid, error)

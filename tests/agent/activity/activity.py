@@ -12,15 +12,16 @@ from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import GpuProcess
+from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
-    CHECKPOINT_VERSION,
     AllocationRecords,
     ContainerRecord,
     PodRecord,
     Source,
 )
+from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
@@ -32,9 +33,9 @@ from tests.fakes.nvml import FakeNvml, card
 
 CARD = card(1)  # the UUID of card 0 is the ledger's word for no card
 PLACES = {
-    "hook": "/usr/local/vcuda/libvcuda.so",
+    "hook": "/etc/vcuda/hook/libvcuda.so",
     "limits": "/etc/vcuda/limits",
-    "ledger": "/run/vcuda/ledger",
+    "ledger": "/etc/vcuda/ledger",
 }
 OURS = ("hook", "limits", "ledger")
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
@@ -71,12 +72,14 @@ class Stage:
         self.nvml = FakeNvml(CARD)
         self.cri = cri
         self._client = client
-        self.records = AllocationRecords(
-            CheckpointFile(root / "c.json", version=CHECKPOINT_VERSION)
-        )
+        self.records = AllocationRecords(CheckpointFile(root / "c.json"))
         self.folders = LimitsFiles(
-            root / "containers", context_bytes=64 << 20, may_run=RuntimeView(client).may_run
+            root / "containers",
+            context_bytes=64 << 20,
+            may_run=RuntimeView(client).may_run,
+            held=HeldFiles(DescriptorStore()),
         )
+        locks.callback(self.folders.held.close)
         self._locks = locks
         self._ledgers: dict[str, int] = {}
         self._names: dict[str, str] = {}  # by the container's ID
@@ -84,6 +87,7 @@ class Stage:
         self._hook.parent.mkdir(parents=True)
         self._hook.touch()
         self._next_pid = 1000
+        self._operations = 0
         self.start_sampler()
 
     def start_sampler(self) -> None:
@@ -147,20 +151,28 @@ class Stage:
     def write_ledger(
         self, name: str, *, used_bytes: int = 0, busy_ns: int = 0, last_want_ns: int = 0
     ) -> None:
-        """Let a process of a container live, and write its use."""
+        """Let a process of a container live, and write its use as the hook does."""
         if name not in self._ledgers:
             self._ledgers[name] = os.open(self._file(name, "ledger"), os.O_RDWR)
             self._locks.callback(os.close, self._ledgers[name])
         fd = self._ledgers[name]
         offset = ledger.slot_offset(0)
         units = used_bytes // ledger.UNIT_BYTES
-        entry = ledger.ENTRY.pack(units, 0, 1, busy_ns, last_want_ns, 0, 0)
-        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7) + entry, offset)
+        entry = ledger.ENTRY.pack(units, 0, 1, busy_ns, last_want_ns, 0, 0, 0)
+        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 0, 0) + entry, offset)
+        # The sum of all slots with the number of the operation, and the time that is paid for.
+        self._operations += 1
+        sum_and_time = struct.pack("<QQ", units | self._operations << 44, self.now_ns)
+        os.pwrite(fd, sum_and_time, ledger.CARDS_OFFSET + 16)
         lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)
 
     def cut_ledger(self, name: str) -> None:
         os.truncate(self._file(name, "ledger"), 100)
+
+    def blank_ledger(self, name: str) -> None:
+        path = self._file(name, "ledger")
+        path.write_bytes(bytes(path.stat().st_size))
 
     def page(self, name: str) -> Activity:
         return mapped.read_activity(self._file(name, "activity"))

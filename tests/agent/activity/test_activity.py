@@ -1,6 +1,7 @@
 """The agent's pages for hooks about their cards, and its reports."""
 
 import pathlib
+import struct
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,9 +157,25 @@ def test_a_burst_ends_when_a_neighbour_wants_its_share(stage: Stage) -> None:
 def test_a_neighbour_whose_ledger_cannot_be_read_wants_its_share(stage: Stage) -> None:
     stage.share("elastic", burst=100)
     stage.share("hard")
-    stage.cut_ledger("hard")
+    stage.blank_ledger("hard")
     stage.sampler.look()
     assert not stage.card("elastic").burst_allowed
+
+
+def test_a_newer_agents_files_are_left_alone_and_their_share_wants(stage: Stage) -> None:
+    stage.share("one", burst=100)
+    stage.process(stage.share("two"), memory_bytes=MIB)
+    folder = stage.folders.path("uid-two", "two")
+    for file in folder.iterdir():
+        data = bytearray(file.read_bytes()) + bytes(4096)  # its files may be longer
+        struct.pack_into("<I", data, 8, 3)
+        file.write_bytes(data)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    stage.sampler.look()
+    stage.sampler.decide_bursts()
+    assert not stage.card("one").burst_allowed
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert [event.reason for event in stage.events] == []
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1), st.lists(st.integers(0, 1000), min_size=1))

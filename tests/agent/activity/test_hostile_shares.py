@@ -2,15 +2,20 @@
 
 import pathlib
 import subprocess
+import threading
+import time
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity import shares
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.shares import Shares
+from gpustack.wire.mapped import ledger
 from tests.agent.activity.activity import Stage
+from tests.agent.host import CORE, Host
 
 MIB = 1 << 20
 
@@ -24,17 +29,96 @@ def test_a_ledger_that_fills_the_disk_is_cut_and_reported(stage: Stage) -> None:
     assert [each.reason for each in stage.events] == ["LedgerDamaged"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("chmod", "4755"),
+        ("chown", "1000:1000"),
+        ("truncate", "--size=+64MiB"),
+        ("truncate", "--size=0"),
+    ],
+)
+def test_a_ledger_that_its_tenant_changes_is_restored_within_two_seconds(
+    host: Host, command: tuple[str, ...]
+) -> None:
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.cri.run(pod["metadata"]["uid"], "c0")
+    ledger = host.folder(pod, "c0") / "ledger"
+    before = ledger.stat()
+    began = time.monotonic()
+    subprocess.run([*command, ledger], check=True)
+
+    def is_restored() -> bool:
+        after = ledger.stat()
+        return all(
+            getattr(after, field) == getattr(before, field)
+            for field in ("st_mode", "st_uid", "st_gid", "st_size")
+        )
+
+    host.wait_until(is_restored)
+    assert time.monotonic() - began < 2
+    host.wait_until(lambda: bool(host.api.events()))
+    (event,) = host.api.events()
+    assert event["reason"] == "LedgerDamaged"
+    assert event["type"] == "Warning"
+    assert "container c0: its ledger" in event["message"]
+
+
+def test_samples_do_not_wait_for_a_tenants_long_write(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The kernel keeps a change of a file waiting while a write to it is under way.
+    written, restore = threading.Event(), mapped.restore
+    stage.share("one")
+    folder = stage.folders.path("uid-one", "one")
+    (folder / "ledger").chmod(0o4755)
+
+    def wait(descriptor: int, form: mapped.FileForm) -> Mapping[str, str] | None:
+        assert written.wait(30)
+        return restore(descriptor, form)
+
+    monkeypatch.setattr(mapped, "restore", wait)
+    for _ in range(2):
+        stage.now_ns += 3_000_000_000
+        stage.sampler.look()
+        assert mapped.read_activity(folder / "activity").sampled_ns == stage.now_ns
+    assert stage.events == []
+    written.set()
+    while not stage.events:
+        stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["LedgerDamaged"]
+
+
+def test_each_kind_of_change_is_reported_once(stage: Stage) -> None:
+    stage.share("one")
+    ledger = stage.folders.path("uid-one", "one") / "ledger"
+    for _ in range(3):
+        for command in (("chmod", "4755"), ("chown", "7:7"), ("truncate", "--size=+1")):
+            subprocess.run([*command, ledger], check=True)
+        stage.sampler.look()
+    said = [str(each.message) for each in stage.events]
+    assert [text.split(" was ")[0] for text in said] == [
+        "container one: its ledger's owner",
+        "container one: its ledger's mode",
+        "container one: its ledger's size",
+    ]
+    assert stage.escapes.damaged == 1
+
+
 def test_a_ledger_with_too_many_locks_is_left_alone_for_a_while(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
-    def refuse(path: pathlib.Path) -> NoReturn:
-        asked.append(path)
+    def refuse(descriptor: int) -> NoReturn:
+        asked.append(descriptor)
         raise mapped.LockedLedgerError("ledger has too many locks")
 
     stage.share("one", burst=100)
-    monkeypatch.setattr(mapped, "read_ledger", refuse)
+    monkeypatch.setattr(mapped, "read_open_ledger", refuse)
     stage.sampler.look()
     stage.sampler.decide_bursts()
     stage.sampler.look()
@@ -69,9 +153,24 @@ def test_processes_whose_maps_take_long_are_looked_at_in_turn(
     pids.append(stage.process(container, memory_bytes=MIB, maps=maps))
     events: list[ObjectEvent] = []
     violations = _SlowViolations(events.append, hooks=tmp_path / "hooks", proc=stage.proc)
-    (share,) = shares.read(stage.records, stage.folders)
+    (share,) = Shares(stage.records, stage.folders).read()
     for _ in range(10):
         before = violations.read
         violations.look_at(share, tuple(pids))
         assert 0 < violations.read - before < 5
     assert [each.reason for each in events] == [reason]
+
+
+def test_a_ledger_of_invented_cards_is_reported_and_not_kept(stage: Stage) -> None:
+    stage.share("one", burst=100)
+    ledger_file = stage.folders.path("uid-one", "one") / "ledger"
+    stage.sampler.look()
+    kept = len(stage.sampler._claims._readings)
+    for number in range(50):
+        with ledger_file.open("r+b") as file:
+            file.seek(ledger.CARDS_OFFSET)
+            file.write(number.to_bytes(16, "big"))
+        stage.sampler.look()
+        stage.sampler.decide_bursts()
+    assert len(stage.sampler._claims._readings) == kept
+    assert [each.reason for each in stage.events] == ["LedgerDamaged"]

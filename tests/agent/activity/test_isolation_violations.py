@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from gpustack.agent.activity import shares
+from gpustack.agent.activity.shares import Shares
 from tests.agent.activity.activity import Stage
 
 MIB = 1 << 20
@@ -87,7 +87,7 @@ def test_long_maps_take_no_memory_and_are_read_so_far(stage: Stage) -> None:
 
 def test_a_folder_that_is_lost_within_a_look_does_not_end_it(stage: Stage) -> None:
     pid = stage.process(stage.share("one"), memory_bytes=MIB)
-    (share,) = shares.read(stage.records, stage.folders)
+    (share,) = Shares(stage.records, stage.folders).read()
     shutil.rmtree(share.folder)
     share.folder.touch()
     for _ in range(2):

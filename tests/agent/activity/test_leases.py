@@ -1,4 +1,7 @@
-"""A tenant's root may hold a lease on a file of its own: an open of that file waits 45 s."""
+"""A tenant's root may take a lease on a file of its own, where nobody has it open for writing.
+
+An open of that file then waits 45 s.
+"""
 
 import contextlib
 import fcntl
@@ -11,9 +14,10 @@ from collections.abc import Iterator
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.agent.activity import shares
-from tests.agent.host import CORE, Host
+from gpustack.agent.activity.shares import Shares
+from tests.agent.host import CORE, Host, Pod
 from tests.fakes.kubelet import AdmissionError
+from tests.fakes.service_manager import FakeServiceManager
 
 _ENABLED = pathlib.Path("/proc/sys/fs/leases-enable")
 _BREAK_SECONDS = int(pathlib.Path("/proc/sys/fs/lease-break-time").read_text())
@@ -36,6 +40,27 @@ signal.pause()
 """
 
 
+# Both kinds, as whatever user; the answers as one line.
+_TRY = """
+import errno, fcntl, os, sys
+for path in sys.argv[1:]:
+    for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, kind)
+            print("granted")
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+        os.close(descriptor)
+"""
+
+
+def _answers(*paths: pathlib.Path) -> set[str]:
+    """Return how the kernel answers a process that asks for leases of both kinds."""
+    asked = subprocess.check_output([sys.executable, "-c", _TRY, *paths], text=True)
+    return set(asked.split())
+
+
 @contextlib.contextmanager
 def _lease(path: pathlib.Path) -> Iterator[None]:
     with subprocess.Popen(
@@ -49,24 +74,85 @@ def _lease(path: pathlib.Path) -> Iterator[None]:
             holder.kill()
 
 
-@pytest.mark.parametrize("name", ["limits", "activity", "ledger"])
+@pytest.mark.parametrize("name", mapped.FORMS)
 def test_a_lease_on_a_containers_file_stops_no_other_container(host: Host, name: str) -> None:
     host.start_agent()
     pod, other = host.share("one", 0), host.share("other", 1)
     host.kubelet.admit(pod)
     host.kubelet.start_container(pod, "c0", CORE)
     host.cri.run(pod["metadata"]["uid"], "c0")
+    host.stop_agent()  # for good: systemd closes the files of a unit that is stopped
     with _lease(host.folder(pod, "c0") / name):
+        host.start_agent()
         host.api.edit("pods", "one", {"metadata": {"labels": {"any": "change"}}})
         host.kubelet.admit(other)
         host.kubelet.start_container(other, "c0", CORE)
         activity = host.folder(other, "c0") / "activity"
         before = mapped.read_activity(activity).sampled_ns
         host.wait_until(lambda: mapped.read_activity(activity).sampled_ns > before)
-        watched = [share.pod for share in shares.read(host.agent.records, host.agent.folders)]
+        watched = [share.pod for share in Shares(host.agent.records, host.agent.folders).read()]
         assert sorted(watched) == ["one", "other"]
         if name == "ledger":
             host.wait_until(lambda: host.agent.escapes.damaged == 1)
+
+
+def _files(host: Host, pod: Pod) -> list[pathlib.Path]:
+    return [host.folder(pod, "c0") / name for name in mapped.FORMS]
+
+
+def test_no_lease_is_granted_on_a_containers_files_from_before_its_start(host: Host) -> None:
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    assert _answers(*_files(host, pod)) == {"EAGAIN"}
+    host.stop_agent()
+    assert _answers(*_files(host, pod)) == {"granted"}
+
+
+def test_no_lease_is_granted_while_the_agent_restarts(
+    host: Host, service_manager: FakeServiceManager
+) -> None:
+    host.start_agent(service_manager.start_service())
+    pod = host.share()
+    host.kubelet.admit(pod)
+    stored = service_manager.wait_for(3)
+    host.stop_agent()
+    assert _answers(*_files(host, pod)) == {"EAGAIN"}
+    host.start_agent(service_manager.start_service())
+    host.kubelet.start_container(pod, "c0", CORE)
+    assert _answers(*_files(host, pod)) == {"EAGAIN"}
+    assert service_manager.wait_for(3) == stored, "the same files are stored once"
+
+
+def test_the_files_of_a_removed_pod_are_closed(
+    host: Host, service_manager: FakeServiceManager
+) -> None:
+    host.start_agent(service_manager.start_service())
+    pod, other = host.share("one", 0), host.share("other", 1)
+    host.kubelet.admit(pod)
+    host.kubelet.admit(other)
+    service_manager.wait_for(6)
+    host.stop_agent()
+    host.start_agent(service_manager.start_service())
+    host.end(pod)
+    service_manager.wait_for(3)
+    host.wait_until(lambda: host.agent.folders.held.count == 3)
+    assert _answers(*_files(host, other)) == {"EAGAIN"}
+
+
+def test_a_file_that_is_made_anew_is_held_before_its_container_starts(
+    host: Host, service_manager: FakeServiceManager
+) -> None:
+    host.start_agent(service_manager.start_service())
+    pod = host.share()
+    host.kubelet.admit(pod)
+    before = service_manager.wait_for(3)
+    ledger = host.folder(pod, "c0") / "ledger"
+    ledger.write_bytes(bytes(ledger.stat().st_size))
+    host.kubelet.start_container(pod, "c0", CORE)
+    assert _answers(*_files(host, pod)) == {"EAGAIN"}
+    after = service_manager.wait_for(3)
+    assert len(after - before) == len(before - after) == 1
 
 
 def _shared(host: Host) -> list[pathlib.Path]:
@@ -76,7 +162,7 @@ def _shared(host: Host) -> list[pathlib.Path]:
 
 
 def test_no_lease_is_granted_on_files_that_all_tenants_have_mounted(host: Host) -> None:
-    older = host.install_hook("0.0.9")
+    older = host.files.install_hook("0.0.9")
     host.start_agent()
     for path in (*_shared(host), older / "ld.so.preload"):
         with path.open("rb") as file, pytest.raises(BlockingIOError):

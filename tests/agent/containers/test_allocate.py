@@ -1,5 +1,7 @@
 """Allocate: a container gets its decided cards, and bad requests are refused."""
 
+import re
+
 import pytest
 
 from gpustack.adapters import mapped
@@ -32,10 +34,10 @@ def test_a_share_gets_its_card_the_driver_and_its_limits(host: Host, memory_firs
     assert mounts == {
         "/usr/local/nvidia": (str(host.state / "driver" / "535.261.03"), True),
         "/etc/ld.so.preload": (str(hook / "ld.so.preload"), True),
-        "/usr/local/vcuda": (str(hook), True),
+        "/etc/vcuda/hook": (str(hook), True),
         "/etc/vcuda/limits": (str(folder / "limits"), True),
         "/etc/vcuda/activity": (str(folder / "activity"), True),
-        "/run/vcuda/ledger": (str(folder / "ledger"), False),
+        "/etc/vcuda/ledger": (str(folder / "ledger"), False),
     }
     assert dict(response.annotations) == {
         KEYS.vcuda_core: "50",
@@ -180,15 +182,43 @@ def test_a_refusal_is_one_line_whatever_the_pod_names(host: Host) -> None:
         host.kubelet.admit(pod)
 
 
-@pytest.mark.parametrize(
-    "path", ["/etc/vcuda", "/run/vcuda/ledger", "/etc/../usr/local/nvidia/lib64", "//etc/vcuda/"]
-)
+_HIDING = [
+    "/etc/vcuda",
+    "/usr/local/nvidia/lib64",
+    "/etc/../usr/local/nvidia/lib64",
+    "//etc/vcuda/",
+]
+_ABOVE = ["/", ".", "/etc", "//etc/", "/etc/.", "/data/../x"]
+
+
+@pytest.mark.parametrize("path", [*_HIDING, *_ABOVE])
 def test_a_mount_that_would_hide_ours_is_refused(host: Host, path: str) -> None:
     host.start_agent()
-    mounts = [{"name": "v", "mountPath": path}]
+    mounts = [{"name": "v", "mountPath": each} for each in ("/data", path)]
     pod = host.create(make_pod("p", container("c0", 50, 32, volumeMounts=mounts)))
-    with pytest.raises(AdmissionError, match="HiddenPath: container 'c0', volumeMounts"):
+    named = rf"HiddenPath: container 'c0', volumeMounts {re.escape(path)}: "
+    with pytest.raises(AdmissionError, match=named):
         host.kubelet.admit(pod)
+
+
+def test_mounts_beside_ours_are_allowed(host: Host) -> None:
+    host.start_agent()
+    paths = ("/etc/foo", "/etc/hosts", "/etc/resolv.conf", "/data/etc", "/etc/vcudata", "/data...")
+    mounts = [{"name": "v", "mountPath": path} for path in paths]
+    host.kubelet.admit(host.create(make_pod("p", container("c0", 50, 32, volumeMounts=mounts))))
+
+
+def test_a_whole_card_may_be_mounted_above_the_paths_of_shares(host: Host) -> None:
+    host.start_agent()
+
+    def admit(name: str, *paths: str) -> None:
+        mounts = [{"name": "v", "mountPath": path} for path in paths]
+        pod = host.create(make_pod(name, container("c0", 100, volumeMounts=mounts)))
+        host.kubelet.admit(pod)
+
+    admit("above", *_ABOVE)
+    with pytest.raises(AdmissionError, match=r"HiddenPath: .* /usr/local/nvidia/lib64: "):
+        admit("driver", *_ABOVE, "/usr/local/nvidia/lib64")
 
 
 def test_a_share_without_an_installed_hook_is_refused(host: Host) -> None:

@@ -78,6 +78,22 @@ def test_a_pod_whose_lookup_fails_delays_no_other(host: Host) -> None:
     assert host.agent.records.get(_uid(one)) is None
 
 
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_answer_of_a_proxy_frees_no_cards(host: Host, status: int) -> None:
+    """An API server gives a reason; here its watch has lost the pod, too."""
+    host.start_agent()
+    pod = host.share("p", 0)
+    host.kubelet.admit(pod)
+    refused = host.api.faults.fail("GET", "/pods/p$", status=status, reason="", times=10**6)
+    host.api.delete("pods", "p")
+    host.wait_until(lambda: host.agent.pods.get(_uid(pod)) is None)
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(_uid(pod)) is not None
+    refused.times = 0
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(_uid(pod)) is None
+
+
 def test_a_pod_that_the_watch_shows_again_keeps_its_cards(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Files that a power cut, a full disk or an operator damaged are made anew, or named."""
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -55,15 +56,18 @@ def _fifo(path: pathlib.Path) -> None:
     os.mkfifo(path)
 
 
-_DAMAGES = (_zero, _cut, _empty, _foreign, _other_version, _folder)
+_DAMAGES = (_zero, _cut, _empty, _foreign, _folder)
 
 
 def _uid(pod: Pod) -> str:
     return str(pod["metadata"]["uid"])
 
 
-@pytest.mark.parametrize("name", _READ)
-@pytest.mark.parametrize("damage", _DAMAGES)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    # The ledger's word is its tenant's; another layout of the others is a newer agent's.
+    [*itertools.product(_READ, _DAMAGES), ("ledger", _other_version)],
+)
 def test_a_damaged_file_is_made_anew_when_its_container_starts(
     host: Host, name: str, damage: Callable[[pathlib.Path], None]
 ) -> None:
@@ -145,7 +149,6 @@ def test_an_agent_starts_with_a_damaged_checkpoint(
 ) -> None:
     for _ in range(2):  # the second round meets the first one's copy
         host.start_agent()
-        host.agent.records.remove("no-such-uid")  # writes the file
         host.stop_agent()
         damage(host.state / "checkpoint.json")
     host.start_agent()
@@ -159,13 +162,14 @@ def test_an_agent_starts_with_a_damaged_checkpoint(
 def test_a_broken_checkpoint_is_set_aside_in_place_of_any_earlier_one(
     tmp_path: pathlib.Path, kept: str, broken: str
 ) -> None:
-    file = CheckpointFile(tmp_path / "c.json", version=1)
+    file = CheckpointFile(tmp_path / "c.json")
     for path, what in ((file.path, broken), (tmp_path / "c.json.broken", kept)):
         if what == "folder":
             path.mkdir()
             (path / "x").touch()
         elif what == "file":
             path.write_text("{")
-    aside = file.set_aside()
+    aside = file.set_aside("broken")
+    assert aside == tmp_path / "c.json.broken"
     assert aside.is_dir() == (broken == "folder")
-    assert file.read() is None
+    assert file.read() == {}

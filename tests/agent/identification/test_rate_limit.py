@@ -3,7 +3,8 @@
 import pytest
 
 from gpustack.agent.containers import restore
-from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
+from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, card_of, container, decision, make_pod
+from tests.agent.other_client import other_client
 from tests.fakes.kubelet import AdmissionError
 
 _PODS = 48
@@ -38,6 +39,22 @@ def test_many_waiting_pods_cost_few_questions(host: Host, has_get: bool) -> None
     assert allocations == 2 * _PODS
     assert host.kubelet.calls - asked <= _CALLS_AN_ALLOCATE * allocations
     assert (host.agent.finder.guesses, host.agent.finder.ambiguities) == (0, 0)
+
+
+def test_pods_start_at_once_beside_another_client_without_a_guess(host: Host) -> None:
+    host.start_agent()
+    pods = _many(host)
+    asked = host.kubelet.calls
+    with other_client(host.kubelet) as own:
+        for number, pod in enumerate(pods):
+            assert card_of(host.kubelet.admit(pod)["c0"]) == f"/dev/nvidia{number % 2}"
+            answer = host.kubelet.start_container(pod, "c0", CORE)
+            assert answer.annotations[KEYS.vcuda_pod_uid] == pod["metadata"]["uid"]
+    finder, refusals = host.agent.finder, host.agent.refusals
+    assert (finder.guesses, finder.ambiguities, refusals.mismatches) == (0, 0, 0)
+    assert own.calls > 0
+    ours = host.kubelet.calls - asked - own.calls
+    assert ours <= _CALLS_AN_ALLOCATE * host.kubelet.allocations
 
 
 def test_a_pod_that_has_all_it_asks_for_is_not_asked_about(host: Host) -> None:

@@ -6,15 +6,20 @@ sends that to the API server only after all of them.
 """
 
 import concurrent.futures
-import sys
+import faulthandler
+import linecache
+import re
+import tempfile
 import threading
-import types
+from typing import Final
 
 import pytest
 
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
 from tests.agent.host import CORE, MEMORY, Host, Pod, card_of, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
+
+_FRAME: Final = re.compile(r'  File "(.+)", line (\d+) in (\w+)')
 
 
 def _restart_with(host: Host, *rejected: Pod) -> None:
@@ -162,9 +167,9 @@ def test_a_waiting_call_is_refused_when_its_kubelet_dies(host: Host) -> None:
         host.kubelet.know(pod)
     with concurrent.futures.ThreadPoolExecutor() as calls:
         first = calls.submit(_allocate, host, 100)
-        host.wait_until(lambda: _is_inside("_until_room"))
+        host.wait_until(_waits_for_room)
         second = calls.submit(_allocate, host, 50)
-        host.wait_until(lambda: _is_inside("allocate_cores", knowing="epoch"))
+        host.wait_until(_waits_behind_another_call)
         host.agent.finder.kubelet_restarted()
         host.api.delete("pods", "blocking")
         assert first.result(10).devices[0].path == "/dev/nvidia1"
@@ -178,15 +183,30 @@ def _allocate(host: Host, count: int) -> ContainerResponse:
     return host.agent.allocator.allocate_cores([f"{CORE}-{n}" for n in range(count)])
 
 
-def _is_inside(function: str, *, knowing: str = "") -> bool:
-    """Whether a thread is in this function, waits for a lock there and has this variable."""
-    for frame in sys._current_frames().values():
-        outer: types.FrameType | None = frame
-        while outer is not None and outer.f_code.co_name != function:
-            outer = None if knowing else outer.f_back
-        if outer is not None and (not knowing or knowing in outer.f_locals):
-            return True
-    return False
+def _stacks() -> list[list[tuple[str, str]]]:
+    """Return each thread's stack, the innermost first: name of the function, text of the line.
+
+    A frame of another thread can't be read from Python: its `f_locals` ended Python 3.11 by a
+    segmentation fault. faulthandler only reads.
+    """
+    with tempfile.TemporaryFile("w+") as dump:
+        faulthandler.dump_traceback(dump)
+        dump.seek(0)
+        threads = dump.read().split("\n\n")
+    return [
+        [(name, linecache.getline(file, int(line)).strip()) for file, line, name in found]
+        for found in map(_FRAME.findall, threads)
+    ]
+
+
+def _waits_for_room() -> bool:
+    return any(name == "_until_room" for stack in _stacks() for name, _ in stack)
+
+
+def _waits_behind_another_call() -> bool:
+    """Whether a call knows its kubelet's epoch, and waits for the lock of the calls."""
+    innermost = [stack[0] for stack in _stacks() if stack]
+    return any(name == "allocate_cores" and "kubelet_call" in line for name, line in innermost)
 
 
 def _refused(host: Host, pod: Pod) -> None:

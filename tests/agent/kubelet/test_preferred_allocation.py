@@ -11,10 +11,10 @@ from gpustack.adapters.deviceplugin import ContainerResponse
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as pb
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
-from gpustack.agent.node.inventory import CardInventory
+from tests.agent.health.cards import card_inventory
 from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, card_of, container, make_pod
-from tests.fakes.nvml import FakeNvml, card
 
 
 def _ids(*numbers: int) -> list[str]:
@@ -99,10 +99,11 @@ def test_an_error_answers_with_the_lowest_devices(tmp_path: pathlib.Path) -> Non
 
     plugin = ResourcePlugin(
         resource=CORE,
-        inventory=CardInventory(nvml=FakeNvml(card(0)), node_name="gpu1", poll_seconds=1),
+        inventory=card_inventory(tmp_path),
         records=open_records(tmp_path),
         devices=functools.partial(device_ids.core_ids, KEYS),
         calls=KubeletCalls(expect=fail, allocate=lambda _: ContainerResponse()),
+        durations=CallDurations(),
     )
     assert plugin.preferred(_ids(9, 10, 7), _ids(10), 2) == (*_ids(10), *_ids(7))
     assert plugin.preferred(_ids(9), (), 2) == tuple(_ids(9))

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,12 +13,12 @@ from gpustack.adapters.deviceplugin import ContainerResponse, PluginServer
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin_pb
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.kubelet import device_ids
+from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
 from gpustack.agent.kubelet.registrar import Registrar
-from gpustack.agent.node.inventory import CardInventory
+from tests.agent.health.cards import card_inventory
 from tests.agent.host import CORE, KEYS
 from tests.fakes.kubelet import FakeKubelet
-from tests.fakes.nvml import FakeNvml, card
 
 
 class _RestartedMeanwhile(FakeKubelet):
@@ -65,10 +66,11 @@ def start(tmp_path: pathlib.Path) -> Iterator[Start]:
     def made(clock: _Clock, told: Callable[[], None] = lambda: None) -> Registrar:
         plugin = ResourcePlugin(
             resource=CORE,
-            inventory=CardInventory(nvml=FakeNvml(card(0)), node_name="gpu1", poll_seconds=1),
+            inventory=card_inventory(tmp_path),
             records=open_records(tmp_path / "state"),
             devices=functools.partial(device_ids.core_ids, KEYS),
             calls=KubeletCalls(expect=lambda _: None, allocate=lambda _: ContainerResponse()),
+            durations=CallDurations(),
         )
         servers.append(
             PluginServer(plugin=plugin, socket=tmp_path / "device-plugins" / "vcore.sock")
@@ -146,3 +148,26 @@ def test_a_plugin_whose_registration_was_answered_too_late_is_ready(
         registrar.look()
         assert registrar.ready
         assert kubelet.registrations == 1
+
+
+class _OverContext:
+    """Of a call that had ended before its thread came to it: grpc takes no callback then."""
+
+    def add_callback(self, _: Callable[[], None]) -> bool:
+        return False
+
+
+def test_a_stream_that_is_over_before_it_begins_is_not_counted_on(
+    start: Start, tmp_path: pathlib.Path
+) -> None:
+    """The kubelet hung up at once: the plugin has to be registered again."""
+    (tmp_path / "device-plugins").mkdir()
+    registrar = start(_Clock())
+    server = registrar._endpoints[0].server
+    context: Any = _OverContext()
+    stream = server._list_and_watch(plugin_pb.Empty(), context)
+    reader = threading.Thread(target=lambda: list(stream), daemon=True)
+    reader.start()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert (server.streams, server.ended) == (0, 1)

@@ -12,7 +12,7 @@ from gpustack.agent import settings
 from gpustack.agent.node.hook_build import HookBuild, HookError, content_sum
 from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.wire.config import ConfigError
-from tests.agent.host import Host, container, make_pod
+from tests.agent.host import CORE, Host, container, make_pod
 from tests.fakes.kubelet import AdmissionError
 
 
@@ -20,25 +20,44 @@ def hook_of(host: Host, name: str) -> str:
     """Return the hook's folder that a new share is given."""
     response = host.kubelet.admit(host.create(make_pod(name, container("c0", 20, 32))))["c0"]
     mounts: dict[str, str] = {mount.container_path: mount.host_path for mount in response.mounts}
-    return mounts["/usr/local/vcuda"]
+    return mounts["/etc/vcuda/hook"]
 
 
 def test_a_share_gets_the_build_that_the_configuration_names(host: Host) -> None:
     # The share doesn't get another build on the host, of any version.
     for version in ("0.0.9", "0.1.0", "0.2.0", "0.2.0rc1"):
-        host.install_hook(f"{version}+other")
+        host.files.install_hook(f"{version}+other")
     host.start_agent()
     assert hook_of(host, "p") == str(host.hook)
 
 
 def test_going_back_gives_new_shares_the_older_build(host: Host) -> None:
-    older, host.hook = host.hook, host.install_hook("0.2.0")
+    older, host.hook = host.hook, host.files.install_hook("0.2.0")
     host.start_agent()
     newer = hook_of(host, "one")
     host.hook = older
     host.stop_agent()
     host.start_agent()
     assert hook_of(host, "two") == str(older) != newer
+
+
+def test_a_build_for_other_paths_is_given_to_no_new_container(host: Host) -> None:
+    host.hook = host.files.install_hook("0.1.0", preload="/usr/local/vcuda/libvcuda.so\n")
+    host.start_agent()
+    with pytest.raises(AdmissionError, match=r"HostIncomplete: .*other paths .*hook_version"):
+        hook_of(host, "p")
+    (unready,) = [each for each in host.agent.condition.unready() if "get the hook" in each]
+    assert "is a build for other paths" in unready
+
+
+def test_a_container_starts_again_without_a_build_for_new_ones(host: Host) -> None:
+    host.start_agent()
+    pod = host.create(make_pod("p", container("c0", 20, 32)))
+    host.kubelet.admit(pod)
+    host.stop_agent()
+    host.hook = host.files.install_hook("0.0.9", preload="/usr/local/vcuda/libvcuda.so\n")
+    host.start_agent()
+    host.kubelet.start_container(pod, "c0", CORE)
 
 
 def test_a_half_copied_build_is_given_to_no_pod(host: Host) -> None:
@@ -67,6 +86,14 @@ def test_a_build_without_its_library_is_refused(tmp_path: pathlib.Path) -> None:
     (folder / "ld.so.preload").write_text("x")
     folder = folder.rename(tmp_path / f"1-{content_sum(folder)}")
     with pytest.raises(HookError, match=r"libvcuda\.so missing"):
+        HookBuild(folder).folder()
+
+
+def test_a_build_without_its_preload_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = build(tmp_path)
+    (folder / "ld.so.preload").unlink()
+    folder = folder.rename(tmp_path / f"1-{content_sum(folder)}")
+    with pytest.raises(HookError, match=r"no hook in .*ld\.so\.preload.*; run site\.yml"):
         HookBuild(folder).folder()
 
 
@@ -107,6 +134,20 @@ def test_a_build_that_is_removed_during_a_look_does_not_end_the_agent(
     assert not older.exists()
 
 
+def test_files_of_a_build_that_was_removed_are_closed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "other").mkdir()
+    stays, goes = build(tmp_path), build(tmp_path / "other")
+    shared = SharedFiles([tmp_path])
+    shared.keep()
+    shutil.rmtree(goes)
+    shared.keep()
+    links = [each for each in pathlib.Path("/proc/self/fd").iterdir() if os.path.lexists(each)]
+    held = [os.readlink(each) for each in links]
+    assert [each for each in held if each.startswith(str(goes))] == []
+    assert [each for each in held if each.startswith(str(stays))]
+    shared.close()
+
+
 def test_the_sum_is_that_of_sha256sum(tmp_path: pathlib.Path) -> None:
     folder = build(tmp_path)
     command = "LC_ALL=C; cd $1 && sha256sum * | sha256sum | cut -c1-8"
@@ -135,10 +176,10 @@ def test_a_configuration_without_a_build_is_refused(
         settings.load(file)
 
 
-def build(root: pathlib.Path) -> pathlib.Path:
+def build(root: pathlib.Path, preload: str = "/etc/vcuda/hook/libvcuda.so\n") -> pathlib.Path:
     """Return a sound build below a folder."""
     folder = root / "new"
     folder.mkdir()
-    for name in ("libvcuda.so", "ld.so.preload"):
-        (folder / name).write_text(name)
+    (folder / "libvcuda.so").write_text("library")
+    (folder / "ld.so.preload").write_text(preload)
     return folder.rename(root / f"0.1.0-{content_sum(folder)}")

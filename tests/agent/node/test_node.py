@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpustack.adapters.nvml import CardFault, GpuProcess
-from gpustack.adapters.systemd import Notifier
+from gpustack.adapters.systemd import DescriptorStore, Notifier
 from gpustack.agent.app import Agent
 from gpustack.agent.instance import InstanceError
 from gpustack.agent.main import main
@@ -178,7 +178,7 @@ def test_a_failed_thread_stops_the_agent_with_an_error(host: Host) -> None:
 def test_a_second_agent_on_the_same_host_does_not_start(host: Host) -> None:
     host.start_agent()
     with pytest.raises(InstanceError, match="another agent"):
-        Agent(host.settings(), nvml=host.nvml)
+        Agent(host.settings(), nvml=host.nvml, store=DescriptorStore())
 
 
 def test_a_configuration_that_is_named_twice_is_refused(

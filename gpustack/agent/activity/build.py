@@ -1,0 +1,29 @@
+"""The parts that watch what shares do with their cards."""
+
+from gpustack.adapters.kube import EventRecorder
+from gpustack.adapters.nvml import Nvml
+from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.identification.process_owners import ProcessOwners
+from gpustack.agent.settings import AgentSettings
+
+
+def build(
+    settings: AgentSettings,
+    records: AllocationRecords,
+    folders: LimitsFiles,
+    nvml: Nvml,
+    owners: ProcessOwners,
+    *,
+    events: EventRecorder,
+) -> tuple[ActivitySampler, IsolationViolations]:
+    """Return the sampler, not started, and what it reports."""
+    violations = IsolationViolations(
+        events.record, hooks=settings.state_dir / "hooks", identity=owners.identity
+    )
+    sampler = ActivitySampler(
+        records=records, folders=folders, nvml=nvml, owners=owners, escapes=violations
+    )
+    return sampler, violations

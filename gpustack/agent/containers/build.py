@@ -1,0 +1,85 @@
+"""The parts that answer the kubelet's calls for a container."""
+
+from collections.abc import Callable
+
+from gpustack.adapters.kube import EventRecorder
+from gpustack.agent.cluster.pods import PodView
+from gpustack.agent.cluster.writes import PodWrites
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.allocator import Allocator
+from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
+from gpustack.agent.containers.decisions import PodDecisions
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.containers.pod_failure import PodFailure
+from gpustack.agent.containers.pre_start import PreStart
+from gpustack.agent.containers.share_limits import ShareLimits
+from gpustack.agent.containers.undecided import UndecidedPods
+from gpustack.agent.identification.pairing_refusals import PairingRefusals
+from gpustack.agent.identification.pod_identification import PodIdentification
+from gpustack.agent.identification.pre_start_check import PreStartCheck
+from gpustack.agent.identification.runtime import KubeletView
+from gpustack.agent.node.host_files import HostFiles
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.wire.keys import Keys
+
+
+def allocator(
+    keys: Keys,
+    pods: PodView,
+    records: AllocationRecords,
+    *,
+    inventory: CardInventory,
+    finder: PodIdentification,
+    free_ended: Callable[[float], None],
+    place_undecided: bool,
+    writes: PodWrites,
+    events: EventRecorder,
+    limits: ShareLimits,
+    host_files: HostFiles,
+) -> Allocator:
+    """Return the answer to Allocate."""
+    undecided = UndecidedPods(keys=keys, writes=writes, place=place_undecided, tell=events.record)
+    decisions = PodDecisions(
+        keys=keys,
+        inventory=inventory,
+        pods=pods,
+        records=records,
+        free_ended=free_ended,
+        undecided=undecided,
+    )
+    return Allocator(
+        keys=keys,
+        records=records,
+        finder=finder,
+        decisions=decisions,
+        limits=limits,
+        host_files=host_files,
+    )
+
+
+def pre_start(
+    keys: Keys,
+    pods: PodView,
+    records: AllocationRecords,
+    *,
+    writes: PodWrites,
+    kubelet: KubeletView,
+    folders: LimitsFiles,
+    limits: ShareLimits,
+    confirmation: AssignedAnnotation,
+    may_come: Callable[[str], bool],
+) -> tuple[PreStart, PairingRefusals]:
+    """Return the answer to PreStartContainer, and its refusals."""
+    refusals = PairingRefusals(
+        pods=pods,
+        records=records,
+        failure=PodFailure(keys=keys, writes=writes),
+        may_come=may_come,
+    )
+    check = PreStartCheck(
+        keys=keys, pods=pods, records=records, kubelet=kubelet, folders=folders, refusals=refusals
+    )
+    answer = PreStart(
+        pods=pods, records=records, check=check, limits=limits, confirmation=confirmation
+    )
+    return answer, refusals

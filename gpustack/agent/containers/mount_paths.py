@@ -1,0 +1,62 @@
+"""A pod's own mounts that would hide ours: pure. The admission policy refuses the same ones.
+
+A pod's own mount comes after ours, and hides what lies at or below its path. A mount of a folder
+that ours lie in is another container's as well: in that folder it may remove or move the points
+that ours are mounted on.
+"""
+
+import enum
+import pathlib
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpustack.agent.containers.allocate_response import (
+    ACTIVITY_PATH,
+    DRIVER_PATH,
+    LEDGER_PATH,
+    LIMITS_PATH,
+    PRELOAD_PATH,
+)
+from gpustack.agent.node.hook_build import HOOK_PATH
+
+
+class Hiding(enum.Enum):
+    """Which containers may not have a mount."""
+
+    ALL = enum.auto()
+    SHARES = enum.auto()  # those whose limits rest on our mounts
+
+
+PROTECTED_PATHS: Final = (DRIVER_PATH, PRELOAD_PATH, "/etc/vcuda")
+_SHARES: Final = (PRELOAD_PATH, HOOK_PATH, LIMITS_PATH, ACTIVITY_PATH, LEDGER_PATH)
+PROTECTED_FOLDERS: Final = frozenset(
+    str(folder) for path in _SHARES for folder in pathlib.PurePosixPath(path).parents
+).difference(PROTECTED_PATHS)
+
+
+def hiding(path: str) -> Hiding | None:
+    """Say which containers may not have a mount of their pod at this path; None where all may."""
+    # Two leading slashes are kept by normpath and mean one to the kernel.
+    normal = posixpath.normpath("/" + path.lstrip("/"))
+    if any(normal == each or normal.startswith(each + "/") for each in PROTECTED_PATHS):
+        return Hiding.ALL
+    # The kernel goes up from where a link leads to, which only the runtime knows.
+    if normal in PROTECTED_FOLDERS or ".." in path.split("/"):
+        return Hiding.SHARES
+    return None
+
+
+def hidden_path(pod: Mapping[str, Any], container: str, *, is_share: bool) -> str | None:
+    """Return a mount that this container may not have; None when there is none."""
+    refused = {Hiding.ALL, Hiding.SHARES} if is_share else {Hiding.ALL}
+    spec = pod.get("spec") or {}
+    for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if each.get("name") != container:
+            continue
+        paths = [mount.get("mountPath", "") for mount in each.get("volumeMounts") or ()]
+        paths += [device.get("devicePath", "") for device in each.get("volumeDevices") or ()]
+        for path in paths:
+            if hiding(path) in refused:
+                return str(path)
+    return None

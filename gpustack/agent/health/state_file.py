@@ -1,0 +1,126 @@
+"""The states of cards on disk: `health.json` in the agent's state folder.
+
+The file is replaced as a whole: written beside, made durable, and renamed. One that can't be used
+is moved aside and named in the log: cards that were quarantined before count as they are found.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from gpustack.agent.health.card_state import CardState
+from gpustack.model.errors import GpustackError
+from gpustack.wire.files import regular_file
+
+logger = logging.getLogger(__name__)
+
+_VERSION: Final = 1
+_MOST_BYTES: Final = 4 * 1024 * 1024  # 64 cards with full histories are 1 MB
+
+
+class StateFileError(GpustackError):
+    """The file can't be written, or what is in its place is no such file."""
+
+
+class _Content(msgspec.Struct, forbid_unknown_fields=True):
+    boot_id: str
+    cards: tuple[CardState, ...]
+
+
+class StateFile:
+    """Reads once and writes at each change.
+
+    Args:
+        path: the file.
+        boot_id: of this start of the host.
+    """
+
+    def __init__(self, path: pathlib.Path, *, boot_id: str) -> None:
+        self.path = path
+        self._boot_id = boot_id
+
+    def read(self) -> tuple[CardState, ...]:
+        """Return the cards as they were left; those of before a boot have had it.
+
+        Raises:
+            StateFileError: the file can't be used.
+        """
+        try:
+            content = regular_file.read(self.path)
+            if len(content) > _MOST_BYTES:
+                raise StateFileError(f"{self.path}: larger than {_MOST_BYTES} bytes")
+            found = _decode(json.loads(content))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
+            raise StateFileError(f"{self.path}: {error}") from error
+        if found.boot_id == self._boot_id:
+            return found.cards
+        return tuple(each.booted() for each in found.cards)
+
+    def set_aside(self) -> pathlib.Path:
+        """Rename a file that can't be used; return its new path.
+
+        Raises:
+            StateFileError: the disk refuses.
+        """
+        aside = self.path.with_name(f"{self.path.name}.broken")
+        try:
+            self.path.replace(aside)
+        except OSError as error:
+            raise StateFileError(f"{self.path}: can't be moved away: {error}") from error
+        return aside
+
+    def write(self, cards: Iterable[CardState]) -> None:
+        """Replace the file; after it returns, the new one survives a power cut.
+
+        Raises:
+            StateFileError: the disk refuses; the old one stands.
+        """
+        data = msgspec.to_builtins(_Content(boot_id=self._boot_id, cards=tuple(cards)))
+        document = {"version": _VERSION, "checksum": _checksum(data), "data": data}
+        try:
+            _replace(self.path, json.dumps(document).encode())
+        except OSError as error:
+            raise StateFileError(f"{self.path}: {error}") from error
+
+
+def _decode(document: Any) -> _Content:
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise ValueError(f"is no document of version {_VERSION}")
+    data = document.get("data")
+    if document.get("checksum") != _checksum(data):
+        raise ValueError("the checksum does not match")
+    return msgspec.convert(data, _Content)
+
+
+def _checksum(data: Any) -> str:
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    return "sha256:" + hashlib.sha256(canonical).hexdigest()
+
+
+def _replace(path: pathlib.Path, content: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as sink:
+            sink.write(content)
+            sink.flush()
+            os.fsync(sink.fileno())
+        pathlib.Path(name).replace(path)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            pathlib.Path(name).unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # the rename is only as durable as its folder
+    finally:
+        os.close(folder)

@@ -1,0 +1,207 @@
+"""Metrics of cards by NVML, of shares by their ledgers and limits, and of the kubelet's calls.
+
+A figure that a card or its driver doesn't give is left out.
+"""
+
+import itertools
+import platform
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from gpustack import __version__
+from gpustack.adapters.nvml import CardFigures, Nvml, NvmlError
+from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.kubelet.call_durations import BOUNDS, CallDurations
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
+
+_Family = CounterMetricFamily | GaugeMetricFamily
+_CARD: Final = ("minor", "uuid")
+_SHARE: Final = ("pod_name", "namespace", "node", "container_name", "minor", "uuid")
+
+_CARD_FIGURES: Final[
+    tuple[tuple[type[_Family], str, str, Callable[[CardFigures], float | None]], ...]
+] = (
+    (
+        GaugeMetricFamily,
+        "gpustack_card_busy_ratio",
+        "Part of NVML's last sample period in which a kernel ran.",
+        lambda each: each.busy_ratio,
+    ),
+    (
+        GaugeMetricFamily,
+        "gpustack_card_memory_busy_ratio",
+        "Part of NVML's last sample period in which memory was read or written.",
+        lambda each: each.memory_busy_ratio,
+    ),
+    (
+        GaugeMetricFamily,
+        "gpustack_card_memory_used_bytes",
+        "Memory in use, the driver's own included.",
+        lambda each: each.memory_used_bytes,
+    ),
+    (
+        GaugeMetricFamily,
+        "gpustack_card_power_watts",
+        "Power that the card draws.",
+        lambda each: each.power_watts,
+    ),
+    (
+        CounterMetricFamily,
+        "gpustack_card_energy_joules",
+        "Energy since the driver was loaded.",
+        lambda each: each.energy_joules,
+    ),
+    (
+        GaugeMetricFamily,
+        "gpustack_card_temperature_celsius",
+        "Temperature of the GPU.",
+        lambda each: each.celsius,
+    ),
+    (
+        CounterMetricFamily,
+        "gpustack_card_corrected_memory_errors",
+        "ECC errors since the driver was loaded that were corrected.",
+        lambda each: each.corrected_errors,
+    ),
+    (
+        CounterMetricFamily,
+        "gpustack_card_uncorrected_memory_errors",
+        "ECC errors since the driver was loaded that destroyed data.",
+        lambda each: each.uncorrected_errors,
+    ),
+)
+
+
+def collectors(
+    nvml: Nvml,
+    inventory: CardInventory,
+    records: AllocationRecords,
+    activity: ActivitySampler,
+    durations: CallDurations,
+) -> tuple[Collector, ...]:
+    """Return the collectors of all of these figures."""
+    return (
+        _Build(),
+        _Cards(nvml, inventory),
+        _Shares(inventory, records, activity),
+        _Calls(durations),
+    )
+
+
+class _Build(Collector):
+    """The version of the agent."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the one metric."""
+        text = "Always 1; the labels are the versions of the agent and of Python."
+        family = GaugeMetricFamily("gpustack_build_info", text, labels=("version", "python"))
+        family.add_metric((__version__, platform.python_version()), 1.0)
+        yield family
+
+
+class _Cards(Collector):
+    """What NVML says of each card."""
+
+    def __init__(self, nvml: Nvml, inventory: CardInventory) -> None:
+        self._nvml = nvml
+        self._inventory = inventory
+
+    def collect(self) -> Iterator[Metric]:
+        """Ask every card."""
+        families = [kind(name, text, labels=_CARD) for kind, name, text, _ in _CARD_FIGURES]
+        for card in self._inventory.node.cards:
+            try:
+                found = self._nvml.figures(card.uuid)
+            except NvmlError:
+                continue  # gpustack_card_healthy says that it doesn't answer
+            for family, (_, _, _, read) in zip(families, _CARD_FIGURES, strict=True):
+                value = read(found)
+                if value is not None:
+                    family.add_metric((str(card.minor), card.uuid), value)
+        yield from families
+
+
+class _Shares(Collector):
+    """The limits of each share, and what its ledger says."""
+
+    def __init__(
+        self, inventory: CardInventory, records: AllocationRecords, activity: ActivitySampler
+    ) -> None:
+        self._inventory = inventory
+        self._records = records
+        self._activity = activity
+
+    def collect(self) -> Iterator[Metric]:
+        """Go through the records."""
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        cores = gauge(
+            "gpustack_container_cores_limit_ratio", "Guaranteed part of a card.", labels=_SHARE
+        )
+        memory = gauge("gpustack_container_memory_limit_bytes", "Memory limit.", labels=_SHARE)
+        used = gauge(
+            "gpustack_container_memory_charged_bytes",
+            "Memory that its hook has charged.",
+            labels=_SHARE,
+        )
+        busy = counter(
+            "gpustack_container_busy_seconds",
+            "GPU time since the agent's start, as its hook counts.",
+            labels=_SHARE,
+        )
+        throttled = counter(
+            "gpustack_container_throttled_seconds",
+            "Time since the agent's start that its launches were held back.",
+            labels=_SHARE,
+        )
+        denied = counter(
+            "gpustack_container_denied_requests",
+            "Requests for memory beyond its limit since the agent's start.",
+            labels=_SHARE,
+        )
+        node = self._inventory.node.name
+        for record in self._records.all():
+            for each in record.containers:
+                placement = each.placement
+                if not (placement.is_share and each.core_ids):
+                    continue
+                for minor, uuid in zip(placement.minors, placement.uuids, strict=True):
+                    names = (record.name, record.namespace, node, each.name, str(minor), uuid)
+                    own = self._activity.figures.of((record.uid, each.name), uuid)
+                    cores.add_metric(names, placement.cores / CORES_PER_CARD)
+                    memory.add_metric(names, placement.memory_units * MEMORY_UNIT_BYTES)
+                    used.add_metric(names, own.used_bytes)
+                    busy.add_metric(names, own.busy_seconds)
+                    throttled.add_metric(names, own.throttled_seconds)
+                    denied.add_metric(names, own.denied)
+        yield from (cores, memory, used, busy, throttled, denied)
+
+
+class _Calls(Collector):
+    """How long the kubelet waits."""
+
+    def __init__(self, durations: CallDurations) -> None:
+        self._durations = durations
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram."""
+        family = HistogramMetricFamily(
+            "gpustack_kubelet_call_seconds",
+            "Time from a call of the kubelet to its answer, by method and resource.",
+            labels=("method", "resource"),
+        )
+        for (method, resource), calls in sorted(self._durations.read().items()):
+            bounds = (*map(str, BOUNDS), "+Inf")
+            counts = zip(bounds, map(float, itertools.accumulate(calls.counts)), strict=True)
+            name = resource.rpartition("/")[2]
+            family.add_metric((method, name), list(counts), sum_value=calls.seconds)
+        yield family
