@@ -102,10 +102,10 @@ def _notes(pod: PodState) -> list[str]:
 def _answer(value: object) -> flask.Response:
     """Return JSON; a client that has the same already gets 304 and no body."""
     body = msgspec.json.encode(value)
-    response = _json(body, 200)
-    response.set_etag(hashlib.blake2b(body, digest_size=16).hexdigest())
+    tag = hashlib.blake2b(body, digest_size=16).hexdigest()
+    response = _json(body, 304 if flask.request.if_none_match.contains_weak(tag) else 200)
+    response.set_etag(tag)
     response.cache_control.no_cache = True
-    response.make_conditional(flask.request)
     return response
 
 

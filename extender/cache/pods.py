@@ -105,7 +105,8 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
     asked = _asked_by_pod(keys, pod)
     bound = pods.is_bound(pod)
     problem = asked.problem or (None if bound else asked.bad_key)
-    ours = asked.limits is not None or problem is not None
+    limits = asked.held if bound else asked.limits
+    ours = limits is not None or problem is not None
     words, since_ns = _unschedulable(status) if ours else ("", 0)
     return PodState(
         uid=metadata["uid"],
@@ -123,8 +124,8 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         shape=None if problem else asked.shape,
         problem=problem,
         ignored=asked.bad_key if bound else None,
-        decision=None if asked.limits is None else _decision(keys, pod, asked.limits),
-        decision_keys=_decision_keys(keys, pod) if asked.limits is not None else (),
+        decision=None if limits is None else _decision(keys, pod, limits),
+        decision_keys=_decision_keys(keys, pod) if limits is not None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
         demands=read_demands(spec) if ours else NO_DEMANDS,
@@ -169,11 +170,13 @@ class _Asked:
 
     Attributes:
         limits: what their limits ask alone.
+        held: of these, what may hold a card of a bound pod, whose other limits may be impossible.
         request: the same with the user keys that can be read.
         bad_key: the first user key that can't be.
     """
 
     limits: PodRequest | None = None
+    held: PodRequest | None = None
     request: PodRequest | None = None
     shape: PodRequest | None = None
     problem: BadRequest | None = None
@@ -197,7 +200,10 @@ def _asked_by(keys: Keys, asking: bytes) -> _Asked:
     try:
         limits = pods.parse_limits(keys, pod)
     except BadRequest as problem:
-        return _Asked(problem=problem.with_traceback(None))
+        held = pods.parse_held_limits(keys, pod)
+        return _Asked(
+            problem=problem.with_traceback(None), held=None if held is None else _shared(held)
+        )
     if limits is None:
         return _NOTHING
     chosen = parse_user_keys(keys, pod)
@@ -206,6 +212,7 @@ def _asked_by(keys: Keys, asking: bytes) -> _Asked:
     shape = replace(request, containers=nameless)
     return _Asked(
         limits=_shared(limits),
+        held=_shared(limits),
         request=_shared(request),
         shape=_shared(shape),
         bad_key=next(iter(chosen.problems), None),

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
-from extender.http.connection import LARGE_BYTES, ClientConnection, RequestRefused
+from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.request_threads import RequestThreads
@@ -76,9 +76,10 @@ class ConnectionLoop:
         self._on_refused = on_refused
         self._events = asyncio.SelectorEventLoop()
         self._count = 0
-        # requests that arrive, kept connections, unread answers, ends of connections, held answers
-        self._queues = tuple(_Queue() for _ in range(5))
-        self._arriving, self._kept, self._sending, self._closing, self._held = self._queues
+        # requests that arrive, kept connections, unread answers, ends of connections
+        self._queues = tuple(_Queue() for _ in range(6))
+        self._arriving, self._kept, self._sending, self._closing = self._queues[:4]
+        self._held, self._submitted = self._queues[4:]  # answers; requests that threads have
         self._handshakes = HandshakeBudget(self._events)
         self._seldom = RateLimitedLog()
 
@@ -161,8 +162,8 @@ class ConnectionLoop:
             else:
                 self._events.remove_writer(conn.sock)
         if conn.established and self._receive(conn):
-            submitted = self._count - sum(map(len, self._queues))  # which make no room for others
-            if submitted >= CONNECTIONS // 2 and not conn.deciding:
+            # Those that threads have make no room for others.
+            if len(self._submitted) >= CONNECTIONS // 2 and not conn.deciding:
                 raise RequestRefused("connections", "too many requests at the same time", 503)
             self._answer(conn)
 
@@ -171,29 +172,29 @@ class ConnectionLoop:
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             for count in range(_RECEIPTS):
                 conn.check_head()
-                if conn.request.complete:
-                    return True
-                if count >= _OTHERS_RECEIPTS and not conn.deciding:
+                if conn.request.complete or (count >= _OTHERS_RECEIPTS and not conn.deciding):
                     break
                 conn.receive()
-        self._limit_memory(conn)
+        if conn.large:
+            self._limit_memory(conn)
         return conn.request.complete
 
     def _limit_memory(self, newest: ClientConnection) -> None:
-        """Keep what has arrived within twice the largest request, at the cost of the slowest."""
-        if newest.request.kept_bytes <= LARGE_BYTES:
-            return
-        large = [one for one in self._arriving if one.request.kept_bytes > LARGE_BYTES]
+        """Keep what waits within twice the largest request, at the cost of the slowest."""
+        large = [one for one in (*self._arriving, *self._submitted) if one.large]
         total = sum(one.request.kept_bytes for one in large)
+        text = "too many large requests at the same time"
         for one in large:
-            if total <= 2 * self._settings.request_limit_bytes or one is newest:
+            if total <= 2 * self._settings.request_limit_bytes:
                 return
+            if one is newest:
+                raise RequestRefused("memory", text, 503)
             total -= one.request.kept_bytes
-            text = "too many large requests at the same time"
             self._refuse(one, RequestRefused("memory", text, 503))
 
     def _answer(self, conn: ClientConnection) -> None:
         self._release(conn)
+        self._submitted[conn] = None
         self._threads.submit(conn).add_done_callback(
             lambda answer: self._events.call_soon_threadsafe(
                 self._step, functools.partial(self._answered, answer), conn
@@ -202,7 +203,7 @@ class ConnectionLoop:
 
     def _answered(self, answer: Future[bool], conn: ClientConnection) -> None:
         """Send what the client has not taken of its answer, then keep or close the connection."""
-        self._held.pop(conn, None)
+        self._release(conn)
         seconds, conn.hold_seconds = conn.hold_seconds, 0.0
         if seconds and self._threads.alive and len(self._held) < CONNECTIONS // 2:
             # `_evict` passes over these, as over what threads answer: half of the places are left.

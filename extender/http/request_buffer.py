@@ -71,7 +71,8 @@ class RequestBuffer:
     @property
     def kept_bytes(self) -> int:
         """How much memory it occupies."""
-        return len(self._head) + sum(map(len, self._chunks)) + len(self.rest)
+        body = 0 if self.refused or self._missing < 0 else self.length_bytes - self._missing
+        return len(self._head) + body + len(self.rest)
 
     @property
     def head(self) -> bytes:

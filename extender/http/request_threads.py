@@ -1,8 +1,9 @@
 """Answers complete requests in threads.
 
 Two pools: one for decisions, of clients that may ask for them, and a small one for everything else,
-so that no other question stands before the scheduler's. In both a connection gets one answer a
-turn, and what it has sent ahead goes to the end of the queue.
+so that no other question stands before the scheduler's. Large requests have one thread, because few
+of them may be in memory: kube-scheduler asks about all nodes one pod after another. In each pool a
+connection gets one answer a turn, and what it has sent ahead goes to the end of the queue.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from extender.http import disconnect, fast_path, heads
-from extender.http.connection import LARGE_BYTES, ClientConnection
+from extender.http.connection import ClientConnection
 from extender.http.interface import HttpSettings, SchedulerCalls
 from extender.http.request_buffer import RequestBuffer
 
@@ -55,6 +56,7 @@ class RequestThreads:
         self._reader = fast_path.FastPath(settings.hosts)
         self._deciding = ThreadPoolExecutor(settings.threads)
         self._others = ThreadPoolExecutor(_OTHERS)
+        self._large = ThreadPoolExecutor(1)
         # The other half of the threads is there for new requests.
         self._lingering_slots = [None] * max(1, settings.threads // 2)
 
@@ -62,12 +64,13 @@ class RequestThreads:
         """Have a request answered; the result says whether the connection is kept."""
         deciding = conn.deciding
         conn.decided = conn.decided or deciding
-        return (self._deciding if deciding else self._others).submit(self._handle, conn)
+        pool = self._large if conn.large else self._deciding if deciding else self._others
+        return pool.submit(self._handle, conn)
 
     def shutdown(self) -> None:
         """Answer nothing more."""
-        self._deciding.shutdown(wait=False)
-        self._others.shutdown(wait=False)
+        for pool in (self._deciding, self._others, self._large):
+            pool.shutdown(wait=False)
 
     def _handle(self, conn: ClientConnection) -> bool:
         """Answer a request, and decisions that are asked for right after it."""
@@ -120,8 +123,7 @@ class RequestThreads:
             while not conn.request.complete:
                 left = until - time.monotonic()
                 # The loop knows how to treat a client that waits for a word, and a large request.
-                large = conn.request.kept_bytes > LARGE_BYTES
-                if left <= 0 or large or conn.request.continuable or not self.alive:
+                if left <= 0 or conn.large or conn.request.continuable or not self.alive:
                     return False
                 # What has come may be a byte of a TLS record: it makes this wait no longer.
                 if conn.awaits(left):

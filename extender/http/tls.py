@@ -17,6 +17,7 @@ from typing import Final
 from cryptography import x509
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.files import regular_file
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ _VERIFICATIONS: Final = {
     **dict.fromkeys((2, 18, 19, 20, 21), "unknown_issuer"),
     26: "wrong_purpose",
 }
+_MOST_BYTES: Final = 1 << 20  # hundreds of authorities
 _NO_CERTIFICATE: Final = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 
 
@@ -71,9 +73,10 @@ class TlsFiles:
         """
         for setting, path in self._named():
             try:
-                path.open("rb").close()
-            except OSError as error:
-                raise TlsError(f"tls.{setting}: {path}: {error.strerror}") from error
+                regular_file.read(path, max_bytes=_MOST_BYTES)
+            except (OSError, ValueError) as error:
+                problem = error.strerror if isinstance(error, OSError) else error
+                raise TlsError(f"tls.{setting}: {path}: {problem}") from error
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # 1.3 encrypts the client's certificates, and they must be looked at before OpenSSL
         # decodes them (``client_certificates``). It also knows ffdhe8192, which a hello of 1 KB may

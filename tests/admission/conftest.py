@@ -39,7 +39,7 @@ def before(
         many = {f"{a}{b}{c}": "" for a, b, c in itertools.product(_LETTERS, repeat=3)}
         old = {
             "bad": pod(
-                annotations={key: "x" * (ENDLESS // 5) for key in USER_KEYS},
+                annotations={key: "x" * (ENDLESS // len(USER_KEYS)) for key in USER_KEYS},
                 metadata={"finalizers": ["example.org/any"]},
             ),
             "many": pod(annotations=dict(itertools.islice(many.items(), COSTLY))),

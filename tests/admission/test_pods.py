@@ -9,6 +9,7 @@ from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
 from tests.model import machines
 from tests.scheduling.cluster import container
+from tests.testbed.artifacts import kubernetes
 
 pytestmark = pytest.mark.testbed
 
@@ -94,6 +95,9 @@ def test_a_resize_changes_no_share(site: Site) -> None:
         assert "only cpu and memory resources are mutable" in resized(**{resource: said})
 
 
+@pytest.mark.skipif(
+    kubernetes.CURRENT is kubernetes.OLDER, reason="ResourceHealthStatus is off before 1.36"
+)
 def test_the_status_of_a_pod_may_name_every_id_of_a_node(site: Site) -> None:
     """Of 16 cards of 288 GiB, the largest that the agent's tests know."""
     cards, units = 16, 1152
@@ -148,6 +152,21 @@ def test_thousands_of_mounts_are_refused_by_name(site: Site) -> None:
     assert site.denied(pod(one, volumes=volumes)) == ""
     one["volumeMounts"][511] = {"name": "any", "mountPath": "/etc/vcuda"}
     assert "mountPath /etc/vcuda" in site.denied(pod(one, volumes=volumes))
+
+
+@pytest.mark.parametrize("path", ["/", "/etc", "//etc/", "/etc/.", "/etc/vcuda/hook", "/data/../x"])
+def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str) -> None:
+    volumes = [{"name": "any", "emptyDir": {}}]
+
+    def offered(cores: int, where: str) -> str:
+        mounts = [{"name": "any", "mountPath": where}]
+        one = container("main", cores, 32 if cores < 100 else 0, volumeMounts=mounts)
+        return site.denied(pod(one, volumes=volumes))
+
+    assert f"container main: volumeMounts: mountPath {path}: " in offered(50, path)
+    assert offered(100, path) == ""
+    for beside in ("/etc/foo", "/etc/hosts", "/etc/vcudata", "/data/etc"):
+        assert offered(50, beside) == ""
 
 
 def test_a_gpu_pod_with_a_node_name_is_refused(site: Site) -> None:

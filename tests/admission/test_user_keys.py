@@ -29,6 +29,7 @@ TEXTS: Final = (
     *("x" * length for length in (LONGEST_BYTES, LONGEST_BYTES + 1)),
     *(start + "\u00e9" * (LONGEST_BYTES // 2) for start in ("", "x")),
     ",".join([f"{at:03d}".ljust(63, "x") for at in range(64)]),
+    *("env", " none ", "none\n", "ENV", "env,none", "\u00a0env"),
 )
 
 

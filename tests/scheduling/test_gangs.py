@@ -16,7 +16,12 @@ from tests.control_plane import extending, fleet, identity, plane
 from tests.scheduling.cluster import Cluster, container
 from tests.testbed.artifacts import kubernetes
 
-pytestmark = pytest.mark.testbed
+pytestmark = [
+    pytest.mark.testbed,
+    pytest.mark.skipif(
+        kubernetes.CURRENT is kubernetes.OLDER, reason="1.34 has no gate GenericWorkload"
+    ),
+]
 
 GATE = "--feature-gates=GenericWorkload=true"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"

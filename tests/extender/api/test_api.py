@@ -215,6 +215,13 @@ def test_an_unchanged_answer_is_sent_once(mini: MiniCluster) -> None:
     assert changed.status_code == 200
 
 
+def test_a_date_that_no_clock_has_gets_the_answer_of_any(mini: MiniCluster) -> None:
+    """The standard library raises an OverflowError for it, which is no ValueError."""
+    client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
+    dated = {"If-Modified-Since": "1 Jan 99999999999 00:00:00 GMT"}
+    assert client.get("/v1/cluster", headers=dated).status_code == 200
+
+
 def test_a_search_never_takes_all_threads(
     mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,3 +231,15 @@ def test_fifty_threads_never_give_a_card_twice(mini: MiniCluster) -> None:
         card = mini.annotations(name)["tencent.com/predicate-gpu-uuid-0"]
         taken[card] = taken.get(card, 0) + 30
     assert all(cores <= units.CORES_PER_CARD for cores in taken.values())
+
+
+def test_a_bound_pod_counts_beside_a_container_of_memory_alone(
+    mini: MiniCluster,
+) -> None:
+    running = pod("old", 50, 32, annotations=decision("gpu1", 0, 1), nodeName="gpu1")
+    running["spec"]["containers"].append(
+        {"name": "beside", "resources": {"limits": {KEYS.vcuda_memory: "8"}}}
+    )
+    free = mini.free_cores("gpu1")
+    mini.api.create("pods", running)
+    eventually(lambda: mini.free_cores("gpu1") == free - 50)

@@ -157,11 +157,13 @@ def test_clients_that_do_not_close_delay_no_others(served: Process) -> None:
 
 
 def deaf(served: Process, stack: contextlib.ExitStack, sent: bytes) -> None:
-    """Send these bytes, and read nothing."""
+    """Send these bytes, wait for the answer, and read nothing of it."""
     client = stack.enter_context(socket.socket())
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", served.port))
+    client.settimeout(WAIT_SECONDS)
     client.sendall(sent)
+    assert client.recv(1, socket.MSG_PEEK)
 
 
 def long(api: FakeKubeApi) -> bytes:

@@ -40,6 +40,7 @@ def test_head_body_and_rest_do_not_depend_on_the_cuts(
     assert arrival.complete
     assert (arrival.head, arrival.body) == (head(len(body)), body)
     assert arrival.rest == rest
+    assert arrival.kept_bytes == len(head(len(body)) + body + rest)
 
 
 @given(body=st.binary(min_size=1, max_size=LIMIT), cut=st.integers(0, LIMIT + 200))
@@ -48,6 +49,7 @@ def test_a_request_is_complete_with_its_last_byte_and_not_before(body: bytes, cu
     arrival = new()
     arrival.take(data[: min(cut, len(data) - 1)])
     assert not arrival.complete
+    assert arrival.kept_bytes == min(cut, len(data) - 1)
     arrival.take(data[min(cut, len(data) - 1) :])
     assert arrival.complete
 

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import http.client
 import json
+import os
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,3 +234,16 @@ def test_unusable_files_are_named(
         TlsContexts(files)
     assert str(refused.value).startswith(words)
     assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["certificate", "key", "client_ca"])
+def test_a_fifo_in_place_of_a_file_keeps_no_handshake_waiting(tmp_path: Path, setting: str) -> None:
+    files = Site(tmp_path).files
+    path: Path = getattr(files, setting)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(TlsError) as refused:
+        TlsContexts(files)
+    assert str(refused.value) == (
+        f"tls.{setting}: {path}: is no regular file; put one in its place"
+    )

@@ -9,12 +9,17 @@ from tests.extender.mini_cluster import KEYS, MiniCluster, pod
 BINDING = r"/pods/p/binding$"
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 422, 429])
-def test_a_binding_that_is_refused_leaves_nothing(mini: MiniCluster, status: int) -> None:
-    mini.api.faults.fail("POST", BINDING, status=status, reason="No")
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(400, "No"), (403, "No"), (404, "NotFound"), (404, ""), (422, "No"), (429, "No")],
+)
+def test_a_binding_that_is_refused_leaves_nothing(
+    mini: MiniCluster, status: int, reason: str
+) -> None:
+    mini.api.faults.fail("POST", BINDING, status=status, reason=reason)
     created = mini.create(pod("p", 50, 32))
     error = bind(mini, created, "gpu1")
-    assert ("is gone" if status == 404 else str(status)) in error
+    assert ("is gone" if reason == "NotFound" else str(status)) in error
     assert mini.free_cores("gpu1") == 200
     assert len(bindings(mini)) == 1
 
@@ -83,3 +88,11 @@ def test_a_late_binding_can_not_happen_once_its_cards_are_free(hurried: MiniClus
     other = bound(hurried, "other", "gpu1", 200)
     assert "nodeName" not in hurried.api.get("pods", "p")["spec"]
     assert other["spec"]["nodeName"] == "gpu1"
+
+
+def test_a_proxys_404_takes_away_no_node(mini: MiniCluster) -> None:
+    """An API server gives a reason; a proxy that finds no server gives none."""
+    mini.api.faults.fail("GET", "/nodes/gpu1$", status=404, reason="")
+    created = mini.create(pod("p", 50, 32))
+    assert "404" in bind(mini, created, "gpu1")
+    assert bind(mini, created, "gpu1") == ""
