@@ -8,7 +8,7 @@ sources must give the same bytes: archives carry no times, owners or build paths
     bundle.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
 
 Layout: manifest.json, wheels.tar (flat: *.whl and requirements.txt), hook/ARCH/{libvcuda.so,
-gpustack-hook-selftest,ld.so.preload}.
+gpustack-hook-selftest,ld.so.preload,layouts}.
 """
 
 import argparse
@@ -26,12 +26,13 @@ from collections.abc import Iterable, Mapping, Sequence
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements-hosts.lock"
 # 2: `hook` names each architecture's build
-FORMAT = 2
+FORMAT = 3
 # What stands in a bundle; a folder with anything else is not replaced by one.
 PARTS = ("manifest.json", "wheels.tar", "hook")
-HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest")
-# Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload.
-PRELOAD = "/usr/local/vcuda/libvcuda.so\n"
+HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest", "layouts")
+# Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload. The
+# agent takes no build with another line.
+PRELOAD = "/etc/vcuda/hook/libvcuda.so\n"
 # The inputs of a wheel's build; no other file of the tree may change its bytes.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "gpustack", "extender")
 # 1980-01-01, the earliest time that a zip member can carry: wheels then have no build time.

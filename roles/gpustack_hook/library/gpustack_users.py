@@ -8,8 +8,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
-from typing import Any
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -83,11 +84,10 @@ class Users:
 
     def _ask_records(self) -> None:
         path = os.path.join(self._state, "checkpoint.json")
-        document = _json(path)
         try:
-            records = document["data"]["pods"] if document is not None else []
+            records = _records(path)
             self._known = {each["uid"]: f"{each['namespace']}/{each['name']}" for each in records}
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: not the agent's records ({error!r})") from error
         self._found.update(filter(self._is_kept, self._known))
 
@@ -110,19 +110,27 @@ class Users:
         self.hooks.update(name.decode() for name in re.findall(folder + _NAME, answer))
 
     def _ask_processes(self) -> None:
-        seen: set[str] = set()  # processes in one mount namespace read the same text
+        seen: set[tuple[str, ...]] = set()  # these see the same mounts
         for pid in filter(str.isdigit, os.listdir(self._proc)):
             try:
-                mounts = self._read(pid, "mountinfo")
-                if mounts not in seen:
-                    seen.add(mounts)
-                    self._ask_process(pid, mounts)
+                view = self._view(pid)
+                if view not in seen:
+                    seen.add(view)
+                    self._ask_process(pid)
             except OSError as error:
                 if error.errno not in _GONE:
                     raise
 
-    def _ask_process(self, pid: str, mounts: str) -> None:
-        mounted = set(self._mounted(mounts))
+    def _view(self, pid: str) -> tuple[str, ...]:
+        """Return what tells processes apart that see different mounts."""
+        links = (os.path.join(self._proc, pid, name) for name in ("ns/mnt", "root"))
+        try:
+            return tuple(map(os.readlink, links))
+        except PermissionError:  # in a container; the mounts themselves are for everyone to read
+            return (pid,)
+
+    def _ask_process(self, pid: str) -> None:
+        mounted = set(self._mounted(pid))
         self.hooks.update(name for kind, name in mounted if kind == "hooks")
         if mounted:
             self.living = True
@@ -130,32 +138,76 @@ class Users:
             name = match.group(1).replace("_", "-") if match else ""
             self._found.add(name or f"process {pid} ({self._read(pid, 'comm').strip()})")
 
-    def _mounted(self, mounts: str) -> Iterator[tuple[str, str]]:
-        """Yield kind and name of each folder of ours that a mount namespace has."""
-        # mount points have any character of their users' choice but a line feed
-        for line in filter(None, mounts.split("\n")):
-            for kind, name in _OUR_ROOT.findall(line.split(" ", 4)[3]):
-                # others have folders of these names too: docker its containers, for one
-                if os.path.isdir(os.path.join(self._state, kind, name)):
-                    yield kind, name
+    def _mounted(self, pid: str) -> Iterator[tuple[str, str]]:
+        """Yield kind and name of each folder of ours that a process has mounted."""
+        # A line at a time: a tenant has 100 000 mounts (fs.mount-max), each with a path of 4 KB.
+        # Mount points have any character of their users' choice but a line feed.
+        with self._open(pid, "mountinfo") as lines:
+            for line in lines:
+                for kind, name in _OUR_ROOT.findall(line.split(" ", 4)[3]):
+                    # others have folders of these names too: docker its containers, for one
+                    if os.path.isdir(os.path.join(self._state, kind, name)):
+                        yield kind, name
 
     def _is_kept(self, uid: str) -> bool:
         """Say whether the kubelet still has the pod; it removes a pod's folder last."""
         return os.path.isdir(os.path.join(self._kubelet, "pods", uid))
 
     def _read(self, pid: str, name: str) -> str:
-        path = os.path.join(self._proc, pid, name)
-        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+        with self._open(pid, name) as file:
             return file.read()
+
+    def _open(self, pid: str, name: str) -> TextIO:
+        path = os.path.join(self._proc, pid, name)
+        return open(path, encoding="utf-8", errors="replace", newline="\n")
+
+
+def _records(path: str) -> Iterable[dict[str, Any]]:
+    """Return the agent's records: of version 2, a line a change, or of version 1, a document."""
+    text = _text(path)
+    if text is None:
+        return []
+    if text.startswith("{"):
+        pods: list[dict[str, Any]] = _parsed(path, text)["data"]["pods"]
+        return pods
+    *lines, rest = text.split("\n")
+    changes = [_change(path, line) for line in lines]
+    if len(changes) > 1 and changes[-1] is None and not rest:
+        changes.pop()  # torn by a crash, before it counted
+    if not changes or None in changes or changes[0]["version"] != 2:
+        raise ValueError(f"{path}: not the records of an agent that this role knows")
+    found: dict[str, dict[str, Any]] = {}
+    for change in changes[1:]:
+        if "put" in change:
+            found[change["put"]["uid"]] = change["put"]
+        else:
+            del found[change["remove"]]
+    return found.values()
+
+
+def _change(path: str, line: str) -> Any:
+    """Return a line's JSON, None where the checksum before it doesn't fit."""
+    checksum, _, text = line.partition(" ")
+    return _parsed(path, text) if checksum == f"{zlib.crc32(text.encode()):08x}" else None
 
 
 def _json(path: str) -> Any:
     """Return a file's document, None where there is no file."""
+    text = _text(path)
+    return None if text is None else _parsed(path, text)
+
+
+def _text(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except FileNotFoundError:
         return None
+
+
+def _parsed(path: str, text: str) -> Any:
+    try:
+        return json.loads(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -11,6 +11,19 @@ from typing import Any
 import yaml
 
 ALL_NODES = 100  # percent
+# Flags that kube-scheduler ignores beside --config, and the fields that say the same
+# (https://kubernetes.io/docs/reference/command-line-tools-reference/kube-scheduler/).
+CLIENT_FLAGS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "--kube-api-burst": ("burst", int),
+    "--kube-api-content-type": ("contentType", str),
+    "--kube-api-qps": ("qps", float),
+}
+# Both are on where nothing is said.
+PROFILING_FLAGS = {
+    "--profiling": "enableProfiling",
+    "--contention-profiling": "enableContentionProfiling",
+}
+FALSE = ("0", "f", "F", "false", "FALSE", "False")  # to Go's strconv.ParseBool
 
 
 def parsed(text: str, path: str) -> dict[str, Any] | None:
@@ -34,6 +47,7 @@ def with_extender(
     *,
     api_version: str,
     kubeconfig: str,
+    flags: Mapping[str, str] | None = None,
     made_here: bool = False,
 ) -> dict[str, Any]:
     """Return a KubeSchedulerConfiguration that calls our extender.
@@ -44,6 +58,7 @@ def with_extender(
             replace our present elements, at whatever address those call us.
         api_version: for a configuration made from nothing; empty where it isn't known.
         kubeconfig: for a configuration made from nothing.
+        flags: values of the scheduler's flags, empty ones too; one made from nothing says the same.
         made_here: `found` was made from nothing too; it follows the scheduler's version.
 
     Raises:
@@ -66,6 +81,8 @@ def with_extender(
     )
     if made_here and api_version:
         result["apiVersion"] = api_version
+    if made_here or not found:
+        _take_over(result, flags or {})
     # Sampling could hide the only nodes that have GPUs from the extender; a profile's own number
     # goes before the common one.
     result["percentageOfNodesToScore"] = ALL_NODES
@@ -81,6 +98,17 @@ def with_extender(
         )
     result["extenders"] = [*others, *(copy.deepcopy(dict(entry)) for entry in entries)]
     return result
+
+
+def _take_over(made: dict[str, Any], flags: Mapping[str, str]) -> None:
+    """Say what the scheduler's flags say, where the configuration says nothing of it yet."""
+    client = made.setdefault("clientConnection", {})
+    for name, (field, convert) in CLIENT_FLAGS.items():
+        if flags.get(name):
+            client.setdefault(field, convert(flags[name]))
+    for name, field in PROFILING_FLAGS.items():
+        if flags.get(name) in FALSE:
+            made.setdefault(field, False)
 
 
 def ours_among(

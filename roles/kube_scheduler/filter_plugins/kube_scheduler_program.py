@@ -91,14 +91,14 @@ def flag(command: Sequence[str], name: str) -> str:
     return value.strip("\"'")
 
 
-def file_of_unit(shown: str, files: Sequence[str], running: str, name: str) -> str:
-    """Return the file that a unit's scheduler reads by the flag `name`; empty for none.
+def flag_of_unit(shown: str, files: Sequence[str], running: str, name: str) -> str:
+    """Return the value of a flag of a unit's scheduler; empty for none.
 
     Args:
         shown: the unit, as for `words`.
         files: its environment files, as for `words`.
         running: /proc/PID/cmdline of its main process, which shows a wrapper's program.
-        name: `--config` or `--policy-config-file`.
+        name: the flag, `--config` for instance.
     """
     said = flag(words(shown, files), name)
     wrapped = program(shown).rpartition("/")[2] != "kube-scheduler" or said.startswith("$")
@@ -116,8 +116,8 @@ def image(manifest: Mapping[str, Any]) -> str:
     return str(_container(manifest).get("image", ""))
 
 
-def file_of_manifest(manifest: Mapping[str, Any], name: str) -> str:
-    """Return the file that a static pod's scheduler reads by the flag `name`; empty for none."""
+def flag_of_manifest(manifest: Mapping[str, Any], name: str) -> str:
+    """Return the value of a flag of a static pod's scheduler; empty for none."""
     container = _container(manifest)
     return flag([*(container.get("command") or []), *(container.get("args") or [])], name)
 
@@ -152,8 +152,8 @@ class FilterModule:
         return {
             "kube_scheduler_api_version_of": api_version,
             "kube_scheduler_environment_files": environment_files,
-            "kube_scheduler_file_of_manifest": file_of_manifest,
-            "kube_scheduler_file_of_unit": file_of_unit,
+            "kube_scheduler_flag_of_manifest": flag_of_manifest,
+            "kube_scheduler_flag_of_unit": flag_of_unit,
             "kube_scheduler_form_of": form,
             "kube_scheduler_image": image,
             "kube_scheduler_minor_version": minor_version,

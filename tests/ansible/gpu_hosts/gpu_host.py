@@ -6,7 +6,6 @@ import pathlib
 
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin
-from gpustack.agent.containers.allocation_records import CHECKPOINT_VERSION
 
 BUILD = "0.1.0-0123abcd"
 OLDER = "0.0.9-89abcdef"
@@ -27,7 +26,7 @@ class GpuHost:
             self.proc,
         ):
             folder.mkdir(parents=True)
-        self._records: list[dict[str, str]] = []
+        self._records = CheckpointFile(self.state / "checkpoint.json")
         self._entries: list[dict[str, object]] = []
 
     @property
@@ -41,9 +40,11 @@ class GpuHost:
 
     def record(self, uid: str, namespace: str, name: str) -> None:
         """Add a pod to the agent's records."""
-        self._records.append({"uid": uid, "namespace": namespace, "name": name})
-        file = CheckpointFile(self.state / "checkpoint.json", version=CHECKPOINT_VERSION)
-        file.write({"pods": self._records})
+        self._records.put({"uid": uid, "namespace": namespace, "name": name})
+
+    def forget(self, uid: str) -> None:
+        """Remove a pod from the agent's records."""
+        self._records.remove(uid)
 
     def keep(self, uid: str, namespace: str = "", name: str = "") -> None:
         """Let the kubelet have the pod's folder, and its logs where the pod has a name."""
@@ -55,7 +56,7 @@ class GpuHost:
         """Let the kubelet remember its answer for a pod."""
         hook = str(self.state / "hooks" / build)
         answer = plugin.ContainerAllocateResponse()
-        answer.mounts.add(container_path="/usr/local/vcuda", host_path=hook, read_only=True)
+        answer.mounts.add(container_path="/etc/vcuda/hook", host_path=hook, read_only=True)
         answer.mounts.add(container_path="/etc/ld.so.preload", host_path=f"{hook}/ld.so.preload")
         self._entries.append(
             {
@@ -70,10 +71,12 @@ class GpuHost:
         file = self.kubelet / "device-plugins" / "kubelet_internal_checkpoint"
         file.write_text(json.dumps({**document, "Checksum": 1}))
 
-    def run(self, pid: int, mounted: list[str], *, cgroup: str = "0::/\n") -> None:
+    def run(self, pid: int, mounted: list[str], *, cgroup: str = "0::/\n", root: str = "/") -> None:
         """Start a process that has these folders mounted, as proc shows it."""
         folder = self.proc / str(pid)
-        folder.mkdir(parents=True)
+        (folder / "ns").mkdir(parents=True)
+        (folder / "ns" / "mnt").symlink_to(f"mnt:[{pid // 10}]")
+        (folder / "root").symlink_to(root)
         lines = ["21 20 0:5 / / rw,relatime - overlay overlay rw"]
         lines += [f"{each} 20 8:1 {root} /x ro - ext4 /dev/sda1 rw" for each, root in
                   enumerate(mounted, 22)]  # fmt: skip

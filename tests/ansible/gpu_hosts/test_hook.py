@@ -18,7 +18,7 @@ from tests.ansible.rendering import ansible
 pytestmark = pytest.mark.long
 
 ARCHITECTURE = "x86_64"
-FILES = ("libvcuda.so", "gpustack-hook-selftest", "ld.so.preload")
+FILES = ("libvcuda.so", "gpustack-hook-selftest", "ld.so.preload", "layouts")
 BUNDLES = plugins.load("playbooks/scripts/bundle.py")
 
 
@@ -40,6 +40,7 @@ class Stage:
         files.mkdir(parents=True)
         for name in FILES:
             (files / name).write_text(library if name == "libvcuda.so" else name)
+        (files / "ld.so.preload").write_text(BUNDLES.PRELOAD)
         sums = {name: BUNDLES.sha256(files / name) for name in FILES}
         build: str = BUNDLES.hook_build(version, sums)
         hook = {ARCHITECTURE: {"build": build, "files": sums}}

@@ -1,8 +1,11 @@
 """A GPU host knows its pods with cards and their builds of the hook by itself."""
 
+import errno
 import json
 import os
 import pathlib
+import runpy
+import shutil
 import subprocess
 import sys
 import threading
@@ -27,16 +30,19 @@ def host(tmp_path: pathlib.Path) -> GpuHost:
     return GpuHost(tmp_path)
 
 
-def answer(host: GpuHost, *, settle_seconds: float = 0) -> dict[str, Any]:
-    """Run the module as Ansible does, without Ansible around it."""
-    arguments = {
+def _arguments(host: GpuHost) -> dict[str, Any]:
+    return {
         "state_path": str(host.state),
         "kubelet_path": str(host.kubelet),
         "domain": "tencent.com",
         "pod_logs_path": str(host.logs),
         "proc_path": str(host.proc),
-        "settle_seconds": settle_seconds,
     }
+
+
+def answer(host: GpuHost, *, settle_seconds: float = 0) -> dict[str, Any]:
+    """Run the module as Ansible does, without Ansible around it."""
+    arguments = {**_arguments(host), "settle_seconds": settle_seconds}
     done = subprocess.run(
         [sys.executable, str(MODULE)],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
@@ -154,6 +160,27 @@ def test_a_mount_point_has_any_character_but_a_line_feed(host: GpuHost, characte
     assert users(host) == (["research/job-1"], [BUILD])
 
 
+def test_a_process_with_a_root_of_its_own_hides_no_other(host: GpuHost) -> None:
+    host.run(40, [], root="/empty")
+    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    assert users(host) == (["process 42 (python3)"], [BUILD])
+
+
+def test_a_process_that_hides_its_namespace_is_asked_for_its_mounts(
+    host: GpuHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In a container root may read no namespace of the host's first process (EACCES).
+    host.run(40, [])
+    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    module = runpy.run_path(str(MODULE))
+    monkeypatch.setattr(os, "readlink", _refuse)
+    assert module["Users"](_arguments(host)).pods == ["process 42 (python3)"]
+
+
+def _refuse(path: str) -> str:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
 def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
     host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
     assert users(host) == (["process 42 (python3)"], [BUILD])
@@ -167,6 +194,44 @@ def test_containers_of_other_programs_are_left_out(host: GpuHost) -> None:
 def test_a_process_that_has_ended_is_passed_over(host: GpuHost) -> None:
     (host.proc / "43").mkdir()
     assert users(host) == ([], [])
+
+
+def test_the_records_of_an_earlier_agent_are_read(host: GpuHost) -> None:
+    earlier = layout.ROOT / "tests/data/checkpoint/version-1.json"
+    shutil.copy(earlier, host.state / "checkpoint.json")
+    host.keep(UID)
+    assert users(host) == (["research/notebook"], [])
+
+
+@pytest.mark.parametrize("torn", ["0123", "00000000 {}\n", "\0" * 40])
+def test_a_record_that_a_crash_tore_is_passed_over(host: GpuHost, torn: str) -> None:
+    host.record(UID, "research", "notebook")
+    host.keep(UID)
+    with (host.state / "checkpoint.json").open("a", encoding="utf-8") as file:
+        file.write(torn)
+    assert users(host) == (["research/notebook"], [])
+
+
+def test_a_removed_record_is_gone(host: GpuHost) -> None:
+    host.record(UID, "research", "notebook")
+    host.record("other", "research", "other")
+    host.forget(UID)
+    host.keep(UID)
+    assert users(host) == ([], [])
+
+
+@pytest.mark.parametrize("damage", ["version", "line"])
+def test_records_with_a_broken_line_are_an_error(host: GpuHost, damage: str) -> None:
+    for number in range(3):
+        host.record(f"{UID}{number}", "research", "notebook")
+    file = host.state / "checkpoint.json"
+    text = file.read_text()
+    old, new = {"version": ('"version": 2', '"version": 3'), "line": (f"{UID}1", f"{UID}7")}[damage]
+    assert old in text
+    file.write_text(text.replace(old, new))
+    result = answer(host)
+    assert result["failed"]
+    assert f"{file}: not the records of an agent that this role knows" in result["msg"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"data": {"pods": [{}]}}'])

@@ -20,6 +20,7 @@ NEW = {
     "api_version": "kubescheduler.config.k8s.io/v1",
     "kubeconfig": "/etc/kubernetes/scheduler.conf",
 }
+CLIENT = {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,23 @@ def test_a_configuration_made_here_follows_the_schedulers_version(
     assert filters.with_extender(old, [ENTRY], **unknown, made_here=True) == old
     with pytest.raises(ValueError, match="set kube_scheduler_api_version"):
         filters.with_extender(None, [ENTRY], **unknown)
+
+
+def test_a_new_configuration_says_what_the_flags_say(filters: types.ModuleType) -> None:
+    flags = {
+        "--kube-api-qps": "200", "--kube-api-burst": "400", "--kube-api-content-type": "",
+        "--profiling": "false", "--contention-profiling": "", "--config": "/etc/scheduler.yaml",
+    }  # fmt: skip
+    made = filters.with_extender(None, [ENTRY], **NEW, flags=flags)
+    assert made["clientConnection"] == {**CLIENT, "qps": 200.0, "burst": 400}
+    assert made["enableProfiling"] is False
+    assert "enableContentionProfiling" not in made
+    # one from before flags were looked at; a field that was written since stays
+    older = {**made, "clientConnection": {**CLIENT, "qps": 300}}
+    del older["enableProfiling"]
+    kept = {**made, "clientConnection": {**CLIENT, "qps": 300, "burst": 400}}
+    assert filters.with_extender(older, [ENTRY], **NEW, flags=flags, made_here=True) == kept
+    assert filters.with_extender(older, [ENTRY], **NEW, flags=flags) == older
 
 
 def test_merging_twice_is_merging_once(filters: types.ModuleType) -> None:

@@ -44,23 +44,23 @@ def shown(command: str, *more: str) -> str:
 def test_the_file_that_a_unit_reads_is_found(
     filters: types.ModuleType, command: str, more: list[str], files: list[str]
 ) -> None:
-    assert filters.file_of_unit(shown(command, *more), files, "", "--config") == PATH
+    assert filters.flag_of_unit(shown(command, *more), files, "", "--config") == PATH
 
 
 def test_a_wrappers_process_tells_what_its_unit_does_not(filters: types.ModuleType) -> None:
     running = f"{PROGRAM}\0--config={PATH}\0--v=2\0"
     unit = shown("/opt/site/run-scheduler")
-    assert filters.file_of_unit(unit, [], running, "--config") == PATH
-    assert filters.file_of_unit(unit, [], "", "--config") == ""
+    assert filters.flag_of_unit(unit, [], running, "--config") == PATH
+    assert filters.flag_of_unit(unit, [], "", "--config") == ""
     # a variable that could not be read
     unset = shown(f"{PROGRAM} --config=${{CONFIG}}")
-    assert filters.file_of_unit(unset, [], running, "--config") == PATH
+    assert filters.flag_of_unit(unset, [], running, "--config") == PATH
 
 
 def test_the_next_start_counts_not_the_last(filters: types.ModuleType) -> None:
     running = f"{PROGRAM}\0--config={PATH}\0"
     unit = shown(f"{PROGRAM} --leader-elect=true")
-    assert filters.file_of_unit(unit, [], running, "--config") == ""
+    assert filters.flag_of_unit(unit, [], running, "--config") == ""
 
 
 def test_environment_files_are_named_without_their_flags(filters: types.ModuleType) -> None:
@@ -74,7 +74,7 @@ def test_environment_files_are_named_without_their_flags(filters: types.ModuleTy
 
 @given(text=st.text(max_size=200), files=st.lists(st.text(max_size=200), max_size=3))
 def test_any_text_can_be_read(filters: types.ModuleType, text: str, files: list[str]) -> None:
-    found = filters.file_of_unit(shown(f"{PROGRAM} {text or '-'}"), files, text, "--config")
+    found = filters.flag_of_unit(shown(f"{PROGRAM} {text or '-'}"), files, text, "--config")
     assert isinstance(found, str)
     assert filters.minor_version(text) >= 0
 
@@ -127,5 +127,5 @@ def test_the_file_that_a_manifest_names_is_found(
     container = {"command": ["kube-scheduler"]}
     container[key] = [*container.get(key, []), *words]
     manifest = {"spec": {"containers": [{"command": ["sh", "--config=/x"]}, container]}}
-    assert filters.file_of_manifest(manifest, "--config") == PATH
-    assert filters.file_of_manifest({}, "--config") == ""
+    assert filters.flag_of_manifest(manifest, "--config") == PATH
+    assert filters.flag_of_manifest({}, "--config") == ""

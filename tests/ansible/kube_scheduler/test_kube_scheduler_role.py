@@ -76,7 +76,7 @@ def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
         assert f"{host.folder}/logs/kube-system_kube-scheduler-here_1" in said
 
 
-@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+@pytest.mark.parametrize("kind", [pytest.param("unit", marks=pytest.mark.nightly), "static_pod"])
 def test_the_configuration_of_a_broken_off_run_is_taken_back(make: Make, kind: str) -> None:
     host = make(kind)
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
@@ -93,6 +93,7 @@ def test_the_configuration_of_a_broken_off_run_is_taken_back(make: Make, kind: s
     assert "and it answers again" in words(done), done.stdout
 
 
+@pytest.mark.nightly
 def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: Make) -> None:
     host = make("unit")
     # without a URL to ask, a running process counts as well
@@ -108,6 +109,7 @@ def test_a_stopped_schedulers_configuration_is_not_kept_as_the_last_good(make: M
     assert kept.read_text() == good
 
 
+@pytest.mark.nightly
 def test_a_scheduler_that_runs_with_nothing_known_is_reported(make: Make) -> None:
     host = make("unit")
     os.kill(int(host.pid), 9)
@@ -143,6 +145,7 @@ def test_uninstall_leaves_a_file_that_the_unit_names(make: Make) -> None:
     assert changes(host.play("uninstall", kube_scheduler_extender_url=GOOD).stdout) == 0
 
 
+@pytest.mark.nightly
 def test_uninstall_leaves_a_policy_that_the_unit_names(tmp_path: pathlib.Path) -> None:
     policy = tmp_path / "policy.json"
     command = f"{tmp_path}/bin/kube-scheduler --policy-config-file={policy}"
@@ -157,6 +160,7 @@ def test_uninstall_leaves_a_policy_that_the_unit_names(tmp_path: pathlib.Path) -
         host.stop()
 
 
+@pytest.mark.nightly
 def test_uninstall_removes_a_file_that_the_unit_does_not_name(make: Make) -> None:
     host = make("unit")
     other = host.folder / "other.yaml"
@@ -192,7 +196,7 @@ def test_preflight_accepts_a_unit_that_reads_our_file(tmp_path: pathlib.Path) ->
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+@pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
 def test_preflight_wants_an_answer_of_a_scheduler_that_runs_for_long(make: Make, kind: str) -> None:
     host = make(kind)
     elsewhere = {"kube_scheduler_health_url": "http://127.0.0.1:1/healthz"}

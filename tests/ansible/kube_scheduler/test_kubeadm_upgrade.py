@@ -10,6 +10,7 @@ pytestmark = pytest.mark.long
 UPGRADED = MANIFEST.replace("v1.34.4", "v1.35.0")
 
 
+@pytest.mark.nightly
 def test_the_role_gives_an_upgraded_scheduler_our_file_again(make: Make) -> None:
     host = make("static_pod")
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0

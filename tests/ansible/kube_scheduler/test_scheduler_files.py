@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import yaml
 
-from tests.ansible.kube_scheduler.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host
+from tests.ansible.kube_scheduler.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host, Make
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,7 @@ def naming(host: Host) -> str:
     return MANIFEST.replace("--leader-elect=true", f"--config={host.config}")
 
 
-@pytest.mark.parametrize("original", [False, True])
+@pytest.mark.parametrize("original", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_uninstall_leaves_a_file_that_the_manifest_names(
     tmp_path: pathlib.Path, original: bool
 ) -> None:
@@ -61,6 +61,7 @@ def test_a_failed_run_leaves_a_file_that_the_unit_names(tmp_path: pathlib.Path) 
         host.stop()
 
 
+@pytest.mark.nightly
 def test_a_schedulers_file_keeps_its_owner_and_mode(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.config.write_text(FOUND)
@@ -77,6 +78,7 @@ def test_a_schedulers_file_keeps_its_owner_and_mode(tmp_path: pathlib.Path) -> N
         host.stop()
 
 
+@pytest.mark.nightly
 def test_a_policy_of_ours_at_another_address_is_no_original(tmp_path: pathlib.Path) -> None:
     policy = tmp_path / "policy.json"
     command = f"{tmp_path}/bin/kube-scheduler --policy-config-file={policy}"
@@ -106,7 +108,8 @@ def test_preflight_wants_the_kubeconfig_of_a_configuration_to_make(tmp_path: pat
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+@pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
 def test_a_file_behind_a_link_is_changed_and_the_link_stays(
     tmp_path: pathlib.Path, kind: str
 ) -> None:
@@ -156,6 +159,7 @@ def test_uninstall_starts_no_scheduler_whose_manifest_was_taken_away(
     assert f"As it was found it is kept as {kept}" in " ".join(done.stdout.split())
 
 
+@pytest.mark.nightly
 def test_uninstall_puts_a_file_of_comments_back(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.manifest.write_text(MANIFEST)
@@ -181,3 +185,21 @@ def test_preflight_refuses_a_file_in_the_folder_of_manifests(tmp_path: pathlib.P
         assert f"{config} lies in the kubelet's folder of pods" in " ".join(done.stdout.split())
     finally:
         host.stop()
+
+
+# Beside --config kube-scheduler ignores them: a hardened host's profiling would be on again.
+@pytest.mark.nightly
+def test_flags_that_a_configuration_voids_are_taken_over(make: Make) -> None:
+    host = make("static_pod")
+    hardened = "--leader-elect=true, --profiling=false, --kube-api-qps=200"
+    host.manifest.write_text(MANIFEST.replace("--leader-elect=true", hardened))
+    host.wait_for_another(host.pid)
+    found = host.manifest.read_text()
+    done = host.play(kube_scheduler_extender_url=GOOD)
+    assert done.returncode == 0, done.stdout
+    made = yaml.safe_load(host.config.read_text())
+    assert (made["enableProfiling"], made["clientConnection"]["qps"]) == (False, 200)
+    assert "changed=0" in host.play(kube_scheduler_extender_url=GOOD).stdout
+    assert host.play("uninstall", kube_scheduler_extender_url=GOOD).returncode == 0
+    assert host.manifest.read_text() == found
+    assert list(host.folder.glob("scheduler-config*")) == []

@@ -38,6 +38,14 @@ RECORD: list[dict[str, Any]] = [
         },
         "vars": {"batch": "{{ ansible_play_batch | join(',') }}"},
     },
+    {
+        "name": "Write down whose nodes it was given",
+        "ansible.builtin.debug": {
+            "msg": "[{{ recorded }}] labels the nodes of [{{ whose | join(' ') }}]"
+        },
+        "vars": {"whose": "{{ cluster_objects_gpu_hosts }}"},
+        "when": "cluster_objects_gpu_hosts is defined",
+    },
 ]
 
 

@@ -32,6 +32,7 @@ def test_nine_hosts_change_one_first_then_by_quarters(tmp_path: pathlib.Path) ->
     assert run.batches("kube_scheduler") == [("cp1",), ("cp2",), ("cp3",)]
 
 
+@pytest.mark.nightly
 def test_the_command_line_sets_the_size_of_batches(tmp_path: pathlib.Path) -> None:
     run = recorder.play(tmp_path, site(4), '--extra-vars={"gpu_nodes_serial": ["50%"]}')
     assert run.status == 0, run.output
@@ -91,6 +92,12 @@ def test_a_gpu_host_that_is_lost_on_the_way_stops_later_batches(
     assert run.hosts("nvidia_driver") == ["gpu1", "gpu2", "gpu3"]
 
 
+def test_an_agent_that_is_not_ready_stops_later_batches(tmp_path: pathlib.Path) -> None:
+    run = recorder.play(tmp_path, site(3, gpu1={"fails": ["gpustack_agent/verify"]}))
+    assert run.status != 0
+    assert run.hosts("gpustack_agent") == ["gpu1"]
+
+
 @pytest.mark.parametrize("how", ["fails", "vanishes"])
 def test_as_many_hosts_as_the_command_line_allows_may_be_lost(
     tmp_path: pathlib.Path, how: str
@@ -109,6 +116,19 @@ def test_a_limited_run_changes_these_hosts_alone(
     assert run.status == 0, run.output
     assert run.changed == changed
     assert run.hosts("preflight") == changed
+
+
+@pytest.mark.parametrize("tags", ["", "--tags=cluster_objects"])
+@pytest.mark.parametrize(
+    ("limit", "labelled"),
+    [("cp1,gpu2", "gpu2"), ("cp1", ""), ("!gpu1", "gpu2"), ("all", "gpu1 gpu2")],
+)
+def test_nodes_of_hosts_that_a_run_leaves_out_get_no_label(
+    tmp_path: pathlib.Path, limit: str, labelled: str, tags: str
+) -> None:
+    run = recorder.play(tmp_path, site(2), f"--limit={limit}", *filter(None, [tags]))
+    assert run.status == 0, run.output
+    assert f"[cluster_objects] labels the nodes of [{labelled}]" in run.output
 
 
 def test_a_host_of_both_groups_has_to_pass_as_both(tmp_path: pathlib.Path) -> None:

@@ -19,7 +19,14 @@ AGENT = (
     "Look for checkpoint, driver volumes and container folders",
     "Remove checkpoint, driver volumes and container folders",
 )
-OWN = ("checkpoint.json", "checkpoint.json.broken", ".checkpoint.json.x1", "driver", "containers")
+OWN = (
+    "checkpoint.json",
+    "checkpoint.json.broken",
+    "checkpoint.json.version-3",
+    ".checkpoint.json.new",
+    "driver",
+    "containers",
+)
 
 
 def uninstall(folder: pathlib.Path, host: GpuHost) -> subprocess.CompletedProcess[str]:
@@ -54,6 +61,7 @@ def host(tmp_path: pathlib.Path) -> GpuHost:
     return made
 
 
+@pytest.mark.nightly
 def test_the_agents_state_goes_with_its_folder(tmp_path: pathlib.Path, host: GpuHost) -> None:
     done = uninstall(tmp_path, host)
     assert done.returncode == 0, done.stdout

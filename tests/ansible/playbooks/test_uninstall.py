@@ -124,10 +124,12 @@ def test_uninstall_goes_on_where_no_pod_holds_cards(tmp_path: pathlib.Path) -> N
         assert FIRST_REMOVAL in Site(tmp_path, kubeconfig).uninstall().stdout
 
 
-def order_of_uninstall(folder: pathlib.Path, groups: dict[str, Any]) -> list[tuple[str, str]]:
+def order_of_uninstall(
+    folder: pathlib.Path, groups: dict[str, Any], *arguments: str
+) -> list[tuple[str, str]]:
     """Run uninstall with recorded roles; return which entry came to which host, in order."""
     done = recorder.play(
-        folder, groups, "--extra-vars=uninstall_confirmed=true",
+        folder, groups, "--extra-vars=uninstall_confirmed=true", *arguments,
         playbook="playbooks/uninstall.yml",
     )  # fmt: skip
     assert done.status == 0, done.output
@@ -159,3 +161,17 @@ def test_a_host_of_both_groups_keeps_its_agents_environment_until_asked(
     asked = came.index(("gpustack_hook/running_pods", "one"), restored)
     assert came.index(("python_service/uninstall", "cp2")) < asked
     assert came.index(("python_service/uninstall", "one")) > asked
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"), [("cp1", True), ("!gpu2", True), ("all", False), ("cp1,cp2,gpu*", False)]
+)
+def test_the_clusters_objects_go_with_the_last_host(
+    tmp_path: pathlib.Path, limit: str, kept: bool
+) -> None:
+    groups: dict[str, Any] = {
+        "kube_control_plane": {"cp1": {}, "cp2": {}},
+        "gpu_nodes": {"gpu1": {}, "gpu2": {}},
+    }
+    came = order_of_uninstall(tmp_path, groups, f"--limit={limit}")
+    assert (("cluster_objects/uninstall", "cp1") not in came) is kept

@@ -71,7 +71,7 @@ def write_bundle(folder: pathlib.Path) -> None:
     (folder / "wheels.tar").write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     manifest = {
-        "format": 2,
+        "format": 3,
         "architectures": [platform.machine()],
         "pythons": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
         "hook": {platform.machine(): {"build": "0.1.0-01234567", "files": {}}},
@@ -126,6 +126,7 @@ def test_a_host_of_both_groups_passes(host: Host) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.nightly
 def test_a_host_that_cannot_install_the_drivers_packages_is_named(host: Host) -> None:
     done = preflight(host, "dnf")
     assert done.returncode != 0

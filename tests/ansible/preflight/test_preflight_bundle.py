@@ -75,4 +75,4 @@ def test_a_bundle_of_another_format_is_refused(bundle: pathlib.Path) -> None:
     (bundle / "manifest.json").write_text(json.dumps({**manifest, "format": 1}))
     done, words = check(bundle)
     assert done.returncode != 0
-    assert "is of format 1 and these roles read format 2" in words
+    assert f"is of format 1 and these roles read format {BUNDLES.FORMAT}" in words

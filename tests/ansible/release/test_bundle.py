@@ -82,7 +82,7 @@ def test_a_hook_that_was_not_built_is_named_with_its_build_command(
 def test_a_build_of_the_hook_is_named_by_version_and_content(
     bundle: types.ModuleType, tmp_path: pathlib.Path
 ) -> None:
-    for name in ("ld.so.preload", "libvcuda.so", "gpustack-hook-selftest"):
+    for name in ("ld.so.preload", "libvcuda.so", "gpustack-hook-selftest", "layouts"):
         (tmp_path / name).write_text(name)
     sums = {path.name: bundle.sha256(path) for path in tmp_path.iterdir()}
     build = bundle.hook_build("0.2.0rc1", sums)

@@ -1,13 +1,15 @@
 """The daemons' schemas accept the roles' files, which set every value of theirs."""
 
+import itertools
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
 import yaml
 
-from gpustack.agent.containers import allocate_response
+from gpustack.agent.containers import mount_paths
 from gpustack.wire import config, schemas
 from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import MODEL_LABEL
@@ -165,7 +167,26 @@ def test_decisions_are_guarded_on_every_way_to_write_them(rendered: pathlib.Path
 def test_the_policy_protects_the_paths_that_the_agent_protects() -> None:
     variables = layout.load(layout.ROOT / "roles/cluster_objects/vars/main.yml")
     reserved = {f"/{path}" for path in variables["__cluster_objects_reserved_paths"]}
-    assert reserved == set(allocate_response.PROTECTED_PATHS)
+    assert reserved == set(mount_paths.PROTECTED_PATHS)
+    above = {f"/{path}" for path in variables["__cluster_objects_reserved_folders"]}
+    assert {"/", *above} == mount_paths.PROTECTED_FOLDERS
+
+
+_PARTS = ("", ".", "..", "...", "etc", "etcetera", "vcuda", "run", "var", "usr", "local", "nvidia",
+          "ld.so.preload", "ldxso.preload", "limits", "hosts", "data")  # fmt: skip
+
+
+def test_policy_and_agent_refuse_the_same_mounts(rendered: pathlib.Path) -> None:
+    policy, _ = yaml.safe_load_all((rendered / "gpustack-requests.yml").read_text("utf-8"))
+    (hiding,) = (each for each in policy["spec"]["variables"] if each["name"] == "hiding")
+    patterns = re.findall(r"m[.]mountPath[.]matches[(]'([^']+)'[)]", hiding["expression"])
+    assert len(patterns) == 2
+    parts = itertools.chain.from_iterable(itertools.product(_PARTS, repeat=n) for n in range(1, 5))
+    paths = {f"{lead}{'/'.join(each)}" for each in parts for lead in ("", "/")} - {""}
+    refused = {path for path in paths if any(re.search(each, path) for each in patterns)}
+    assert refused == {path for path in paths if mount_paths.hiding(path)}
+    assert {"/", ".", "/etc", "etc/.", "//etc/vcuda/hosts", "/data/../etc"} <= refused
+    assert refused.isdisjoint({"/etc/hosts", "/etcetera", "/data/etc", "/etc/ldxso.preload"})
 
 
 def test_the_roles_write_the_names_that_the_programs_read() -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -100,6 +101,7 @@ def stage(tmp_path: pathlib.Path) -> Stage:
     return Stage(tmp_path)
 
 
+@pytest.mark.nightly
 def test_another_python_gets_an_environment_of_its_own(stage: Stage) -> None:
     done = stage.run()
     assert done.returncode == 0, done.stdout
@@ -139,6 +141,35 @@ def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Sta
     assert not (stage.opt / "venv").exists()
 
 
+@pytest.mark.parametrize("mask", [0o027, 0o077])
+def test_a_hosts_umask_keeps_no_user_out_of_an_environment(stage: Stage, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        done = stage.run()
+    finally:
+        os.umask(before)
+    assert done.returncode == 0, done.stdout
+    venv = stage.opt / "venv"
+    found = [stage.opt, stage.opt / "venvs", venv, *venv.rglob("*")]
+    assert venv / "bin" / "gpustack" in found
+    assert [path for path in found if path.stat().st_mode & 0o004 == 0] == []
+
+
+# What is left of a removal that was ended would be a whole one for a site that goes back.
+@pytest.mark.parametrize("part", ["main", "uninstall"])
+def test_the_mark_of_a_whole_environment_is_removed_first(stage: Stage, part: str) -> None:
+    for name in ("cpython-307-0123456789abcdef", "cpython-308-0123456789abcdef"):
+        (stage.opt / "venvs" / name).mkdir(parents=True)
+        (stage.opt / "venvs" / name / ".complete").touch()
+    done = stage.run(part=part)
+    assert done.returncode == 0, done.stdout
+    for name in ("cpython-307-0123456789abcdef", "cpython-308-0123456789abcdef"):
+        removed = re.findall(rf"changed: \[h\] => \(item=(\S+/{name}\S*)\)", done.stdout)
+        whole = str(stage.opt / "venvs" / name)
+        assert removed == [f"{whole}/.complete", whole]
+
+
+@pytest.mark.nightly
 def test_environments_of_others_in_its_folder_stay(stage: Stage) -> None:
     others = [stage.opt / "venvs" / "webserver", stage.opt / "webserver"]
     for other in others:

@@ -27,7 +27,7 @@ INTRODUCED = {
     **dict.fromkeys(
         (
             "After", "Before", "CapabilityBoundingSet", "Description", "DeviceAllow",
-            "DevicePolicy", "ExecStart", "ExecStartPre", "Group", "LimitNOFILE",
+            "DevicePolicy", "ExecReload", "ExecStart", "ExecStartPre", "Group", "LimitNOFILE",
             "NoNewPrivileges", "NotifyAccess", "PrivateDevices", "PrivateNetwork", "PrivateTmp",
             "RemainAfterExit", "Requires", "Restart", "RestartSec", "SystemCallArchitectures",
             "SystemCallErrorNumber", "SystemCallFilter", "TimeoutStartSec", "TimeoutStopSec",
@@ -35,6 +35,7 @@ INTRODUCED = {
         ),
         1,
     ),
+    "FileDescriptorStoreMax": 219,
     "LockPersonality": 235,
     "MemoryDenyWriteExecute": 231,
     "MemoryHigh": 231,

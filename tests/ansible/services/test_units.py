@@ -7,6 +7,9 @@ import subprocess
 
 import pytest
 
+from gpustack.agent.containers.held_files import MOST_FILES
+from tests.ansible import layout
+
 pytestmark = pytest.mark.long
 
 # The most that `systemd-analyze security` may count, in tenths (0 is best). A number may only sink.
@@ -26,7 +29,7 @@ def units(rendered: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> p
     for name in THRESHOLDS:
         text = (rendered / name).read_text("utf-8")
         (folder / name).write_text(
-            re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.M)
+            re.sub(r"^Exec(Start|Reload)=\S+", r"Exec\1=/bin/true", text, flags=re.M)
         )
     return folder
 
@@ -40,6 +43,21 @@ def analyze(*arguments: str, units: pathlib.Path) -> subprocess.CompletedProcess
         capture_output=True,
         check=False,
     )
+
+
+def test_roles_start_and_stop_no_unit_of_others() -> None:
+    named = {
+        task["ansible.builtin.systemd_service"].get("name", "gpustack: a reload of units")
+        for file in (layout.ROOT / "roles").glob("*/*/*.yml")
+        for each in layout.load(file) or ()
+        if isinstance(each, dict)
+        for task in [each, *(each.get("block") or ())]
+        if "ansible.builtin.systemd_service" in task
+    }
+    assert len(named) > 4
+    assert {name for name in named if not name.startswith("gpustack")} == {
+        "{{ kube_scheduler_unit }}"
+    }
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)
@@ -70,10 +88,22 @@ def test_the_agent_waits_for_device_nodes_and_restarts_after_any_failure(
     assert any(line.startswith("WatchdogSec=") for line in lines)
 
 
+def test_a_reload_fails_with_the_agents_refusal(rendered: pathlib.Path) -> None:
+    lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
+    program = "/opt/gpustack/venv/bin/gpustack-agent"
+    assert f"ExecReload={program} --reload --config /etc/gpustack/agent.yml" in lines
+
+
 def test_no_client_takes_more_files_or_reads_more_of_the_agent(rendered: pathlib.Path) -> None:
     lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
-    assert "LimitNOFILE=1024" in lines
+    assert "LimitNOFILE=4096" in lines
     assert "RuntimeDirectoryMode=0700" in lines
+
+
+def test_systemd_keeps_every_file_that_the_agent_holds(rendered: pathlib.Path) -> None:
+    lines = (rendered / "gpustack-agent.service").read_text("utf-8").splitlines()
+    assert f"FileDescriptorStoreMax={MOST_FILES}" in lines
+    assert "NotifyAccess=main" in lines, "it takes files from the main process"
 
 
 def test_a_failed_device_unit_is_tried_again_by_the_agents_next_start(

@@ -1,0 +1,58 @@
+"""Uninstall removes no package that others asked for, and that needs the driver."""
+
+import pathlib
+import sys
+
+import pytest
+import yaml
+
+from tests.ansible.rendering import ansible, words
+
+pytestmark = pytest.mark.long
+
+# What apt-get says of a removal: ours, one that came along with ours, and one of the site's.
+SIMULATED = ["Purg site-tool [6-1]", "Purg driver-support [535-1]", "Purg driver-library [535-1]"]
+
+
+def uninstall(folder: pathlib.Path, manual: list[str]) -> tuple[str, bool]:
+    """Run the role's uninstall; returns its words, and whether it came to the removal."""
+    (folder / "bin").mkdir()
+    (folder / "record").write_text("driver-gone\ndriver-library\n")
+    for name, lines in {
+        # of the removal there is only an attempt; a name that apt doesn't know spoils all of it
+        "apt-get": [
+            '[ "$1" = --simulate ] || exit 1',
+            'case "$*" in *driver-gone*) echo "Unable to locate package" >&2; exit 100 ;; esac',
+            *(f"echo '{each}'" for each in SIMULATED),
+        ],
+        "dpkg-query": ["echo 'driver-library installed'", "exit 1"],
+        "apt-mark": [f"echo {each}" for each in manual],
+    }.items():
+        (folder / "bin" / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        (folder / "bin" / name).chmod(0o755)
+    role = {
+        "ansible.builtin.import_role": {"name": "nvidia_driver", "tasks_from": "uninstall"},
+        "vars": {
+            "ansible_python_interpreter": sys.executable,
+            "__nvidia_driver_record": str(folder / "record"),
+        },
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [role]}
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local", "--check",
+        str(folder / "play.yml"), programs=folder / "bin",
+    )  # fmt: skip
+    return words(done), "TASK [nvidia_driver : Remove them]" in done.stdout
+
+
+def test_a_package_of_the_site_that_needs_the_driver_is_named(tmp_path: pathlib.Path) -> None:
+    said, removed = uninstall(tmp_path, ["bash", "site-tool", "driver-library"])
+    assert "site-tool would be removed with the driver that they need" in said
+    assert not removed
+
+
+def test_packages_that_came_with_the_driver_go_with_it(tmp_path: pathlib.Path) -> None:
+    said, removed = uninstall(tmp_path, ["bash", "driver-library"])
+    assert "would be removed" not in said
+    assert removed
