@@ -12,13 +12,15 @@ PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
 # A short folder, because the path of a unix socket has at most 107 characters.
 run_tests = @folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) $(1) -- \
-  pytest -q -n 2 --dist loadfile --durations 30 --durations-min 2 --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
+  pytest -q -n 2 --dist loadfile --max-worker-restart 0 --durations 30 --durations-min 2 --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
 COMPILE := uv pip compile -q --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
 # ansible refuses to start under LC_ALL=C
 export LC_ALL := C.UTF-8
-export PYTHONDONTWRITEBYTECODE := 1
+# Bytecode lies in the cache: half of a Python program's start is its compilation, and the checkout stays clean.
+export PYTHONPYCACHEPREFIX := $(GPUSTACK_CACHE)/pycache
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHONUNBUFFERED := 1
 
 .PHONY: help
@@ -112,8 +114,9 @@ nightly: native ## Properties with 20 000 random examples each, more of what is 
 	@$(MAKE) --no-print-directory e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
 
 .PHONY: soak
-soak: setup ## A million steps of the extender's stateful test
-	@$(STEP) soak -- pytest -q -n 2 --dist load -rP --profile nightly tests/extender/stateful/test_cluster.py
+soak: setup ## A million steps of the extender's stateful test, and of the agent's
+	@$(STEP) soak -- pytest -q -n 2 --dist load -rP --profile nightly \
+	  tests/extender/stateful/test_cluster.py tests/agent/stateful/test_agent.py
 
 .PHONY: outlook
 outlook: native ## The HTTP server's tests with the newest gunicorn, beyond the bound of pyproject.toml

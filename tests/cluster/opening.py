@@ -45,14 +45,8 @@ def close_site(name: str) -> None:
     testbed("down", "--name", name)
 
 
-def roll_out(site: Site, *, twice: bool = False, check: bool = False) -> None:
-    """Run site.yml, with a check before and a second run after when asked for."""
-    if check:
-        site.checked = site.playbook("site", "--check", "--diff")
-        site.traces_after_check = site.traces()
+def roll_out(site: Site) -> None:
+    """Run site.yml."""
     print("==> site.yml", flush=True)
-    site.first = site.playbook("site")
-    for host, recap in site.first.items():
+    for host, recap in site.playbook("site").items():
         print(f"    {host}: ok={recap.ok} changed={recap.changed} failed={recap.failed}")
-    if twice:
-        site.second = site.playbook("site")

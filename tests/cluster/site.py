@@ -24,15 +24,11 @@ PRODUCT_PATHS = (
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Site:
-    """One testbed, by its name, and what the playbooks said of it."""
+    """One testbed, by its name."""
 
     name: str
     state: pathlib.Path
     kubectl: kubectl.Kubectl
-    checked: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
-    first: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
-    second: dict[str, rollout.Recap] = dataclasses.field(default_factory=dict)
-    traces_after_check: list[str] = dataclasses.field(default_factory=list)
 
     def playbook(self, playbook: str, *extra: str) -> dict[str, rollout.Recap]:
         """Run one of the product's playbooks on this site."""

@@ -20,14 +20,18 @@ import gpustack.cli.main
 from extender.api import openapi
 from extender.offline import OfflineExtender
 from extender.settings import load
+from gpustack.adapters.nvml import ACCEPTABLE, ENDS_WORDS, FAULTS, XID_RULES, XidRule
 from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.control import reload
+from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.node.inventory import CardInventory
-from gpustack.agent.web import metrics, self_metrics
+from gpustack.agent.web import figures, metrics, self_metrics
 from gpustack.agent.web.usage import UsageReader
 from gpustack.model.node import Node
 from gpustack.model.refusal import REASON_WORDS
 from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
 from gpustack.wire import nodes, pods, schemas, user_keys
+from gpustack.wire.extender_v1.filter import MOST_NODES
 from gpustack.wire.mapped import ledger
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
@@ -147,6 +151,9 @@ class _NoCards:
 
     node = Node(name="", cards=(), links=())
 
+    def all(self) -> tuple[()]:
+        return ()
+
     def taken(self, node: Node) -> Node:
         return node
 
@@ -161,18 +168,59 @@ def agent_metrics() -> str:
     numbers = (
         *self_metrics.pods(unread, unread, unread, unread),
         *self_metrics.identification(unread, unread, unread, unread),
+        *self_metrics.health(unread),
         *self_metrics.audited(unread),
         *self_metrics.isolation(unread, unread),
+        *self_metrics.originals(None),
         *self_metrics.connections(unread, unread, unread),
     )
     return _families(
         metrics.registry(
-            inventory=cast(CardInventory, nothing),
-            records=cast(AllocationRecords, nothing),
-            usage=cast(UsageReader, nothing),
+            cast(CardInventory, nothing),
+            cast(AllocationRecords, nothing),
+            cast(UsageReader, nothing),
             numbers=[dataclasses.replace(each, read=lambda: 0.0) for each in numbers],
+            others=figures.collectors(
+                unread,
+                cast(CardInventory, nothing),
+                cast(AllocationRecords, nothing),
+                unread,
+                CallDurations(),
+            ),
         ).collect()
     )
+
+
+def xids() -> str:
+    """Return NVIDIA's actions, the XIDs of each, and what they do to a card."""
+    by_action: dict[str, list[XidRule]] = {}
+    for rule in XID_RULES.values():
+        by_action.setdefault(rule.action, []).append(rule)
+    lines = (
+        (
+            f"`{action}`" if action.isupper() else action,
+            ", ".join(f"{each.number} {each.meaning}" for each in rules),
+            ENDS_WORDS[rules[0].ends],
+        )
+        for action, rules in sorted(by_action.items(), key=lambda item: item[1][0].ends.value)
+    )
+    return rows(("NVIDIA's action", "XIDs", "the card"), lines)
+
+
+def faults() -> str:
+    """Return the faults that queries find."""
+    return rows(
+        ("reason", "meaning, and what to do", "`gpustack card release` puts it to use"),
+        (
+            (f"`{name}`", text, "yes" if name in ACCEPTABLE else "no")
+            for name, text in FAULTS.items()
+        ),
+    )
+
+
+def live_keys() -> str:
+    """Return the keys of agent.yml that change while the agent runs."""
+    return ", ".join(f"`{key}`" for key in reload.LIVE.values()) + "\n"
 
 
 def refusals() -> str:
@@ -195,6 +243,7 @@ def limits() -> str:
             ("a user key of a pod", keys, refused),
             ("containers of a pod with GPUs", f"{pods.MOST_CONTAINERS}", refused),
             ("processes of a share on its card", f"{ledger.SLOTS}", "the hook refuses the next"),
+            ("nodes of a scheduler's call", f"{MOST_NODES}", "400, by name"),
             ("body of a scheduler's call", f"{body} MiB", "413; see `request_limit_bytes`"),
         ),
     )
@@ -210,6 +259,9 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "paths of the extender": scheduler_paths,
     "metrics of the extender": extender_metrics,
     "metrics of the agent": agent_metrics,
+    "xids": xids,
+    "faults of cards": faults,
+    "keys that reload": live_keys,
     "refusals": refusals,
     "limits": limits,
 }

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = {".png", ".sum", ".lock"}
+BINARY = {".bin", ".png", ".sum", ".lock"}
 DOCUMENT = re.compile(r"(?<![\w.])((?:\.\./)*/?(?:[\w-]+/)*[\w-]+\.md)\b")
 # folders beside the repository, and files of users that it doesn't ship
 ELSEWHERE = re.compile(

@@ -93,3 +93,10 @@ def test_every_figure_of_isolation_says_which_card_it_is_from() -> None:
 @pytest.mark.parametrize("document", ["docs/isolation.md", "docs/decisions/0006-gpu-time.md"])
 def test_a_page_of_isolation_says_that_its_card_is_simulated(document: str) -> None:
     assert "simulated card" in text(document)
+
+
+def test_no_text_gives_nvidia_smi_a_minor() -> None:
+    """Its `-i` takes an index, a UUID or a bus address, and an index isn't always the minor."""
+    texts = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "gpustack").rglob("*.py")]
+    wrong = re.compile(r"nvidia-smi[^`]* -i MINOR")
+    assert [str(path) for path in texts if wrong.search(path.read_text("utf-8"))] == []

@@ -7,7 +7,8 @@ import re
 import pytest
 import yaml
 
-from gpustack.agent.containers import allocate_response
+from gpustack.agent.containers import allocate_response, mount_paths
+from gpustack.agent.node import hook_build
 from gpustack.agent.web.pages import pages
 from gpustack.model.request import Strategy, Topology
 from gpustack.model.topology.link_level import parse_link
@@ -109,7 +110,7 @@ def test_the_cost_of_a_pair_is_the_models(token: str) -> None:
 
 
 def test_every_path_of_the_agent_is_named() -> None:
-    served = pages(registry=None, inventory=None, usage=None, unready=list, unwell=list)  # type: ignore[arg-type]
+    served = pages(registry=None, display=None, unready=list, unwell=list)  # type: ignore[arg-type]
     [table, *_] = re.findall(r"^\| path \|.*?\n\n", page("agent"), re.M | re.S)
     assert set(re.findall(r"`(/[a-z]*)`", table)) == set(served)
 
@@ -119,13 +120,14 @@ def test_every_path_of_a_container_is_named() -> None:
     mounted = (
         allocate_response.DRIVER_PATH,
         allocate_response.PRELOAD_PATH,
-        allocate_response.HOOK_PATH,
+        hook_build.HOOK_PATH,
         allocate_response.LIMITS_PATH,
         allocate_response.ACTIVITY_PATH,
         allocate_response.LEDGER_PATH,
     )
     assert [path for path in mounted if f"| `{path}` |" not in text] == []
-    assert [path for path in allocate_response.PROTECTED_PATHS if f"`{path}`" not in text] == []
+    named = (*mount_paths.PROTECTED_PATHS, *mount_paths.PROTECTED_FOLDERS)
+    assert [path for path in named if f"`{path}`" not in text] == []
 
 
 def test_the_words_of_this_field_are_explained() -> None:

@@ -1,4 +1,4 @@
-"""One testbed for the whole run: two GPU hosts of two cards, the product rolled out twice."""
+"""One testbed for the whole run: two GPU hosts of two cards, the product rolled out."""
 
 import collections.abc
 
@@ -16,13 +16,10 @@ testbed = fixtures.session_testbed(NAME)
 
 @pytest.fixture(scope="session")
 def site(testbed: description.Testbed) -> Site:
-    """Give the testbed, rolled out twice; one that was kept is used as it is.
-
-    The tests of the rollout itself have nothing to look at on a testbed that was kept, and fail.
-    """
+    """Give the testbed with the product; one that was kept is used as it is."""
     site = opening.find_site(testbed.name)
     if not site.traces():
-        opening.roll_out(site, check=True, twice=True)
+        opening.roll_out(site)
     return site
 
 

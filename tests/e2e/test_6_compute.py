@@ -23,6 +23,7 @@ ADVICE = "choose another mountPath"
 # What a tenant would put over its share: files of its own.
 OVER_OURS = {
     "a folder over the limits": {"mountPath": "/etc/vcuda"},
+    "the folder above the limits": {"mountPath": "/etc"},
     "a file over the limits": {"mountPath": "/etc/vcuda/limits", "subPath": "limits"},
     "a file over the preload": {"mountPath": "/etc/ld.so.preload", "subPath": "preload"},
 }
@@ -165,7 +166,11 @@ def reported(site: Site, pod: str) -> set[str]:
 
 
 def test_a_container_that_replaces_our_files_is_reported(site: Site) -> None:
-    moving = "mv /etc/vcuda /etc/aside && cp -r /etc/aside /etc/vcuda && exec cuda-workload --hold"
+    moving = (
+        "mv /etc/vcuda /etc/aside && mkdir /etc/vcuda && cd /etc/aside"
+        " && cp limits activity ledger /etc/vcuda && ln -s /etc/aside/hook /etc/vcuda/hook"
+        " && exec cuda-workload --hold"
+    )
     commands = {"honest": ["cuda-workload", "--hold"], "moving": ["sh", "-c", moving]}
     for name, command in commands.items():
         site.kubectl.apply(workloads.pod(name, share(10), command))

@@ -10,7 +10,6 @@ from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
-    CHECKPOINT_VERSION,
     AllocationRecords,
     ContainerRecord,
     PodRecord,
@@ -39,9 +38,7 @@ class _Started(ProcessOwners):
 def sampling(host: Host, nvml: Nvml) -> Iterator[list[ObjectEvent]]:
     """Let the agent look at a host's containers; yields what it would tell Kubernetes."""
     told: list[ObjectEvent] = []
-    records = AllocationRecords(
-        CheckpointFile(host.root / "checkpoint.json", version=CHECKPOINT_VERSION)
-    )
+    records = AllocationRecords(CheckpointFile(host.root / "checkpoint.json"))
     for name, placement in host.placements.items():
         records.put(
             PodRecord(

@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Any, Final
 
 from gpustack.adapters import mapped
+from gpustack.adapters.systemd import DescriptorStore
+from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
@@ -182,7 +184,10 @@ class Host:
         self.root = root
         self.context_bytes = context_bytes
         self.folders = LimitsFiles(
-            root / "containers", context_bytes=context_bytes, may_run=lambda _uid, _name: True
+            root / "containers",
+            context_bytes=context_bytes,
+            may_run=lambda _uid, _name: True,
+            held=HeldFiles(DescriptorStore()),
         )
         self.placements: dict[str, ContainerPlacement] = {}
         self.containers: dict[str, Container] = {}

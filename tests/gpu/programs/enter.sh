@@ -6,20 +6,17 @@ folder=$1
 hook=$2
 shift 2
 
-# /etc and /run with a layer of our own on top, which ends with the namespace
+# /etc with a layer of our own on top, which ends with the namespace
 layers=$folder/layers
 mkdir -p "$layers"
 mount -t tmpfs -o mode=755 tmpfs "$layers"
-for place in etc run; do
-  mkdir "$layers/$place" "$layers/$place.work"
-  options=lowerdir=/$place,upperdir=$layers/$place,workdir=$layers/$place.work
-  mount -t overlay -o "$options" overlay "/$place"
-done
+mkdir "$layers/etc" "$layers/etc.work"
+mount -t overlay -o "lowerdir=/etc,upperdir=$layers/etc,workdir=$layers/etc.work" overlay /etc
 
-mkdir -p /etc/vcuda /run/vcuda
-for file in etc/vcuda/limits etc/vcuda/activity run/vcuda/ledger; do
-  : >"/$file"
-  mount --bind "$folder/${file##*/}" "/$file"
+mkdir -p /etc/vcuda
+for file in limits activity ledger; do
+  : >"/etc/vcuda/$file"
+  mount --bind "$folder/$file" "/etc/vcuda/$file"
 done
 for file in limits activity; do
   mount -o remount,bind,ro "/etc/vcuda/$file"

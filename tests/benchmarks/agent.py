@@ -1,0 +1,223 @@
+"""What the agent costs a node that does nothing, and how soon many pods at once are admitted.
+
+A process of its own, on the simulated driver, with real files and processes; kubelet, runtime and
+API server are the fakes on sockets.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, container, make_pod
+from tests.agent.other_client import other_client
+from tests.benchmarks.timing import summary
+from tests.simgpu_tests.machine import Machine, first_line
+
+_CARDS: Final = 8
+_SHARES: Final = 90
+_MAPPINGS: Final = 2500
+_SETTLE_SECONDS: Final = 8.0
+_SECONDS: Final = 30.0
+_PODS: Final = 48
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+# Percent of a core of the same three, by this program with the agent of commit 0e2e7b3.
+_BEFORE: Final = ("2.25 %", "18.50 %", "21.83 %")
+_ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
+_CGROUP: Final = pathlib.Path("/sys/fs/cgroup")
+
+
+def section() -> str:
+    """Measure and return the page's part."""
+    rows = []
+    cases = (
+        ("hard limits, no GPU process", False, False, "1 %"),
+        ("elastic, no GPU process", True, False, "-"),
+        (f"elastic, {_SHARES} processes of {_MAPPINGS} mappings", True, True, "3 %"),
+    )
+    for (name, elastic, busy, goal), before in zip(cases, _BEFORE, strict=True):
+        percent, megabytes = _idle(elastic=elastic, with_processes=busy)
+        rows.append(f"| {name} | {percent:.2f} % | {before} | {goal} | {megabytes:.0f} |")
+    return "\n".join(
+        [
+            f"## An idle agent with {_SHARES} shares on {_CARDS} cards, percent of a core",
+            "",
+            "| shares | now | before | goal | RSS, MB |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            f"User and system time of the agent's process over {_SECONDS:g} s by /proc/PID/stat;"
+            " before: the same of the agent of commit 0e2e7b3."
+            " Simulated cards; the processes and their memory maps are real. Kubelet, runtime and"
+            " API server are the tests' fakes, in another process.",
+            "",
+            _admission(),
+        ]
+    )
+
+
+def _idle(*, elastic: bool, with_processes: bool) -> tuple[float, float]:
+    """Return the agent's percent of a core and its resident megabytes."""
+    with contextlib.ExitStack() as closing:
+        node = closing.enter_context(_node())
+        pods = [node.share(number, elastic=elastic) for number in range(_SHARES)]
+        agent = closing.enter_context(node.agent())
+        for pod in pods:
+            node.admit(pod)
+        if with_processes:
+            closing.enter_context(node.tenants(pods))
+        time.sleep(_SETTLE_SECONDS)
+        before = _seconds(agent)
+        time.sleep(_SECONDS)
+        return 100 * (_seconds(agent) - before) / _SECONDS, _resident_mb(agent)
+
+
+def _admission() -> str:
+    with contextlib.ExitStack() as closing:
+        node = closing.enter_context(_node())
+        pods = [node.share(number, elastic=False) for number in range(_PODS)]
+        closing.enter_context(node.agent())
+        closing.enter_context(other_client(node.host.kubelet))
+        began, took = time.perf_counter(), []
+        for pod in pods:
+            start = time.perf_counter()
+            node.admit(pod)
+            took.append(time.perf_counter() - start)
+        total = time.perf_counter() - began
+    return "\n".join(
+        [
+            f"## {_PODS} pods at once on a node, with another PodResources client at 20 calls/s",
+            "",
+            "| all admitted and started, s | a pod, ms: median (p99) | goal for all |",
+            "|---|---|---|",
+            f"| {total:.2f} | {summary(took).text()} | 5 s |",
+            "",
+            "By the fake kubelet, whose own time is in it, under the kubelet's rate limit of 100"
+            " calls a second and 10 at once.",
+            "",
+        ]
+    )
+
+
+class _Node:
+    """A host on the simulated driver."""
+
+    def __init__(self, host: Host, machine: Machine) -> None:
+        self.host = host
+        self._machine = machine
+        (host.root / "linker_cache").write_text(host.files.linker_cache)
+
+    def share(self, number: int, *, elastic: bool) -> Pod:
+        minor = number % _CARDS
+        card = self._cards()[minor]
+        written = {
+            KEYS.predicate_time: str(number + 1),
+            KEYS.predicate_node: "gpu1",
+            f"{KEYS.idx_prefix}0": str(minor),
+            f"{KEYS.uuid_prefix}0": card,
+            KEYS.gpu_assigned: "false",
+        }
+        if elastic:
+            written[KEYS.core_limit] = "100"
+        return self.host.create(make_pod(f"p{number}", container("c0", 8, 8), annotations=written))
+
+    def _cards(self) -> list[str]:
+        return [f"GPU-00000000-0000-0000-0001-{minor:012d}" for minor in range(_CARDS)]
+
+    def admit(self, pod: Pod) -> None:
+        """Let the kubelet admit and start a pod of one container."""
+        kubelet = self.host.kubelet
+        answer = kubelet.admit(pod)["c0"]
+        kubelet.start_container(pod, "c0", CORE)
+        self.host.cri.run(pod["metadata"]["uid"], "c0", annotations=dict(answer.annotations))
+
+    @contextlib.contextmanager
+    def agent(self) -> Iterator[int]:
+        """Run the agent; give its PID once it has registered."""
+        self.host.settings()
+        command = [sys.executable, "-m", "tests.benchmarks.agent_process", str(self.host.root)]
+        source = os.environ.get("AGENT_SOURCE", "")  # of another version, to compare with
+        path = os.pathsep.join(filter(None, (source, str(_ROOT))))
+        env = self._machine.env | {"PYTHONPATH": path}
+        with subprocess.Popen(
+            command, env=env, cwd=self.host.root, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        ) as process:  # fmt: skip
+            try:
+                first_line(process)
+                self.host.kubelet.wait_for_plugins(CORE, MEMORY)
+                yield process.pid
+            finally:
+                process.terminate()
+
+    @contextlib.contextmanager
+    def tenants(self, pods: Sequence[Pod]) -> Iterator[None]:
+        """Run a process on a card in each of these pods' containers."""
+        folders = [str(self.host.folder(pod, "c0")) for pod in pods]
+        hook = str(self.host.files.hook)
+        command = [sys.executable, "-m", "tests.benchmarks.agent_tenants", str(_MAPPINGS), hook]
+        groups = []
+        with subprocess.Popen(
+            [*command, *folders], env=self._machine.env, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            try:
+                for pid, each in zip(first_line(process).split(), self._containers(), strict=True):
+                    groups.append(_join(each, pid))
+                yield
+            finally:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait()
+                for group in groups:
+                    group.rmdir()
+
+    def _containers(self) -> list[str]:
+        return [f"{number + 1:064x}" for number in range(_SHARES)]
+
+
+@contextlib.contextmanager
+def _node() -> Iterator[_Node]:
+    root = pathlib.Path(tempfile.mkdtemp(prefix="gs"))
+    try:
+        machine = Machine(folder=root)
+        cards = [
+            {"minor": minor, "uuid": f"GPU-00000000-0000-0000-0001-{minor:012d}"}
+            for minor in range(_CARDS)
+        ]
+        machine.describe({"cards": cards})
+        with Host(root) as host:
+            for minor in range(_CARDS):
+                (root / "dev" / f"nvidia{minor}").touch()
+            machine.start(*range(_CARDS))
+            yield _Node(host, machine)
+    finally:
+        shutil.rmtree(root)
+
+
+def _join(container_id: str, pid: str) -> pathlib.Path:
+    """Move a process into a container's cgroup; needs root."""
+    folder = next(
+        (_CGROUP / name for name in ("pids", "unified") if (_CGROUP / name).is_dir()), _CGROUP
+    )
+    group = folder / f"cri-{container_id}.scope"
+    group.mkdir(exist_ok=True)
+    (group / "cgroup.procs").write_text(pid)
+    return group
+
+
+def _seconds(pid: int) -> float:
+    """Return the processor time of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _resident_mb(pid: int) -> float:
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line) / 1024
