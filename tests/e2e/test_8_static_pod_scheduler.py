@@ -54,6 +54,7 @@ def test_another_setting_of_the_scheduler_restarts_the_static_pod(site: Site) ->
     assert after not in before
 
 
+@pytest.mark.nightly
 def test_a_static_pod_that_cannot_run_with_its_file_gets_the_old_one_back(site: Site) -> None:
     before = site.on("cp1", "cat", static_pod.MANIFEST)
     static_pod.lay_broken_certificates(description.load(site.name))

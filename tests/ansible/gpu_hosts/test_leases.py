@@ -71,7 +71,7 @@ def stage(tmp_path: pathlib.Path) -> Stage:
     return Stage(tmp_path)
 
 
-@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("before", [pytest.param(0, marks=pytest.mark.nightly), 1])
 def test_leases_are_off_until_uninstall_puts_the_old_value_back(stage: Stage, before: int) -> None:
     stage.boot(before)
     stage.run(refused=True)

@@ -67,4 +67,4 @@ def test_keywords_of_plays_use_no_variable_that_an_inventory_sets() -> None:
 
 def test_every_playbook_is_short_enough_to_be_read_at_once() -> None:
     for playbook in (layout.ROOT / "playbooks").glob("*.yml"):
-        assert len(playbook.read_text("utf-8").splitlines()) <= 85, playbook.name
+        assert len(playbook.read_text("utf-8").splitlines()) <= 100, playbook.name

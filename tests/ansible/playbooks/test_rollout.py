@@ -69,7 +69,7 @@ def test_a_host_that_cannot_be_reached_stops_all(
     assert run.changed == []
 
 
-@pytest.mark.parametrize("how", ["fails", "vanishes"])
+@pytest.mark.parametrize("how", [pytest.param("vanishes", marks=pytest.mark.nightly), "fails"])
 @pytest.mark.parametrize("role", ["gpustack_extender", "kube_scheduler"])
 def test_a_control_plane_that_is_lost_on_the_way_stops_the_rest(
     tmp_path: pathlib.Path, how: str, role: str
@@ -118,10 +118,15 @@ def test_a_limited_run_changes_these_hosts_alone(
     assert run.hosts("preflight") == changed
 
 
-@pytest.mark.parametrize("tags", ["", "--tags=cluster_objects"])
 @pytest.mark.parametrize(
-    ("limit", "labelled"),
-    [("cp1,gpu2", "gpu2"), ("cp1", ""), ("!gpu1", "gpu2"), ("all", "gpu1 gpu2")],
+    ("limit", "labelled", "tags"),
+    [
+        ("cp1,gpu2", "gpu2", ""),
+        ("cp1,gpu2", "gpu2", "--tags=cluster_objects"),
+        ("all", "gpu1 gpu2", "--tags=cluster_objects"),
+        pytest.param("cp1", "", "", marks=pytest.mark.nightly),
+        pytest.param("!gpu1", "gpu2", "", marks=pytest.mark.nightly),
+    ],
 )
 def test_nodes_of_hosts_that_a_run_leaves_out_get_no_label(
     tmp_path: pathlib.Path, limit: str, labelled: str, tags: str
@@ -141,7 +146,9 @@ def test_a_host_of_both_groups_has_to_pass_as_both(tmp_path: pathlib.Path) -> No
     assert run.changed == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["--tags=gpustack_extender"]])
+@pytest.mark.parametrize(
+    "arguments", [[], pytest.param(["--tags=gpustack_extender"], marks=pytest.mark.nightly)]
+)
 def test_the_rights_of_an_older_extender_go_when_all_were_restarted(
     tmp_path: pathlib.Path, arguments: list[str]
 ) -> None:

@@ -164,7 +164,13 @@ def test_a_host_of_both_groups_keeps_its_agents_environment_until_asked(
 
 
 @pytest.mark.parametrize(
-    ("limit", "kept"), [("cp1", True), ("!gpu2", True), ("all", False), ("cp1,cp2,gpu*", False)]
+    ("limit", "kept"),
+    [
+        pytest.param("cp1", True, marks=pytest.mark.nightly),
+        ("!gpu2", True),
+        ("all", False),
+        pytest.param("cp1,cp2,gpu*", False, marks=pytest.mark.nightly),
+    ],
 )
 def test_the_clusters_objects_go_with_the_last_host(
     tmp_path: pathlib.Path, limit: str, kept: bool
