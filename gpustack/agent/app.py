@@ -216,7 +216,8 @@ class Agent:
             registrar=self.registrar,
             inventory=self.inventory,
             checks=checks(settings, self.pods, self.publisher, self.runtime, self.inventory)
-            | {"shares can't get the hook": lambda: self.host_files.hook_problem},
+            | {"shares can't get the hook": lambda: self.host_files.hook_problem}
+            | {"the shares are not watched": lambda: self.activity.problem},
             nvml_seconds=lambda: self.nvml.hung_seconds,
         )
 

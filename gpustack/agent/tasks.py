@@ -2,11 +2,12 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
-_JOIN_SECONDS = 10.0  # longer than any single call of a thread
+_JOIN_SECONDS = 10.0  # of all together: longer than any single call of a thread
 
 
 class Tasks:
@@ -29,8 +30,9 @@ class Tasks:
 
     def join(self) -> None:
         """Wait for all threads, after `stop` was set, for a bounded time."""
+        until = time.monotonic() + _JOIN_SECONDS
         for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
+            thread.join(max(0.0, until - time.monotonic()))
             if thread.is_alive():
                 logger.warning("thread does not end name=%s", thread.name)
 

@@ -1,15 +1,19 @@
-"""What a tenant does to the form and the locks of its ledger takes a bounded part of the host."""
+"""What a tenant does to the form and the locks of its files takes a bounded part of the host."""
 
 import itertools
+import mmap
 import os
 import pathlib
 import subprocess
+import threading
 from collections.abc import Mapping
 
 import pytest
 
 from gpustack.adapters import mapped
 from gpustack.wire.mapped import ledger, two_slot_page
+from gpustack.wire.mapped.limits import DeviceLimit, Limits
+from tests.agent import inode_lock
 
 A = "GPU-00000000-0000-0000-0000-00000000000a"
 
@@ -110,3 +114,38 @@ def test_only_a_regular_file_is_opened(tmp_path: pathlib.Path, kind: str) -> Non
         mapped.open_for_writing(path)
     with pytest.raises(OSError, match=r"\[Errno"):
         mapped.read_limits(path)
+
+
+def _limits(folder: pathlib.Path) -> pathlib.Path:
+    mapped.create_limits(folder / "limits", Limits(devices=()))
+    return folder / "limits"
+
+
+def _value(percent: int) -> Limits:
+    limit = DeviceLimit(
+        uuid=A, memory_bytes=1, compute_percent=percent, burst_percent=100, context_bytes=0
+    )
+    return Limits(devices=(limit,))
+
+
+def test_a_page_is_published_while_its_tenant_reads_it_for_long(tmp_path: pathlib.Path) -> None:
+    path = _limits(tmp_path)
+    with inode_lock.held(path, alone=False):
+        published = threading.Thread(target=mapped.publish_limits, args=(path, _value(7)))
+        published.start()
+        published.join(10)
+        assert not published.is_alive()
+        assert mapped.read_limits(path) == _value(7)
+
+
+def test_a_page_that_is_cut_off_on_the_way_is_an_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(mmap.mmap):
+        def __init__(self, *_: int) -> None:
+            os.truncate(path, 0)
+
+    path = _limits(tmp_path)
+    monkeypatch.setattr(mmap, "mmap", Cut)
+    with pytest.raises(OSError, match="Bad address"):
+        mapped.publish_limits(path, _value(7))

@@ -25,7 +25,8 @@ All of this was tried on a simulated card; no real card has run it yet.
 - **ForeignLimits**: an Event on the pod. The same look finds a process that maps the hook without
   the limits and the ledger of its container: it uses files of its own, or goes round the hook.
 - **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting, or
-  changed the mode, owner or size of that file, which the agent restores within a second.
+  changed the mode, owner or size of that file, which the agent restores within two seconds, or when
+  a write of the container to it ends that keeps the kernel waiting.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -82,9 +83,15 @@ OPEN: Final = (
         " (LedgerDamaged)",
     ),
     (
+        "A write to the ledger that takes long, on a host with /var/lib/gpustack on XFS",
+        "by the kernel's source (xfs_file_buffered_read in fs/xfs/xfs_file.c), not tried: a reader"
+        " of the file waits there until the write ends. The agent's looks at all shares wait, and"
+        " so do containers with a share that start; after 30 s the agent says that it isn't ready",
+    ),
+    (
         "Making the ledger grow, again and again: any user of the container may write to it",
-        "it takes the host's disk. The agent cuts it off within a second and reports it"
-        " (LedgerDamaged); but a tenant that goes on keeps the disk below /var/lib/gpustack full,"
+        "it takes the host's disk. The agent cuts it off within two seconds, or when a write to it"
+        " ends that keeps the kernel waiting, and reports it (LedgerDamaged); but a tenant that goes on keeps the disk below /var/lib/gpustack full,"
         " and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
     ),
 )

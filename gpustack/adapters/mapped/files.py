@@ -2,13 +2,15 @@
 
 They are made complete under a temporary name and renamed into place before a container starts;
 from then on they are only written in place, since a file that is mounted into a container doesn't
-follow a rename. This module maps no file: a tenant may truncate its ledger, and a mapping would
-then raise SIGBUS in the agent. No open follows a link or waits: root in a container may hold a
-lease on a file of its own, for which the kernel would block an open for `fs.lease-break-time`
-(45 s); that is a BlockingIOError.
+follow a rename. Pages are written through a mapping: a write would wait for the inode's lock, which
+a tenant that reads its page (O_DIRECT, into memory that comes slowly) holds for as long as it
+likes. The ledger is never mapped here: a tenant may truncate it. No open follows a link or waits:
+root in a container may hold a lease on a file of its own, for which the kernel would block an open
+for `fs.lease-break-time` (45 s); that is a BlockingIOError.
 """
 
 import dataclasses
+import mmap
 import os
 import pathlib
 import shutil
@@ -232,10 +234,26 @@ def _publish(path: pathlib.Path, magic: bytes, encode: Callable[[int], bytes]) -
         )
         idle = 1 - published
         slot = two_slot_page.encode_slot(encode(layout), (generation + 1) & (2**64 - 1))
-        _write_all(fd, slot, two_slot_page.slot_offset(idle))
-        _write_all(fd, bytes([idle]), two_slot_page.PUBLISHED_OFFSET)
+        with mmap.mmap(fd, two_slot_page.PAGE_FILE_BYTES) as memory:
+            _put(memory, slot, two_slot_page.slot_offset(idle))
+            _put(memory, bytes([idle]), two_slot_page.PUBLISHED_OFFSET)
     finally:
         os.close(fd)
+
+
+def _put(memory: mmap.mmap, data: bytes, offset: int) -> None:
+    """Let the kernel copy into a mapping of one page.
+
+    Where a store would end the agent with SIGBUS, on a full disk for instance, it says EFAULT.
+    """
+    source, sink = os.pipe()
+    try:
+        os.write(sink, data)  # less than a pipe takes
+        with memoryview(memory) as whole, whole[offset : offset + len(data)] as window:
+            os.readv(source, [window])
+    finally:
+        os.close(source)
+        os.close(sink)
 
 
 def _write_all(fd: int, data: bytes, offset: int) -> None:

@@ -174,6 +174,15 @@ class IsolationViolations:
         kind = "content" if what.endswith("size") else what  # bytes that are cut off are lost
         self._report_damage(share, kind, f"its {what} was {how}")
 
+    def form_is_kept(self, share: Share) -> None:
+        """Report a container that keeps its ledger's form from being restored."""
+        self._report_damage(
+            share,
+            "form kept",
+            "a process in it writes to its ledger for so long that mode, owner and size can't be"
+            " restored; they are when that write ends",
+        )
+
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
         self._said = {said for said in self._said if said[0] in living}

@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 BURST_SECONDS: Final = 0.05
+_SILENT_SECONDS: Final = 30.0
 # Pause after a look at a ledger with too many locks: each look delays those at other ledgers.
 _PASS_NS: Final = 10_000_000_000
 # Hooks burst by no page that is older than 1 s, and take its other words for 5 s
@@ -86,7 +87,7 @@ class ActivitySampler:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._reader = Shares(records, folders)
-        self._forms = FileForms(folders.held)
+        self._forms = FileForms(folders.held, escapes, clock_ns)
         self._files = Ledgers(clock_ns)
         self._witness = NvmlUsage(nvml, owners)
         self._escapes = escapes
@@ -101,11 +102,18 @@ class ActivitySampler:
         self._pages: dict[Owner, Activity] = {}  # as they were published last
         self._passed: dict[Owner, int] = {}  # by container: its ledger isn't read until then
         self._decide_at_ns = 0  # then a wish ends, or a page gets too old
+        self._looked = time.monotonic()
 
     @property
     def unaccounted_bytes(self) -> int:
         """Memory of all shares that no ledger explains."""
         return self._unaccounted.total_bytes()
+
+    @property
+    def problem(self) -> str:
+        """For how long no look has ended; empty while they do."""
+        seconds = time.monotonic() - self._looked
+        return f"no look has ended for {seconds:.0f} s" if seconds > _SILENT_SECONDS else ""
 
     def run(self, stop: threading.Event) -> None:
         """Sample until `stop` is set."""
@@ -123,7 +131,7 @@ class ActivitySampler:
         cards = {uuid for share in self._shares for uuid in share.elastic}
         self._watched = tuple(each for each in self._shares if not cards.isdisjoint(each.uuids))
         self._forget_others()
-        self._restore_files()
+        self._forms.look(self._shares)
         for share in self._shares:
             self._begin(share)
         seen = self._witness.look({uuid for share in self._shares for uuid in share.uuids})
@@ -136,6 +144,7 @@ class ActivitySampler:
         self._publish(self._shares)
         # Last, because a tenant chooses how long this takes.
         self._escapes.look(self._sights(seen))
+        self._looked = time.monotonic()
 
     def decide_bursts(self) -> None:
         """Publish the pages of containers that may burst, after a look at their neighbours."""
@@ -154,13 +163,6 @@ class ActivitySampler:
         self.figures.forget(living)
         self._files.forget(living)
         self._escapes.forget(living)
-
-    def _restore_files(self) -> None:
-        """Undo what tenants did to mode, owner and size of their files."""
-        changed = self._forms.look([share.folder for share in self._shares])
-        for share in self._shares:
-            for what, how in changed.get(share.folder, {}).items():
-                self._escapes.form_was_changed(share, what, how)
 
     def _begin(self, share: Share) -> None:
         """Go on from the page: hooks count on the values that an earlier agent has published."""

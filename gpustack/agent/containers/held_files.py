@@ -51,6 +51,7 @@ class HeldFiles:
         self._received = {_inode(each): each for each in store.received}
         self._failed: set[tuple[pathlib.Path, str]] = set()
         self._looks = 0
+        self._names: tuple[str, ...] = tuple(mapped.FORMS)
 
     def hold(self, folder: pathlib.Path) -> None:
         """Hold the files of a container that aren't held yet, or were made anew.
@@ -60,27 +61,23 @@ class HeldFiles:
         with self._lock:
             self._hold(folder)
 
-    def look(self, folders: Iterable[pathlib.Path]) -> Mapping[pathlib.Path, Mapping[str, str]]:
-        """Hold what isn't held, let go of removed files, and restore the form of all others.
+    def look(self, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path, ...]:
+        """Hold what isn't held, and let go of removed files that systemd has kept.
 
         Args:
             folders: of all containers that may run.
 
-        A change waits for a write to the same file that is under way, and a tenant's may be long:
-        no other call waits meanwhile.
-
         Returns:
-            By folder, and by file and property (`ledger's mode`), what its tenant had changed.
+            The folders whose files are held: `restore` may find changes there.
         """
         with self._lock:
             for folder in folders:
                 if len(self._held.get(folder, ())) < len(mapped.FORMS):
                     self._hold(folder)
             self._release_removed(self._received)
-            names = _WRITABLE if self._looks % _LOOKS else tuple(mapped.FORMS)
+            self._names = _WRITABLE if self._looks % _LOOKS else tuple(mapped.FORMS)
             self._looks += 1
-            held = tuple(self._held)
-        return {folder: changes for folder in held if (changes := self._restore(folder, names))}
+            return tuple(self._held)
 
     @property
     def count(self) -> int:
@@ -133,11 +130,19 @@ class HeldFiles:
             self._log_once(path.parent, "", "not kept by systemd for a restart", error)
         return descriptor
 
-    def _restore(self, folder: pathlib.Path, names: Iterable[str]) -> Mapping[str, str]:
+    def restore(self, folder: pathlib.Path) -> Mapping[str, str]:
+        """Restore the form of a container's files, and let go of removed ones.
+
+        A change waits for a write to the same file that is under way, and a tenant chooses how
+        long its write takes: no other call waits meanwhile.
+
+        Returns:
+            By file and property (`ledger's mode`), what its tenant had changed.
+        """
         if _is_newer(folder):
             return {}  # a newer agent's files may have another form
         changes: dict[str, str] = {}
-        for name in names:
+        for name in self._names:
             with self._lock:
                 descriptor = self._held.get(folder, {}).get(name)
                 own = None if descriptor is None else os.dup(descriptor)

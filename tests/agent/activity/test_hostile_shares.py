@@ -14,6 +14,7 @@ from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Shares
 from gpustack.wire.mapped import ledger
+from tests.agent import inode_lock
 from tests.agent.activity.activity import Stage
 from tests.agent.host import CORE, Host
 
@@ -92,6 +93,48 @@ def test_samples_do_not_wait_for_a_tenants_long_write(
     assert [each.reason for each in stage.events] == ["LedgerDamaged"]
 
 
+def _said(stage: Stage) -> list[str]:
+    return [str(each.message).removeprefix("container ") for each in stage.events]
+
+
+def test_a_tenants_long_write_keeps_no_other_ledger_from_being_restored(stage: Stage) -> None:
+    ledgers = []
+    for name in ("one", "two", "three"):
+        stage.share(name)
+        ledgers.append(stage.folders.path(f"uid-{name}", name) / "ledger")
+    stage.sampler.look()
+    for path in ledgers:
+        path.chmod(0o4755)
+    with inode_lock.held(ledgers[0], alone=True), inode_lock.held(ledgers[1], alone=True):
+        for _ in range(3):
+            stage.now_ns += 1_000_000_000
+            stage.sampler.look()
+        assert ledgers[2].stat().st_mode & 0o7777 == 0o666
+        assert _said(stage) == ["three: its ledger's mode was 4755, is 0666 again"]
+        stage.now_ns += 10_000_000_000
+        stage.sampler.look()
+        assert [text.split(" for ")[0] for text in sorted(_said(stage))] == [
+            "one: a process in it writes to its ledger",
+            "three: its ledger's mode was 4755, is 0666 again",
+            "two: a process in it writes to its ledger",
+        ]
+    while any(path.stat().st_mode & 0o7777 != 0o666 for path in ledgers):
+        stage.sampler.look()
+
+
+def test_samples_are_published_while_a_tenant_reads_its_page_for_long(stage: Stage) -> None:
+    stage.share("one")
+    page = stage.folders.path("uid-one", "one") / "activity"
+    stage.sampler.look()
+    stage.now_ns += 3_000_000_000
+    with inode_lock.held(page, alone=False):
+        looks = threading.Thread(target=stage.sampler.look)
+        looks.start()
+        looks.join(10)
+        assert mapped.read_activity(page).sampled_ns == stage.now_ns
+    looks.join()
+
+
 def test_each_kind_of_change_is_reported_once(stage: Stage) -> None:
     stage.share("one")
     ledger = stage.folders.path("uid-one", "one") / "ledger"
@@ -99,11 +142,10 @@ def test_each_kind_of_change_is_reported_once(stage: Stage) -> None:
         for command in (("chmod", "4755"), ("chown", "7:7"), ("truncate", "--size=+1")):
             subprocess.run([*command, ledger], check=True)
         stage.sampler.look()
-    said = [str(each.message) for each in stage.events]
-    assert [text.split(" was ")[0] for text in said] == [
-        "container one: its ledger's owner",
-        "container one: its ledger's mode",
-        "container one: its ledger's size",
+    assert [text.split(" was ")[0] for text in _said(stage)] == [
+        "one: its ledger's owner",
+        "one: its ledger's mode",
+        "one: its ledger's size",
     ]
     assert stage.escapes.damaged == 1
 

@@ -51,7 +51,7 @@ def test_no_more_files_are_held_than_allowed(
     assert f"{tmp_path}/two/activity: 4 files of containers are held already" in caplog.text
     for path in folders[0].iterdir():
         path.unlink()
-    held.look(folders)
+    held.restore(folders[0])
     held.look(folders)
     assert held.count == _open_files() - before == 4, "others come in the place of removed ones"
 
@@ -72,8 +72,9 @@ def test_the_form_of_files_is_restored_where_no_look_names_them(
     folder = _container(tmp_path / "one")
     held.hold(folder)
     (folder / "ledger").chmod(0o4755)
-    assert held.look(()) == {folder: {"ledger's mode": "4755, is 0666 again"}}
-    assert held.look(()) == {}
+    assert held.look(()) == (folder,)
+    assert held.restore(folder) == {"ledger's mode": "4755, is 0666 again"}
+    assert held.restore(folder) == {}
 
 
 def test_received_files_of_no_container_are_closed_once_they_are_removed(
@@ -119,7 +120,8 @@ def test_no_other_container_waits_while_a_file_is_restored(
 
     monkeypatch.setattr(mapped, "restore", restore)
     one, two = _container(tmp_path / "one"), _container(tmp_path / "two")
-    looks = threading.Thread(target=held.look, args=([one],))
+    held.hold(one)
+    looks = threading.Thread(target=held.restore, args=(one,))
     looks.start()
     assert waits.wait(10)
     others = threading.Thread(target=held.hold, args=(two,))
