@@ -3,6 +3,7 @@
 import http.client
 import pathlib
 import socket
+import threading
 import time
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ import pytest
 from gpustack.adapters.kube import KubeClient
 from gpustack.adapters.systemd import Notifier
 from gpustack.agent import app
+from gpustack.agent.activity import sampler
 from gpustack.agent.cluster.pods import PodView
 from tests.agent.host import NODE, Host
 from tests.fakes.kube_api import FakeKubeApi
@@ -116,3 +118,18 @@ def _wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+def test_an_agent_whose_looks_at_the_shares_do_not_end_says_so(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
+    goes_on = threading.Event()
+    monkeypatch.setattr(host.agent.activity, "look", goes_on.wait)
+    monkeypatch.setattr(sampler, "_SILENT_SECONDS", 1.5)
+    host.wait_until(lambda: _ask(host, "/readyz")[0] == 503)
+    assert "the shares are not watched: no look has ended for " in _ask(host, "/readyz")[1]
+    goes_on.set()
+    monkeypatch.undo()
+    host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
