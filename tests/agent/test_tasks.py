@@ -13,8 +13,12 @@ def test_threads_that_do_not_end_share_one_wait(
 ) -> None:
     monkeypatch.setattr(tasks, "_JOIN_SECONDS", 0.2)
     running, ends = tasks.Tasks(), threading.Event()
+
+    def wait(_: threading.Event) -> None:
+        ends.wait()
+
     for number in range(20):
-        running.start(f"stuck-{number}", lambda _: bool(ends.wait()))
+        running.start(f"stuck-{number}", wait)
     running.stop.set()
     began = time.monotonic()
     running.join()
