@@ -92,7 +92,8 @@ OPEN: Final = (
         "Making the ledger grow, again and again: any user of the container may write to it",
         "it takes the host's disk. The agent cuts it off within two seconds, or when a write to it"
         " ends that keeps the kernel waiting, and reports it (LedgerDamaged); but a tenant that"
-        " goes on keeps the disk below /var/lib/gpustack full, and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
+        " goes on keeps the disk below /var/lib/gpustack full,"
+        " and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
     ),
 )
 """Reviewers tried these on the simulated card; no test here shows them yet."""
