@@ -22,6 +22,8 @@ command -v gcc >/dev/null || missing+=(gcc)
 # what unit tests look with: ps, and systemd's judgement of our units
 command -v ps >/dev/null || missing+=(procps)
 command -v systemd-analyze >/dev/null || missing+=(systemd)
+# a file system where a read waits for a write
+command -v mkfs.xfs >/dev/null || missing+=(xfsprogs)
 # the hook's fuzzers
 command -v clang-14 >/dev/null || missing+=(clang-14)
 compgen -G '/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null || missing+=(libclang-rt-14-dev)

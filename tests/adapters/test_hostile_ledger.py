@@ -1,12 +1,13 @@
 """What a tenant does to the form and the locks of its files takes a bounded part of the host."""
 
+import contextlib
 import itertools
 import mmap
 import os
 import pathlib
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -149,3 +150,44 @@ def test_a_page_that_is_cut_off_on_the_way_is_an_error(
     monkeypatch.setattr(mmap, "mmap", Cut)
     with pytest.raises(OSError, match="Bad address"):
         mapped.publish_limits(path, _value(7))
+
+
+def test_a_ledger_that_is_not_in_memory_is_read_once_it_is_loaded(tmp_path: pathlib.Path) -> None:
+    path = _ledger(tmp_path)
+    descriptor = mapped.open_for_writing(path)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        with pytest.raises(mapped.BusyLedgerError, match=r"would wait|not in memory"):
+            mapped.read_ledger(path)
+        mapped.load(descriptor)
+        # the kernel reads ahead on its own time
+        while True:
+            with contextlib.suppress(mapped.BusyLedgerError):
+                mapped.read_ledger(path)
+                break
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def xfs(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder on XFS, where a read waits for a write."""
+    image, folder = tmp_path / "image", tmp_path / "xfs"
+    image.touch()
+    os.truncate(image, 320 << 20)  # mkfs.xfs makes none that is smaller
+    folder.mkdir()
+    try:
+        subprocess.run(["mkfs.xfs", "-q", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, folder], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no XFS here: {error}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_ledger_on_xfs_is_not_read_while_its_tenant_writes(xfs: pathlib.Path) -> None:
+    path = _ledger(xfs)
+    with inode_lock.held(path, alone=True), pytest.raises(mapped.BusyLedgerError):
+        mapped.read_ledger(path)
+    assert mapped.read_ledger(path).slots == ()

@@ -83,12 +83,6 @@ OPEN: Final = (
         " (LedgerDamaged)",
     ),
     (
-        "A write to the ledger that takes long, on a host with /var/lib/gpustack on XFS",
-        "by the kernel's source (xfs_file_buffered_read in fs/xfs/xfs_file.c), not tried: a reader"
-        " of the file waits there until the write ends. The agent's looks at all shares wait, and"
-        " so do containers with a share that start; after 30 s the agent says that it isn't ready",
-    ),
-    (
         "Making the ledger grow, again and again: any user of the container may write to it",
         "it takes the host's disk. The agent cuts it off within two seconds, or when a write to it"
         " ends that keeps the kernel waiting, and reports it (LedgerDamaged); but a tenant that"

@@ -17,9 +17,11 @@ from gpustack.adapters.mapped.files import (
     restore,
 )
 from gpustack.adapters.mapped.ledgers import (
+    BusyLedgerError,
     LockedLedgerError,
     create_ledger,
     is_whole_ledger,
+    load,
     open_ledger,
     read_ledger,
     read_ledger_head,
@@ -29,12 +31,14 @@ from gpustack.adapters.mapped.ledgers import (
 
 __all__ = [
     "FORMS",
+    "BusyLedgerError",
     "FileForm",
     "LockedLedgerError",
     "create_activity",
     "create_ledger",
     "create_limits",
     "is_whole_ledger",
+    "load",
     "open_for_writing",
     "open_ledger",
     "publish_activity",

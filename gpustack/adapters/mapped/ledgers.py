@@ -1,8 +1,11 @@
 """A share's ledger: made whole, and read in bounded time, whatever its tenant does to it.
 
-The kernel looks through all locks on a file for each question about one.
+The kernel looks through all locks on a file for each question about one. A read waits for the
+file's blocks and, on XFS (xfs_file_buffered_read in fs/xfs/xfs_file.c), for a write to it that is
+under way: these reads don't wait (RWF_NOWAIT), and `load` does, in a thread that may.
 """
 
+import errno
 import fcntl
 import os
 import pathlib
@@ -24,6 +27,10 @@ _FLOCK = struct.Struct("hh4xqqi4x")
 
 class LockedLedgerError(two_slot_page.LayoutError):
     """A ledger has too many locks to find out which slots are in use."""
+
+
+class BusyLedgerError(LockedLedgerError):
+    """A ledger's blocks aren't in memory, or a write to it is under way."""
 
 
 def create_ledger(
@@ -50,6 +57,7 @@ def read_ledger(
         clock: CPU time of this thread, in seconds.
 
     Raises:
+        BusyLedgerError: a read would wait.
         LockedLedgerError: the kernel takes too long to say which slots are in use.
         LayoutError: the tenant has truncated the file, overwritten its header, or made it grow.
         OSError: the file can't be read.
@@ -84,9 +92,19 @@ def read_ledger_head(fd: int) -> bytes:
     """Return a ledger's first bytes, by which a change of its slots shows (`ledger.changed`).
 
     Raises:
+        BusyLedgerError: a read would wait.
         OSError: the file can't be read.
     """
-    return os.pread(fd, ledger.HEAD_BYTES, 0)
+    return _read_now(fd, ledger.HEAD_BYTES, 0)
+
+
+def load(fd: int) -> None:
+    """Bring a file's blocks into memory; this may wait for as long as a tenant likes.
+
+    Raises:
+        OSError: they can't be read.
+    """
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
 
 
 def read_open_ledger(
@@ -96,7 +114,7 @@ def read_open_ledger(
 
     Raises: as `read_ledger`.
     """
-    data = os.pread(fd, ledger.FILE_BYTES + 1, 0)
+    data = _read_now(fd, ledger.FILE_BYTES + 1, 0)
     slots = ledger.used_slots(data) if len(data) == ledger.FILE_BYTES else ()
     alive = frozenset(_locked(fd, slots, clock))
     return ledger.decode(data, alive), data[: ledger.HEAD_BYTES], slots
@@ -110,12 +128,27 @@ def read_ledger_slots(
     Raises: as `read_ledger`.
     """
     living = {
-        index: os.pread(fd, ledger.SLOT_BYTES, ledger.slot_offset(index))
+        index: _read_now(fd, ledger.SLOT_BYTES, ledger.slot_offset(index))
         for index in _locked(fd, slots, clock)
     }
     if any(len(slot) < ledger.SLOT_BYTES for slot in living.values()):
         raise two_slot_page.LayoutError("ledger ends within a slot")
     return ledger.decode_slots(head, living)
+
+
+def _read_now(fd: int, size_bytes: int, offset: int) -> bytes:
+    data = bytearray(size_bytes)
+    try:
+        count = os.preadv(fd, [data], offset, os.RWF_NOWAIT)
+    except BlockingIOError as error:
+        raise BusyLedgerError("a read of the ledger would wait") from error
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        count = os.preadv(fd, [data], offset)  # tmpfs, where no read waits
+    if count < size_bytes and offset + count < os.fstat(fd).st_size:
+        raise BusyLedgerError("a part of the ledger is not in memory")
+    return bytes(data[:count])
 
 
 def _locked(fd: int, slots: Sequence[int], clock: Callable[[], float]) -> Iterator[int]:

@@ -55,11 +55,14 @@ class Ledgers:
     def look(self, share: Share, *, keep: bool) -> LedgerReading:
         """Return a share's ledger, after a look at the file itself.
 
+        While a read would wait, that is the reading of before.
+
         Args:
             share: the container.
             keep: whether `glance` reads it next, for which it is kept open.
 
         Raises:
+            BusyLedgerError: a read would wait, and there was none before.
             LayoutError: the tenant has damaged it.
             OSError: it can't be read.
         """
@@ -92,6 +95,8 @@ class Ledgers:
             elif what is LedgerChange.TIMES:
                 known.reading = mapped.read_ledger_slots(known.fd, head, known.slots)
                 known.head = head
+        except mapped.BusyLedgerError:
+            pass  # a later glance reads it
         except (OSError, LayoutError):
             self._drop(share.owner)
             raise
@@ -119,6 +124,8 @@ class Ledgers:
                     known.reading, known.head, known.slots = mapped.read_open_ledger(fd)
                 elif known.reading.slots:  # their processes may have ended
                     known.reading = mapped.read_ledger_slots(fd, head, known.slots)
+        except mapped.BusyLedgerError:
+            pass  # a later look reads it
         except (OSError, LayoutError):
             self._drop(owner)
             raise

@@ -209,6 +209,8 @@ class ActivitySampler:
             if tuple(card.uuid for card in found.cards) == share.uuids:
                 return found
             self._escapes.ledger_is_damaged(share, "it names other cards than the container has")
+        except mapped.BusyLedgerError as error:
+            logger.debug("ledger is not read at this look share=%s: %s", share.full_name, error)
         except LayoutError as error:
             self._escapes.ledger_is_damaged(share, str(error))
             if isinstance(error, mapped.LockedLedgerError):

@@ -131,7 +131,7 @@ class HeldFiles:
         return descriptor
 
     def restore(self, folder: pathlib.Path) -> Mapping[str, str]:
-        """Restore the form of a container's files, and let go of removed ones.
+        """Restore the form of a container's files, load them, and let go of removed ones.
 
         A change waits for a write to the same file that is under way, and a tenant chooses how
         long its write takes: no other call waits meanwhile.
@@ -150,6 +150,7 @@ class HeldFiles:
                 continue
             try:
                 found = mapped.restore(own, mapped.FORMS[name])
+                mapped.load(own)
             except OSError as error:
                 with self._lock:
                     self._log_once(folder, name, "its form is not restored", error)

@@ -171,6 +171,32 @@ def test_a_ledger_with_too_many_locks_is_left_alone_for_a_while(
     assert len(asked) == 2
 
 
+def test_a_ledger_that_a_read_would_wait_for_keeps_its_last_reading(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> NoReturn:
+        raise mapped.BusyLedgerError("a read of the ledger would wait")
+
+    container = stage.share("one", burst=100)
+    stage.process(container, memory_bytes=300 * MIB)
+    stage.write_ledger("one", used_bytes=300 * MIB)
+    stage.sampler.look()
+    before = stage.card("one").unaccounted_bytes
+    with monkeypatch.context() as waiting:
+        waiting.setattr(mapped, "read_ledger_head", busy)
+        for _ in range(3):
+            stage.now_ns += 3_000_000_000
+            stage.sampler.look()
+            stage.sampler.decide_bursts()
+    assert stage.card("one").unaccounted_bytes == before
+    assert stage.events == []
+    stage.write_ledger("one", used_bytes=100 * MIB)
+    for _ in range(3):
+        stage.now_ns += 3_000_000_000
+        stage.sampler.look()
+    assert stage.card("one").unaccounted_bytes > before
+
+
 class _SlowViolations(IsolationViolations):
     """Takes 0.05 s to read a process's maps."""
 

@@ -123,13 +123,13 @@ def test_an_idle_ledger_is_read_by_its_head_alone(
 ) -> None:
     hooked.look()
     read: list[int] = []
-    system = os.pread
+    system = os.preadv
 
-    def pread(file: int, size: int, offset: int) -> bytes:
-        read.append(size)
-        return system(file, size, offset)
+    def preadv(file: int, buffers: list[bytearray], offset: int, flags: int) -> int:
+        read.append(len(buffers[0]))
+        return system(file, buffers, offset, flags)
 
-    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(os, "preadv", preadv)
     for _ in range(20):
         hooked.now_ns += _SECOND_NS // 20
         hooked.glance()

@@ -3,6 +3,7 @@
 import pytest
 
 from gpustack.wire.annotations import annotations_of
+from gpustack.wire.pods import leaving
 from tests.agent.host import (
     KEYS,
     Host,
@@ -76,6 +77,8 @@ def test_impossible_limits_take_no_card_of_a_pod_that_goes(host: Host) -> None:
     going = host.share("going", 1)
     host.kubelet.know(going)
     host.api.edit("pods", "going", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:01Z"}})
+    uid = going["metadata"]["uid"]
+    host.wait_until(lambda: leaving(host.agent.pods.get(uid) or {}))
     bad = host.create(make_pod("bad", container("c0", 50, 32), container("c1", 50)))
     with pytest.raises(AdmissionError, match="BadRequest: pod default/bad: "):
         host.kubelet.admit(bad)
