@@ -167,11 +167,11 @@ def mounted(names: frozenset[str], root: pathlib.Path, proc: pathlib.Path) -> fr
             view = _view(process)
             if view in seen:
                 continue
-            seen.add(view)
             with (process / "mountinfo").open("rb") as file:
                 while left > 0 and (line := file.readline(left)):
                     left -= len(line)
                     found.update(name for name, end in ends.items() if _is_mounted(line, end))
+            seen.add(view)  # now: it may have ended, and others see the same
         except PermissionError as error:
             logger.warning("old driver volumes stay: %s", error)
             return None

@@ -115,8 +115,8 @@ class Users:
             try:
                 view = self._view(pid)
                 if view not in seen:
-                    seen.add(view)
                     self._ask_process(pid)
+                    seen.add(view)  # now: it may have ended, and others see the same
             except OSError as error:
                 if error.errno not in _GONE:
                     raise

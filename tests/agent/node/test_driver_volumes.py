@@ -164,6 +164,18 @@ def test_a_volume_that_a_process_has_mounted_is_found(
     assert driver_volumes.mounted(names, root, proc) is None
 
 
+def test_a_process_that_ends_meanwhile_hides_no_other(tmp_path: pathlib.Path) -> None:
+    root, proc = tmp_path / "driver", tmp_path / "proc"
+    line = f"36 35 98:0 /var/lib/gpustack/driver/{OLD} /usr/local/nvidia ro - ext4 /dev/x rw\n"
+    for pid in ("7", "8"):
+        (proc / pid / "ns").mkdir(parents=True)
+        (proc / pid / "ns" / "mnt").symlink_to("mnt:[1]")
+        (proc / pid / "root").symlink_to("/")
+        (proc / pid / "mountinfo").write_text(line)
+    (next(proc.iterdir()) / "mountinfo").unlink()  # of the first that is looked at
+    assert driver_volumes.mounted(frozenset({OLD}), root, proc) == frozenset({OLD})
+
+
 def test_volumes_stay_where_mounts_may_not_be_read(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

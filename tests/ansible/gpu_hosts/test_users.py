@@ -196,6 +196,14 @@ def test_a_process_that_has_ended_is_passed_over(host: GpuHost) -> None:
     assert users(host) == ([], [])
 
 
+def test_a_process_that_ends_meanwhile_hides_no_other(host: GpuHost) -> None:
+    for pid in (40, 42):
+        host.run(pid, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    first, second = filter(str.isdigit, os.listdir(host.proc))  # as the module comes to them
+    (host.proc / first / "mountinfo").unlink()
+    assert users(host) == ([f"process {second} (python3)"], [BUILD])
+
+
 def test_the_records_of_an_earlier_agent_are_read(host: GpuHost) -> None:
     earlier = layout.ROOT / "tests/data/checkpoint/version-1.json"
     shutil.copy(earlier, host.state / "checkpoint.json")
