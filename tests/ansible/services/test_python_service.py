@@ -169,6 +169,18 @@ def test_the_mark_of_a_whole_environment_is_removed_first(stage: Stage, part: st
         assert removed == [f"{whole}/.complete", whole]
 
 
+def test_the_previous_environment_stays_where_the_path_is_a_link(stage: Stage) -> None:
+    disk = stage.opt.with_name("disk")
+    previous, older = (disk / "venvs" / f"cpython-30{minor}-0123456789abcdef" for minor in (8, 7))
+    for each in (previous, older):
+        each.mkdir(parents=True)
+    (disk / "venv").symlink_to(f"venvs/{previous.name}")
+    stage.opt.symlink_to(disk)
+    done = stage.run()
+    assert done.returncode == 0, done.stdout
+    assert stage.environments() == sorted([previous.name, stage.current()])
+
+
 @pytest.mark.nightly
 def test_environments_of_others_in_its_folder_stay(stage: Stage) -> None:
     others = [stage.opt / "venvs" / "webserver", stage.opt / "webserver"]
