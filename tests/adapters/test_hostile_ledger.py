@@ -147,8 +147,19 @@ def test_a_page_that_is_cut_off_on_the_way_is_an_error(
             os.truncate(path, 0)
 
     path = _limits(tmp_path)
-    monkeypatch.setattr(mmap, "mmap", Cut)
-    with pytest.raises(OSError, match="Bad address"):
+    with monkeypatch.context() as late:
+        late.setattr(mmap, "mmap", Cut)
+        with pytest.raises(OSError, match="Bad address"):
+            mapped.publish_limits(path, _value(7))
+    path.unlink()
+    path, system = _limits(tmp_path), mmap.mmap
+
+    def cut(*arguments: int) -> mmap.mmap:
+        os.truncate(path, 0)
+        return system(*arguments)
+
+    monkeypatch.setattr(mmap, "mmap", cut)
+    with pytest.raises(two_slot_page.LayoutError, match="greater than file size"):
         mapped.publish_limits(path, _value(7))
 
 

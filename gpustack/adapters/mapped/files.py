@@ -234,11 +234,18 @@ def _publish(path: pathlib.Path, magic: bytes, encode: Callable[[int], bytes]) -
         )
         idle = 1 - published
         slot = two_slot_page.encode_slot(encode(layout), (generation + 1) & (2**64 - 1))
-        with mmap.mmap(fd, two_slot_page.PAGE_FILE_BYTES) as memory:
+        with _mapped(fd) as memory:
             _put(memory, slot, two_slot_page.slot_offset(idle))
             _put(memory, bytes([idle]), two_slot_page.PUBLISHED_OFFSET)
     finally:
         os.close(fd)
+
+
+def _mapped(fd: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(fd, two_slot_page.PAGE_FILE_BYTES)
+    except ValueError as error:  # cut off since it was read
+        raise two_slot_page.LayoutError(str(error)) from error
 
 
 def _put(memory: mmap.mmap, data: bytes, offset: int) -> None:

@@ -19,7 +19,8 @@ from gpustack.agent.containers.held_files import HeldFiles
 _WAIT_SECONDS: Final = 0.1
 # Only a tenant keeps one container's files waiting for so long.
 _LEFT_BEHIND_NS: Final = 500_000_000
-_REPORT_NS: Final = 10_000_000_000
+# Looks, and not time: the agent may have been stopped meanwhile.
+_REPORT_LOOKS: Final = 10
 
 _Changes = Mapping[str, str]
 
@@ -45,6 +46,7 @@ class FileForms:
         self._ended = threading.Event()  # of the thread that goes on
         self._ended.set()
         self._begun_ns: dict[pathlib.Path, int] = {}  # by folder that a thread is at
+        self._waits: dict[tuple[pathlib.Path, int], int] = {}  # looks, by folder and its time
         self._at_ns = 0  # when the thread that goes on came to its present folder
         self._numbers = itertools.count(1)
         self._done: dict[pathlib.Path, int] = {}  # by folder, the number of its last turn
@@ -67,8 +69,9 @@ class FileForms:
             if self._failure is not None:
                 raise self._failure
             found, self._found = self._found, {}
-            before_ns = self._clock_ns() - _REPORT_NS
-            kept = {each for each, begun_ns in self._begun_ns.items() if begun_ns <= before_ns}
+            turns = self._begun_ns.items()
+            self._waits = {turn: self._waits.get(turn, 0) + 1 for turn in turns}
+            kept = {folder for (folder, _), looks in self._waits.items() if looks >= _REPORT_LOOKS}
         for share in shares:
             for what, how in found.get(share.folder, {}).items():
                 self._reports.form_was_changed(share, what, how)

@@ -179,8 +179,8 @@ class IsolationViolations:
         self._report_damage(
             share,
             "form kept",
-            "a process in it writes to its ledger for so long that mode, owner and size can't be"
-            " restored; they are when that write ends",
+            "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
+            " long, or the disk hangs",
         )
 
     def forget(self, living: frozenset[Owner]) -> None:

@@ -145,7 +145,7 @@ class HeldFiles:
         for name in self._names:
             with self._lock:
                 descriptor = self._held.get(folder, {}).get(name)
-                own = None if descriptor is None else os.dup(descriptor)
+                own = None if descriptor is None else _duplicate(descriptor)
             if own is None:
                 continue
             try:
@@ -196,6 +196,18 @@ def _is_newer(folder: pathlib.Path) -> bool:
         return mapped.read_layout(folder / "limits") > LAYOUT_VERSION
     except (OSError, LayoutError):
         return False  # missing or damaged: not by a newer agent
+
+
+def _duplicate(descriptor: int) -> int | None:
+    """Return a descriptor of one's own, None where the process may have no more: a later look has.
+
+    The file may be let go of while its form is restored.
+    """
+    try:
+        return os.dup(descriptor)
+    except OSError as error:
+        logger.warning("a file's form is not restored at this look: %s", error)
+        return None
 
 
 def _inode(descriptor: int) -> _Inode:

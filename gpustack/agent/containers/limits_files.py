@@ -224,6 +224,7 @@ def _read(
     """Return a file's value; None for a file that has to be made, because it is unused.
 
     Raises:
+        BusyLedgerError: a read would wait.
         LimitsFilesError: it can't be read, and its container may run.
     """
     try:
@@ -231,6 +232,8 @@ def _read(
         return value if mapped.read_layout(path) == layout or not idle() else None
     except FileNotFoundError:
         return None
+    except mapped.BusyLedgerError:
+        raise
     except (OSError, LayoutError) as error:
         if not idle():
             text = f"{path}: {error}; it is made anew once nothing of the container runs"
@@ -256,6 +259,12 @@ def _is_missing(
 ) -> bool:
     """Say whether a file has to be made; one that a running container has damaged stays."""
     try:
+        return _read(read, path, idle, layout) is None
+    except mapped.BusyLedgerError:
+        if not idle():
+            return False
+        # As after a boot. Nothing of the container runs: this waits for the disk alone.
+        mapped.fetch(path)
         return _read(read, path, idle, layout) is None
     except LimitsFilesError as error:
         logger.debug("left as it is: %s", error)  # an Event on its pod names the damage

@@ -10,6 +10,8 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import MOST_FILES, HeldFiles
+from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped.activity import Activity
 from gpustack.wire.mapped.limits import DeviceLimit, Limits
 from tests.fakes.nvml import card
@@ -132,3 +134,26 @@ def test_no_other_container_waits_while_a_file_is_restored(
     looks.join()
     others.join()
     assert ended
+
+
+@pytest.mark.parametrize(
+    ("runs", "damaged", "kept"),
+    [(False, False, True), (True, False, True), (False, True, False), (True, True, True)],
+)
+def test_a_ledger_on_disk_alone_is_made_anew_only_if_damaged(
+    held: HeldFiles, tmp_path: pathlib.Path, runs: bool, damaged: bool, kept: bool
+) -> None:
+    files = LimitsFiles(tmp_path, context_bytes=0, may_run=lambda *_: runs, held=held)
+    placement = ContainerPlacement(
+        name="one", index=0, minors=(1,), uuids=(_CARD,), cores=30, memory_units=4
+    )
+    path = files.prepare("uid", placement, None) / "ledger"
+    before = path.stat().st_ino
+    with path.open("r+b") as file:
+        if damaged:
+            file.write(b"x" * 100)
+            file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    files.prepare("uid", placement, None)
+    assert (path.stat().st_ino == before) is kept
