@@ -8,6 +8,7 @@ import dataclasses
 import os
 import pathlib
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -158,20 +159,25 @@ def test_the_agent_writes_the_idle_slot_and_then_its_number(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mapped.create_limits(tmp_path / "limits", a_share(50))
-    written: list[tuple[int, int]] = []
-    pwrite = os.pwrite
+    images: list[bytes] = []
+    readv = os.readv
 
-    def recorded(fd: int, data: bytes, offset: int) -> int:
-        written.append((offset, len(data)))
-        return pwrite(fd, data, offset)
+    def recorded(fd: int, buffers: Sequence[memoryview]) -> int:
+        images.append((tmp_path / "limits").read_bytes())
+        count = readv(fd, buffers)
+        images.append((tmp_path / "limits").read_bytes())
+        return count
 
-    monkeypatch.setattr(os, "pwrite", recorded)
+    monkeypatch.setattr(os, "readv", recorded)
     mapped.publish_limits(tmp_path / "limits", a_share(60))
+    before, filled, still_filled, published = images
+    assert filled == still_filled
     slot_bytes = two_slot_page.SLOT_HEADER.size + two_slot_page.BODY_BYTES
-    assert written == [
-        (two_slot_page.slot_offset(1), slot_bytes),
-        (two_slot_page.PUBLISHED_OFFSET, 1),
-    ]
+    slot = slice(two_slot_page.slot_offset(1), two_slot_page.slot_offset(1) + slot_bytes)
+    number = two_slot_page.PUBLISHED_OFFSET
+    assert filled != before
+    assert before[: slot.start] + filled[slot] + before[slot.stop :] == filled
+    assert filled[:number] + b"\x01" + filled[number + 1 :] == published != filled
 
 
 def test_an_unpublished_generation_of_a_dead_agent_is_not_used_again(
