@@ -1,7 +1,7 @@
 """What the exchange takes from urllib3 below its documented surface."""
 
-import select
 import socket
+from multiprocessing.connection import wait
 from typing import Any
 
 import urllib3
@@ -22,7 +22,7 @@ def test_urllib3_keeps_the_part_that_the_exchange_uses() -> None:
         assert again.sock is not None
         assert again.sock.gettimeout() == 5.0
         accepted.close()
-        select.select([again.sock], [], [], 5)
+        wait([again.sock], 5)
         pool._put_conn(again)
         left: Any = pool._get_conn()
         assert left.sock is None

@@ -3,11 +3,11 @@
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import ssl
 from collections.abc import Iterator
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def test_a_verb_is_answered_while_all_others_wait(tmp_path: Path, tls: bool) -> 
         for each in others:
             each.sendall(CLUSTER * 3)
         for _ in range(2):  # as many threads as the others have
-            assert select.select([inside], [], [], WAIT_SECONDS)[0]
+            assert wait([inside], WAIT_SECONDS)
             os.read(inside, 1)
         for _ in range(3):
             answer = call(served.port, "POST", PREDICATES, b"{}", context=context)
@@ -208,7 +208,7 @@ def test_an_answer_that_is_read_late_is_whole(tmp_path: Path) -> None:
             eventually(lambda: served.call("GET", "/readyz").status == 200)
             with served.connect() as connection, connection.makefile("rb") as answers:
                 connection.sendall(asked)
-                assert select.select([connection], [], [], WAIT_SECONDS)[0]
+                assert wait([connection], WAIT_SECONDS)
                 assert served.call("GET", "/healthz").status == 200
                 assert read_one(answers) == 200
                 connection.sendall(post(b"{}"))

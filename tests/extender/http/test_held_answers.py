@@ -3,11 +3,11 @@
 import contextlib
 import dataclasses
 import queue
-import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
 from typing import Any
 
 import pytest
@@ -116,7 +116,7 @@ def status(connection: socket.socket) -> int:
 
 
 def is_answered(connection: socket.socket) -> bool:
-    return bool(select.select([connection], [], [], 0)[0])
+    return bool(wait([connection], 0))
 
 
 def test_a_held_answer_occupies_no_thread(served: Served) -> None:

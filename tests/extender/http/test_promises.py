@@ -8,11 +8,11 @@ import contextlib
 import http.client
 import json
 import os
-import select
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,7 @@ def an_answer_that_is_not_read_holds_no_thread(site: Site) -> None:
             secured = site.scheduler.wrap_socket(deaf, server_hostname="127.0.0.1")
             stack.enter_context(secured).sendall(asking)
             # the next large request is kept once this one is answered
-            assert select.select([secured], [], [], client.WAIT_SECONDS)[0]
+            assert wait([secured], client.WAIT_SECONDS)
         assert site.decide().status == 400
         assert site.get("/healthz").status == 200
         assert site.status("Threads") < before + DEAF
@@ -179,7 +179,7 @@ def a_head_without_an_end_is_431(site: Site) -> None:
 def requests_of_a_connection_are_answered_in_order(site: Site) -> None:
     with site.connect() as connection:
         connection.sendall(CLUSTER + GET + CLUSTER)
-        assert select.select([site.inside], [], [], WAIT_SECONDS)[0]
+        assert wait([site.inside], WAIT_SECONDS)
         assert site.get("/healthz").raw == b"ok\n"
         assert os.read(site.inside, 9) == b"x"
         os.write(site.go, b"xx")
@@ -220,7 +220,7 @@ def what_has_begun_is_finished(site: Site) -> None:
 
     with site.connect() as connection:
         connection.sendall(CLUSTER)
-        assert select.select([site.inside], [], [], WAIT_SECONDS)[0]
+        assert wait([site.inside], WAIT_SECONDS)
         site.running.signal(signal.SIGTERM)
         eventually(refused)
         os.write(site.go, b"x")

@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO, Any
 
@@ -220,7 +220,7 @@ def test_a_scheduler_asks_on_one_connection_at_any_pace(
     with served.connect() as connection, connection.makefile("rb") as answers:
         for pause in (0, 0, REQUEST_SECONDS / 4, 0):
             connection.sendall(call[:-1])
-            assert not select.select([connection], [], [], pause)[0]
+            assert not wait([connection], pause)
             connection.sendall(call[-1:] + call)
             assert [read_one(answers), read_one(answers)] == [400, 400]
 

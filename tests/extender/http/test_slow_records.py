@@ -1,10 +1,10 @@
 """A TLS record that comes byte by byte costs a socket, as every slow request does."""
 
 import contextlib
-import select
 import socket
 import ssl
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -65,6 +65,6 @@ def test_a_record_that_comes_in_bytes_holds_no_thread(tmp_path: Path) -> None:
         for byte in slow.of(post(b"x" * 16_000)):
             plain.sendall(bytes((byte,)))
             assert time.monotonic() < deadline
-            if select.select([other], [], [], PACE_SECONDS)[0]:
+            if wait([other], PACE_SECONDS):
                 break
         assert scheduler.answer().startswith(b"HTTP/1.1 400")

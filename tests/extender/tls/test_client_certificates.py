@@ -3,11 +3,11 @@
 import contextlib
 import itertools
 import os
-import select
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Final
 
@@ -275,7 +275,7 @@ def test_a_handshake_in_any_number_of_records_ends(tmp_path: Path, count: int) -
         with pytest.raises(ssl.SSLWantReadError):
             server.do_handshake()
         peer.step(peer.tls.do_handshake, lambda sent: in_records(sent, count))
-        while select.select([ours], [], [], 0)[0]:  # as the loop is told
+        while wait([ours], 0):  # as the loop is told
             with contextlib.suppress(ssl.SSLWantReadError):
                 server.do_handshake()
         assert server.getpeercert()["subject"] == ((("commonName", "client"),),)
