@@ -55,6 +55,7 @@ class Node:
             cri_endpoint=self.cri.endpoint,
             state_dir=self._files.state,
             run_dir=root / "run",
+            mount_socket="",
             log_level="info",
             http_address="127.0.0.1",
             http_port=0,
@@ -155,6 +156,8 @@ class Node:
         for part in ("pod_resources", "cri"):
             if part in parts:
                 parts[part].close()
+        if "folders" in parts:
+            parts["folders"].held.close()
         if "host_files" in parts:
             parts["host_files"].shared.close()
         if "web" in parts:
