@@ -1,4 +1,4 @@
-"""How our three commands read their words: they neither guess a word nor pass one over."""
+"""How our commands read their words: they neither guess a word nor pass one over."""
 
 import argparse
 from collections.abc import Sequence

@@ -18,7 +18,6 @@ from gpustack.agent.containers import build as containers
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.held_files import HeldFiles
-from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.containers.mount_paths import hiding
 from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.restore import Restore
@@ -107,12 +106,7 @@ class Agent:
         self.kubelet = KubeletView(self.pod_resources, self.checkpoint)
         self.originals = OriginalContainers(self.checkpoint, settings.virtual_manager_path)
         self.runtime = RuntimeView(self.cri)
-        self.folders = LimitsFiles(
-            settings.state_dir / "containers",
-            context_bytes=settings.context_bytes,
-            may_run=self.runtime.may_run,
-            held=held,
-        )
+        self.folders = containers.limits_files(settings, self.runtime, held)
         self.limits = ShareLimits(
             keys=keys, records=self.records, folders=self.folders, is_original=self.originals.has
         )

@@ -27,6 +27,7 @@ class AgentSettings:
     cri_endpoint: str
     state_dir: pathlib.Path
     run_dir: pathlib.Path
+    mount_socket: str
     log_level: str
     http_address: str
     http_port: int
@@ -88,6 +89,7 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
         cri_endpoint=config["cri_endpoint"],
         state_dir=pathlib.Path(config["state_dir"]),
         run_dir=pathlib.Path(config["run_dir"]),
+        mount_socket=config["mount_socket"],
         log_level=config["log_level"],
         http_address=config["http"]["address"],
         http_port=config["http"]["port"],

@@ -183,6 +183,7 @@ class Host:
             cri_endpoint: {self.cri.endpoint}
             state_dir: {self.state}
             run_dir: {self.root / "run"}
+            mount_socket: ""
             http: {{port: 0}}
             hook: {{version: {self.hook.name}}}
             health: {{poll_seconds: 0.1, probe_seconds: 0}}

@@ -19,6 +19,7 @@ PRODUCT_PATHS = (
     "/etc/systemd/system/gpustack-agent.service",
     "/etc/systemd/system/gpustack-extender.service",
     "/etc/systemd/system/gpustack-device.service",
+    "/etc/systemd/system/gpustack-mount.service",
 )
 
 

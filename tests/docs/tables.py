@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 import extender.main
 import gpustack.agent.main
+import gpustack.agent.mounts.main
 import gpustack.cli.main
 from extender.api import openapi
 from extender.offline import OfflineExtender
@@ -252,6 +253,7 @@ def limits() -> str:
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "gpustack": commands,
     "gpustack-agent": lambda: help_of(gpustack.agent.main.main),
+    "gpustack-mount": lambda: help_of(gpustack.agent.mounts.main.main),
     "gpustack-extender": lambda: help_of(extender.main.main),
     "agent.yml": lambda: configuration("agent"),
     "extender.yml": lambda: configuration("extender"),

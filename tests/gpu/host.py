@@ -14,6 +14,7 @@ from gpustack.adapters import mapped
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.mapped.ledger import CardUse
@@ -188,6 +189,7 @@ class Host:
             context_bytes=context_bytes,
             may_run=lambda _uid, _name: True,
             held=HeldFiles(DescriptorStore()),
+            mounts=ShareMounts(None),
         )
         self.placements: dict[str, ContainerPlacement] = {}
         self.containers: dict[str, Container] = {}

@@ -82,13 +82,6 @@ OPEN: Final = (
         " the start of other tenants' programs. A ledger with so many is left alone for 10 s"
         " (LedgerDamaged)",
     ),
-    (
-        "Making the ledger grow, again and again: any user of the container may write to it",
-        "it takes the host's disk. The agent cuts it off within two seconds, or when a write to it"
-        " ends that keeps the kernel waiting, and reports it (LedgerDamaged); but a tenant that"
-        " goes on keeps the disk below /var/lib/gpustack full,"
-        " and then no container of the node gets cards (CheckpointFailed, LimitsNotWritten)",
-    ),
 )
 """Reviewers tried these on the simulated card; no test here shows them yet."""
 

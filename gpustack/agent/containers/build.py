@@ -1,14 +1,17 @@
 """The parts that answer the kubelet's calls for a container."""
 
+import pathlib
 from collections.abc import Callable
 
 from gpustack.adapters.kube import EventRecorder
+from gpustack.adapters.mount_helper import MountHelper
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.allocator import Allocator
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.decisions import PodDecisions
+from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.agent.containers.pre_start import PreStart
@@ -17,10 +20,25 @@ from gpustack.agent.containers.undecided import UndecidedPods
 from gpustack.agent.identification.pairing_refusals import PairingRefusals
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pre_start_check import PreStartCheck
-from gpustack.agent.identification.runtime import KubeletView
+from gpustack.agent.identification.runtime import KubeletView, RuntimeView
+from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.agent.node.host_files import HostFiles
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.settings import AgentSettings
 from gpustack.wire.keys import Keys
+from gpustack.wire.mount_request import FOLDER
+
+
+def limits_files(settings: AgentSettings, runtime: RuntimeView, held: HeldFiles) -> LimitsFiles:
+    """Return the folders of all shares."""
+    helper = MountHelper(pathlib.Path(settings.mount_socket)) if settings.mount_socket else None
+    return LimitsFiles(
+        settings.state_dir / FOLDER,
+        context_bytes=settings.context_bytes,
+        may_run=runtime.may_run,
+        held=held,
+        mounts=ShareMounts(helper),
+    )
 
 
 def allocator(

@@ -3,6 +3,9 @@
 Only root on the host gets there: a container's processes run as any user, so its ledger is for
 all to write. The files are mounted one by one, so they are made once and from then on changed in
 place: a mounted file doesn't follow a rename. A pod's folders go when the pod does.
+
+A folder is a tmpfs with room for exactly these files. Of a file that a container has mounted no
+second one fits there: what has to be made anew is made in a new tmpfs, all three together.
 """
 
 import functools
@@ -15,7 +18,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gpustack.adapters import mapped
+from gpustack.adapters.mount_helper import MountError
 from gpustack.agent.containers.held_files import HeldFiles
+from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.errors import GpustackError
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
@@ -26,6 +31,7 @@ from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, LayoutError, Newe
 logger = logging.getLogger(__name__)
 
 _FULL_PERCENT = 100
+_ALL_FILES = frozenset(mapped.FORMS)
 
 _T = TypeVar("_T")
 
@@ -42,6 +48,7 @@ class LimitsFiles:
         context_bytes: what one CUDA context takes on this host's cards, until measured.
         may_run: says whether a container (pod's UID, container's name) may run at the moment.
         held: holds the files open.
+        mounts: of a tmpfs on each folder.
     """
 
     def __init__(
@@ -51,11 +58,13 @@ class LimitsFiles:
         context_bytes: int,
         may_run: Callable[[str, str], bool],
         held: HeldFiles,
+        mounts: ShareMounts,
     ) -> None:
         self._root = root
         self._context_bytes = context_bytes
         self._may_run = may_run
         self.held = held
+        self._mounts = mounts
         self._lock = threading.Lock()  # a limits file has one writer at a time
         self._make_root()
 
@@ -76,7 +85,7 @@ class LimitsFiles:
         ledger. An unreadable file, after a power cut for instance, is made anew while no process
         of the container runs; a running process goes on with the file that it has mapped. So is a
         file of another layout than the container's hook reads. Files that a newer agent made are
-        left alone.
+        left alone, and so is a folder without a tmpfs while its files are good.
 
         Args:
             pod_uid: the container's pod.
@@ -86,7 +95,7 @@ class LimitsFiles:
 
         Raises:
             LimitsFilesError: the disk refused, the limits of a container that runs can't be read,
-            or a newer agent made them.
+            a newer agent made them, or no tmpfs is mounted.
         """
         folder = self.path(pod_uid, placement.name)
         limits = self._limits(placement, burst_percent)
@@ -100,16 +109,23 @@ class LimitsFiles:
                 idle = functools.cache(lambda: not self._may_run(pod_uid, placement.name))
                 _leave_newer(folder)
                 before = _read(mapped.read_limits, folder / "limits", idle, layout)
-                if before is None:
+                missing = {"limits"} if before is None else set()
+                if _is_missing(mapped.read_activity, folder / "activity", idle, layout):
+                    missing.add("activity")
+                if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
+                    missing.add("ledger")
+                if missing and (missing == _ALL_FILES or idle()) and self._mounts.renew(folder):
+                    missing.update(_ALL_FILES)
+                if "limits" in missing:
                     mapped.create_limits(folder / "limits", limits, layout=layout)
                 elif before != limits:
                     mapped.publish_limits(folder / "limits", limits)
-                if _is_missing(mapped.read_activity, folder / "activity", idle, layout):
+                if "activity" in missing:
                     mapped.create_activity(folder / "activity", activity, layout=layout)
-                if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
+                if "ledger" in missing:
                     mapped.create_ledger(folder / "ledger", placement.uuids, layout=layout)
                 self.held.hold(folder)
-        except (OSError, LayoutError) as error:
+        except (OSError, LayoutError, MountError) as error:
             raise LimitsFilesError(f"{folder}: {error}") from error
         return folder
 
@@ -150,14 +166,15 @@ class LimitsFiles:
         """Remove all folders of a pod.
 
         Raises:
-            LimitsFilesError: the disk refused.
+            LimitsFilesError: the disk refused, or a tmpfs is still mounted.
         """
         folder = self._root / pod_uid
         try:
+            self._mounts.remove(folder)
             shutil.rmtree(folder)
         except FileNotFoundError:
             return
-        except OSError as error:
+        except (OSError, MountError) as error:
             raise LimitsFilesError(f"{folder}: {error}") from error
         logger.info("container folders removed pod_uid=%s", pod_uid)
 

@@ -25,6 +25,7 @@ from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
+from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped import ledger
 from gpustack.wire.mapped.activity import Activity, CardActivity
@@ -78,6 +79,7 @@ class Stage:
             context_bytes=64 << 20,
             may_run=RuntimeView(client).may_run,
             held=HeldFiles(DescriptorStore()),
+            mounts=ShareMounts(None),
         )
         locks.callback(self.folders.held.close)
         self._locks = locks

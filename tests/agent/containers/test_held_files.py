@@ -11,6 +11,7 @@ from gpustack.adapters import mapped
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import MOST_FILES, HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped.activity import Activity
 from gpustack.wire.mapped.limits import DeviceLimit, Limits
@@ -143,7 +144,9 @@ def test_no_other_container_waits_while_a_file_is_restored(
 def test_a_ledger_on_disk_alone_is_made_anew_only_if_damaged(
     held: HeldFiles, tmp_path: pathlib.Path, runs: bool, damaged: bool, kept: bool
 ) -> None:
-    files = LimitsFiles(tmp_path, context_bytes=0, may_run=lambda *_: runs, held=held)
+    files = LimitsFiles(
+        tmp_path, context_bytes=0, may_run=lambda *_: runs, held=held, mounts=ShareMounts(None)
+    )
     placement = ContainerPlacement(
         name="one", index=0, minors=(1,), uuids=(_CARD,), cores=30, memory_units=4
     )

@@ -11,6 +11,7 @@ from gpustack.adapters import mapped
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.placement import ContainerPlacement
 from tests.agent.host import CORE, KEYS, Host, Pod
 from tests.fakes.kubelet import AdmissionError
@@ -131,7 +132,9 @@ def test_no_file_of_a_container_that_runs_changes_its_layout(
     tmp_path: pathlib.Path, runs: bool
 ) -> None:
     held = HeldFiles(DescriptorStore())
-    folders = LimitsFiles(tmp_path, context_bytes=1, may_run=lambda _, __: runs, held=held)
+    folders = LimitsFiles(
+        tmp_path, context_bytes=1, may_run=lambda _, __: runs, held=held, mounts=ShareMounts(None)
+    )
     share = ContainerPlacement(
         name="c0", index=0, minors=(1,), uuids=(card(1).uuid,), cores=30, memory_units=4
     )

@@ -17,7 +17,12 @@ from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
-UNITS = ("gpustack-agent.service", "gpustack-device.service", "gpustack-extender.service")
+UNITS = (
+    "gpustack-agent.service",
+    "gpustack-device.service",
+    "gpustack-extender.service",
+    "gpustack-mount.service",
+)
 PREFLIGHT = layout.ROOT / "roles" / "preflight"
 
 # The systemd release that brought each directive, by its NEWS file
@@ -68,7 +73,7 @@ VALUES = {
     "ProtectSystem": {"strict": 232},
     "SystemCallFilter": {
         "@system-service": 239, "@module": 231, "@mount": 231, "@privileged": 231,
-        "@resources": 231,
+        "@resources": 231, "mount": 1, "umount2": 1,
     },
     "Type": {"notify": 1, "oneshot": 1},
     "ProtectHome": {"yes": 1},

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.long
 THRESHOLDS = {
     "gpustack-device.service": 33,
     "gpustack-agent.service": 32,
+    # The host's mounts are its own: every setting that hides some of them is missing.
+    "gpustack-mount.service": 60,
     # 2 of them because its worker, not its main process, talks to systemd (decision 0005).
     "gpustack-extender.service": 14,
 }
@@ -86,6 +88,23 @@ def test_the_agent_waits_for_device_nodes_and_restarts_after_any_failure(
     assert "Type=notify" in lines
     assert "Restart=always" in lines
     assert any(line.startswith("WatchdogSec=") for line in lines)
+
+
+def test_the_mounts_unit_has_no_mounts_of_its_own(rendered: pathlib.Path) -> None:
+    """What it mounts must be the container runtime's to see.
+
+    Source of the names: exec_needs_mount_namespace in systemd's src/core/exec-invoke.c.
+    """
+    text = (rendered / "gpustack-mount.service").read_text("utf-8")
+    own = re.findall(
+        r"^(?:Root\w+|Mount\w+|Bind\w+|Private\w+|Protect\w+|Proc\w+|ExtensionImages|ExtensionDirectories"
+        r"|(?:ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|TemporaryFileSystem|DynamicUser"
+        r"|LogNamespace|IPCNamespacePath)=.*",
+        text,
+        re.MULTILINE,
+    )
+    assert own == []
+    assert "CapabilityBoundingSet=CAP_SYS_ADMIN" in text.splitlines()
 
 
 def test_a_reload_fails_with_the_agents_refusal(rendered: pathlib.Path) -> None:

@@ -16,13 +16,17 @@ from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, Isola
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.mount_paths import hidden_path
 from gpustack.wire.mapped import activity
+from gpustack.wire.mapped.limits import Limits
 from gpustack.wire.mapped.two_slot_page import LayoutError
+from gpustack.wire.mount_request import FOLDER
+from tests.agent.mounts.namespace import alone, helper
 from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, SHARE_BYTES, share
 from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
 from tests.hook.root import Root
 
 pytestmark = pytest.mark.long
 HELD = "2048 2"
+UID = "6f1a2b3c-0000-4000-8000-123456789abc"
 
 
 @escape(
@@ -79,6 +83,42 @@ def test_no_lease_is_given_on_a_containers_files(root: Root) -> None:
     given = subprocess.check_output([sys.executable, "-c", asked, *paths], text=True)
     assert given.split() == ["refused"] * 6
     held.close()
+
+
+@escape(
+    "Making the ledger grow: any user of the container may write to it",
+    Outcome.CLOSED,
+    "each container's files lie on a tmpfs of exactly their size, which takes no further byte and"
+    " no further file. A pod that gpustack 0.1.0 has started has them on the host's disk"
+    " until it ends",
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["dd", "if=/dev/zero", "bs=1", "count=1", "oflag=append", "conv=notrunc"],
+        ["dd", "if=/dev/zero", "bs=1M", "count=64", "seek=100", "conv=notrunc"],
+        ["fallocate", "--length=512MiB"],
+        ["fallocate", "--keep-size", "--offset=1MiB", "--length=4KiB"],
+    ],
+    ids=["append", "beyond a hole", "fallocate", "blocks beyond the end"],
+)
+def test_a_ledger_takes_no_byte_beyond_its_size(tmp_path: pathlib.Path, command: list[str]) -> None:
+    def body() -> None:
+        (tmp_path / FOLDER / UID / "c0").mkdir(parents=True)
+        folder = tmp_path / FOLDER / UID / "c0"
+        with helper(tmp_path) as mounting:
+            mounting.make(UID, "c0")
+        mapped.create_limits(folder / "limits", Limits(devices=()))
+        mapped.create_activity(folder / "activity", activity.Activity(sampled_ns=0, cards=()))
+        mapped.create_ledger(folder / "ledger", [CARD])
+        ledger = folder / "ledger"
+        target = f"of={ledger}" if command[0] == "dd" else str(ledger)
+        refused = subprocess.run([*command, target], check=False, capture_output=True, text=True)
+        assert "No space left on device" in refused.stderr
+        free = os.statvfs(folder)
+        assert (free.f_bfree, free.f_ffree) == (0, 0)
+
+    alone(body)
 
 
 @escape(

@@ -1,0 +1,63 @@
+"""A mount namespace of a test's own, with gpustack-mount in it."""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+from gpustack.adapters.mount_helper import MountHelper
+from gpustack.agent.mounts.main import serve
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_NEW_MOUNTS = 0x20000  # CLONE_NEWNS of <sched.h>
+_RECURSIVE, _PRIVATE = 1 << 14, 1 << 18  # MS_REC and MS_PRIVATE of <sys/mount.h>
+
+
+def alone(body: Callable[[], None]) -> None:
+    """Run a test's body in a thread that has its own mounts; they end with the thread."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            _check(_LIBC.unshare(_NEW_MOUNTS))
+            _check(_LIBC.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None))
+            body()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    for each in failures:
+        raise each
+
+
+def _check(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@contextlib.contextmanager
+def helper(state: pathlib.Path) -> Iterator[MountHelper]:
+    """Run gpustack-mount in the caller's mounts, as a thread."""
+    path = state / "mount.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=_serve, args=(listener, state))
+        thread.start()
+        try:
+            yield MountHelper(path)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            path.unlink()
+
+
+def _serve(listener: socket.socket, state: pathlib.Path) -> None:
+    with contextlib.suppress(OSError):  # the listener is shut down
+        serve(listener, state)

@@ -1,0 +1,280 @@
+"""Each share's files lie on a tmpfs of exactly their size, which outlives who mounted it."""
+
+import errno
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gpustack.adapters import mapped
+from gpustack.adapters.mount_helper import MountError, MountHelper
+from gpustack.adapters.systemd import DescriptorStore
+from gpustack.agent.containers.held_files import HeldFiles
+from gpustack.agent.containers.limits_files import LimitsFiles, LimitsFilesError
+from gpustack.agent.mounts.share_mounts import ShareMounts
+from gpustack.model.placement import ContainerPlacement
+from gpustack.wire.mount_request import FOLDER, BadMountRequest, decode
+from tests.agent.mounts.namespace import alone, helper
+from tests.fakes.nvml import card
+
+UID = "6f1a2b3c-0000-4000-8000-123456789abc"
+SHARE = ContainerPlacement(
+    name="c0", index=0, minors=(1,), uuids=(card(1).uuid,), cores=30, memory_units=4
+)
+
+
+@pytest.fixture
+def held() -> Iterator[HeldFiles]:
+    held = HeldFiles(DescriptorStore())
+    yield held
+    held.close()
+
+
+def _files(
+    state: pathlib.Path,
+    held: HeldFiles,
+    mounting: MountHelper | None,
+    may_run: Callable[[str, str], bool] = lambda *_: False,
+) -> LimitsFiles:
+    return LimitsFiles(
+        state / FOLDER, context_bytes=0, may_run=may_run, held=held, mounts=ShareMounts(mounting)
+    )
+
+
+def _refusal(path: pathlib.Path, data: bytes, offset: int) -> int | None:
+    with path.open("r+b", buffering=0) as file:
+        try:
+            os.pwrite(file.fileno(), data, offset)
+        except OSError as error:
+            return error.errno
+    return None
+
+
+def test_a_tenant_gets_no_byte_beyond_its_files(tmp_path: pathlib.Path, held: HeldFiles) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            folder = _files(tmp_path, held, mounting).prepare(UID, SHARE, None)
+            assert folder.is_mount()
+            assert {each.name for each in folder.iterdir()} == set(mapped.FORMS)
+            ledger = folder / "ledger"
+            assert _refusal(ledger, b"x" * 4096, 0) is None
+            assert _refusal(ledger, b"x", mapped.FORMS["ledger"].size_bytes) == errno.ENOSPC
+            os.truncate(ledger, 1 << 40)
+            assert _refusal(ledger, b"x", 1 << 30) == errno.ENOSPC
+            with pytest.raises(OSError, match="No space left"):
+                (folder / "more").touch()
+
+    alone(body)
+
+
+def test_no_program_in_a_ledger_is_run(tmp_path: pathlib.Path, held: HeldFiles) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            ledger = _files(tmp_path, held, mounting).prepare(UID, SHARE, None) / "ledger"
+            ledger.write_bytes(b"#!/bin/sh\nexit 0\n")
+            ledger.chmod(0o4755)
+            with pytest.raises(PermissionError):
+                subprocess.run([ledger], check=False)
+            flags = os.statvfs(ledger).f_flag
+            assert flags & os.ST_NOSUID
+            assert flags & os.ST_NODEV
+
+    alone(body)
+
+
+def test_good_files_stay_at_the_next_start(tmp_path: pathlib.Path, held: HeldFiles) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            before = (files.prepare(UID, SHARE, None) / "ledger").stat()
+            after = (files.prepare(UID, SHARE, None) / "ledger").stat()
+            assert (before.st_dev, before.st_ino) == (after.st_dev, after.st_ino)
+
+    alone(body)
+
+
+@pytest.mark.parametrize("name", tuple(mapped.FORMS))
+def test_a_damaged_file_is_made_anew_in_a_new_tmpfs(
+    tmp_path: pathlib.Path, held: HeldFiles, name: str
+) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            folder = files.prepare(UID, SHARE, None)
+            with (folder / name).open("r+b") as file:
+                file.write(bytes(4096))
+            files.prepare(UID, SHARE, None)
+            assert folder.is_mount()
+            assert held.count == 3
+            assert files.differing(UID, SHARE, None) == ()
+            assert _mounts_on(folder) == 1
+            held.look([folder])
+            held.restore(folder)
+            assert _removed_but_open() == []
+
+    alone(body)
+
+
+def test_a_running_containers_damaged_ledger_stays(tmp_path: pathlib.Path, held: HeldFiles) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            folder = _files(tmp_path, held, mounting).prepare(UID, SHARE, None)
+            before = (folder / "ledger").stat().st_dev
+            (folder / "ledger").write_bytes(b"")
+            running = _files(tmp_path, held, mounting, may_run=lambda *_: True)
+            running.prepare(UID, SHARE, None)
+            assert (folder / "ledger").stat().st_dev == before
+
+    alone(body)
+
+
+def test_a_boot_leaves_empty_folders_that_are_mounted_anew(
+    tmp_path: pathlib.Path, held: HeldFiles
+) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            folder = files.prepare(UID, SHARE, None)
+            mounting.remove(UID, SHARE.name)
+            assert list(folder.iterdir()) == []
+            assert files.prepare(UID, SHARE, None).is_mount()
+
+    alone(body)
+
+
+def test_an_earlier_agents_folder_stays_while_its_files_are_good(
+    tmp_path: pathlib.Path, held: HeldFiles
+) -> None:
+    def body() -> None:
+        folder = _files(tmp_path, held, None).prepare(UID, SHARE, None)
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            assert not files.prepare(UID, SHARE, None).is_mount()
+            (folder / "limits").write_bytes(b"")
+            assert files.prepare(UID, SHARE, None).is_mount()
+            files.remove(UID)
+            assert not folder.parent.exists()
+
+    alone(body)
+
+
+def test_a_container_keeps_its_file_when_the_pod_is_removed(
+    tmp_path: pathlib.Path, held: HeldFiles
+) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            folder = files.prepare(UID, SHARE, None)
+            inside = tmp_path / "inside"
+            inside.touch()
+            subprocess.run(["mount", "--bind", folder / "ledger", inside], check=True)
+            files.remove(UID)
+            assert files.pods() == frozenset()
+            assert inside.stat().st_size == mapped.FORMS["ledger"].size_bytes
+            assert _refusal(inside, b"x" * 4096, 0) is None
+
+    alone(body)
+
+
+def test_a_pod_whose_helper_is_away_is_kept_and_named(
+    tmp_path: pathlib.Path, held: HeldFiles
+) -> None:
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            folder = files.prepare(UID, SHARE, None)
+        with pytest.raises(LimitsFilesError, match="journalctl --unit=gpustack-mount"):
+            files.remove(UID)
+        with pytest.raises(LimitsFilesError, match="set mount_socket, or unmount it"):
+            _files(tmp_path, held, None).remove(UID)
+        assert folder.is_mount()
+        with pytest.raises(LimitsFilesError, match="journalctl --unit=gpustack-mount"):
+            files.prepare(UID.replace("6", "7"), SHARE, None)
+        with helper(tmp_path):
+            files.remove(UID)
+        assert not folder.exists()
+
+    alone(body)
+
+
+def test_a_mount_that_the_agent_does_not_see_is_an_error(
+    tmp_path: pathlib.Path, held: HeldFiles
+) -> None:
+    def elsewhere() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            with pytest.raises(LimitsFilesError, match="that the agent doesn't see"):
+                alone(lambda: _prepare(files))
+
+    alone(elsewhere)
+
+
+def _prepare(files: LimitsFiles) -> None:
+    files.prepare(UID, SHARE, None)
+
+
+@pytest.mark.parametrize("link", [FOLDER, f"{FOLDER}/{UID}", f"{FOLDER}/{UID}/c0"])
+def test_no_link_leads_a_mount_elsewhere(tmp_path: pathlib.Path, link: str) -> None:
+    def body() -> None:
+        other = tmp_path / "other"
+        (other / UID / "c0").mkdir(parents=True)
+        (other / "c0").mkdir()
+        path = tmp_path / link
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(other)
+        with (
+            helper(tmp_path) as mounting,
+            pytest.raises(MountError, match="Not a directory"),
+        ):
+            mounting.make(UID, "c0")
+        assert not any(each.is_mount() for each in other.rglob("*"))
+
+    alone(body)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [b"", b"make", b"make .. c0", b"make 6f1a2b3c/../../../etc0000000000000000000 c0",
+     f"make {UID} ..".encode(), f"make {UID} a/b".encode(), f"make {UID} c0\n".encode(),
+     f"umount {UID} c0".encode(), f"make {UID} {'a' * 64}".encode(), b"\xff" * 5000],
+)  # fmt: skip
+def test_a_request_for_any_other_folder_is_refused(packet: bytes) -> None:
+    with pytest.raises(BadMountRequest):
+        decode(packet)
+
+
+def test_the_helper_answers_after_a_client_that_says_nothing(tmp_path: pathlib.Path) -> None:
+    with helper(tmp_path) as mounting, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as mute:
+        mute.connect(str(tmp_path / "mount.sock"))
+        with pytest.raises(MountError, match="No such file or directory"):
+            mounting.make(UID, "c0")
+
+
+def test_a_name_that_no_container_has_is_refused_before_it_is_sent(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(MountError, match="not `make"):
+        MountHelper(tmp_path / "nobody.sock").make(UID, "../c0")
+
+
+def test_the_program_names_a_socket_that_it_cannot_have(tmp_path: pathlib.Path) -> None:
+    program = [sys.executable, "-m", "gpustack.agent.mounts.main"]
+    ended = subprocess.run(
+        [*program, "--state", tmp_path, "--socket", tmp_path / "away" / "mount.sock"],
+        check=False, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert "No such file or directory" in ended.stderr
+
+
+def _mounts_on(folder: pathlib.Path) -> int:
+    lines = pathlib.Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    return sum(line.split()[4] == str(folder) for line in lines)
+
+
+def _removed_but_open() -> list[str]:
+    links = [os.readlink(each) for each in pathlib.Path("/proc/self/fd").iterdir()
+             if each.is_symlink()]  # fmt: skip
+    return [link for link in links if link.endswith("ledger (deleted)")]

@@ -1,0 +1,85 @@
+"""The files of each share lie on a tmpfs of exactly their size, which a host's boot makes anew."""
+
+import pytest
+
+from tests.cluster import workloads
+from tests.cluster.kubectl import wait_for
+from tests.cluster.site import Site
+
+pytestmark = pytest.mark.testbed
+
+HOST = "gpu1"
+PLACE = {"kubernetes.io/hostname": HOST}
+# The unit that systemd makes of its mount would have a name of over 255 characters.
+LONGEST_ESCAPED = f"a{'-' * 61}a"
+LISTS = ("findmnt", "--noheadings", "--list", "--types=tmpfs", "--output=TARGET,OPTIONS")
+
+
+def mounts(site: Site) -> list[str]:
+    """Return folder and options of each share's tmpfs on the host."""
+    lines = site.on(HOST, *LISTS).splitlines()
+    return [line for line in lines if line.startswith("/var/lib/gpustack/containers/")]
+
+
+def start(site: Site, name: str) -> None:
+    site.kubectl.apply(workloads.pod(name, workloads.SHARE, nodeSelector=PLACE))
+    site.running(name)
+
+
+def memory(site: Site, name: str) -> int:
+    """Return the bytes of memory that a container sees."""
+    total: int = site.json(name, "cuda-workload")["devices"][0]["total"]
+    return total
+
+
+def container_id(site: Site, name: str) -> str:
+    """Return the ID of the container that runs; nothing while none does."""
+    for status in site.kubectl.get("pod", name)["status"].get("containerStatuses", []):
+        if "running" in status["state"]:
+            return str(status["containerID"])
+    return ""
+
+
+def wait_for_another(site: Site, name: str, before: str) -> None:
+    wait_for("the next container", lambda: container_id(site, name) not in {"", before})
+
+
+def test_a_tenant_gets_no_room_beyond_its_files(site: Site) -> None:
+    start(site, "greedy")
+    start(site, "neighbour")
+    writes = "dd if=/dev/zero of=/etc/vcuda/ledger bs=64k count=1024 seek=1024 2>&1; true"
+    assert "No space left on device" in site.kubectl.execute("greedy", "sh", "-c", writes)
+    for each in mounts(site):
+        assert {"nosuid", "nodev", "noexec"} <= set(each.split()[1].split(","))
+    named = workloads.pod("dashes", workloads.SHARE, nodeSelector=PLACE)
+    named["spec"]["containers"][0]["name"] = LONGEST_ESCAPED
+    site.kubectl.apply(named)
+    site.running("dashes")
+    assert len(mounts(site)) == 3
+    assert memory(site, "dashes") == workloads.SHARE_BYTES
+    assert memory(site, "neighbour") == workloads.SHARE_BYTES
+    site.kubectl.delete("pods", "--all")
+    wait_for("the mounts to go", lambda: not mounts(site))
+
+
+def test_files_outlive_the_agent_and_the_mounts_unit(site: Site) -> None:
+    start(site, "share")
+    before = mounts(site), container_id(site, "share")
+    site.on(HOST, "systemctl", "stop", "gpustack-agent.service")
+    site.on(HOST, "systemctl", "kill", "--signal=SIGKILL", "gpustack-mount.service")
+    assert mounts(site) == before[0]
+    container = before[1].removeprefix("containerd://")
+    site.on(HOST, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", container)
+    site.on(HOST, "systemctl", "start", "gpustack-agent.service")
+    wait_for_another(site, "share", before[1])
+    assert mounts(site) == before[0]
+    assert memory(site, "share") == workloads.SHARE_BYTES
+
+
+def test_a_rebooted_host_makes_the_files_of_its_shares_anew(site: Site) -> None:
+    start(site, "share")
+    before = mounts(site), container_id(site, "share")
+    site.on(HOST, "systemctl", "reboot", "--no-block")
+    wait_for_another(site, "share", before[1])
+    assert mounts(site) == before[0]
+    assert memory(site, "share") == workloads.SHARE_BYTES
