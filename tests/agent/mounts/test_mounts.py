@@ -146,6 +146,31 @@ def test_a_boot_leaves_empty_folders_that_are_mounted_anew(
     alone(body)
 
 
+class Killed(BaseException):
+    """The agent dies."""
+
+
+@pytest.mark.parametrize("write", ["create_limits", "create_activity", "create_ledger"])
+def test_an_agent_that_dies_between_mount_and_files_leaves_no_half(
+    tmp_path: pathlib.Path, held: HeldFiles, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            with monkeypatch.context() as dying:
+                dying.setattr(mapped, write, die)
+                with pytest.raises(Killed):
+                    _files(tmp_path, held, mounting).prepare(UID, SHARE, None)
+            files = _files(tmp_path, held, mounting)
+            folder = files.prepare(UID, SHARE, None)
+            assert files.differing(UID, SHARE, None) == ()
+            assert _mounts_on(folder) == 1
+
+    alone(body)
+
+
 def test_an_earlier_agents_folder_stays_while_its_files_are_good(
     tmp_path: pathlib.Path, held: HeldFiles
 ) -> None:
