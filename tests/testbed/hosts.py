@@ -95,7 +95,9 @@ def create_command(
         # overlay does not stack on overlay
         command.append(f"--volume={testbed.volume(host)}:/var/lib/containerd")
     command += [f"--volume={source}:{target}:ro" for target, source in mounts.items()]
-    return [*command, image, "/sbin/init"]
+    # systemd shares a machine's mounts with its units, and leaves a container's as they are
+    # (mount_setup in its src/shared/mount-setup.c)
+    return [*command, image, "/bin/sh", "-c", "mount --make-rshared / && exec /sbin/init"]
 
 
 def wait_booted(testbed: description.Testbed, host: description.Host) -> None:

@@ -82,7 +82,8 @@ def test_only_gpu_hosts_get_a_volume_and_all_survive_a_reboot(testbed: descripti
         assert f"--pidfile={testbed.state / name}.pid" in command
         assert f"--label={description.LABEL}=paper" in command
         assert "--volume=/srv:/opt:ro" in command
-        assert command[-2:] == ["root:1", "/sbin/init"]
+        assert command[-4:-1] == ["root:1", "/bin/sh", "-c"]
+        assert str(command[-1]).endswith(" exec /sbin/init")
 
 
 def test_the_command_line_hands_words_on_as_they_are() -> None:
