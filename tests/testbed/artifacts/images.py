@@ -96,6 +96,7 @@ def _cuda(content: collections.abc.Mapping[str, bytes]) -> image_archive.Image:
         files.link("/lib64", "usr/lib/x86_64-linux-gnu"),
         files.link("/usr/bin/sh", "dash"),
         files.File("/usr/bin/cuda-workload", workload, mode=0o755),
+        files.File("/usr/bin/take-lease", compile_program(zig, "take_lease.c"), mode=0o755),
     ]
     return image_archive.Image(
         tag=CUDA, entries=entries, command=("cuda-workload",), environment=CUDA_ENVIRONMENT

@@ -1,0 +1,75 @@
+"""Root in a container does with its files what it can: neighbour and agent don't feel it."""
+
+import collections.abc
+
+import pytest
+
+from tests.cluster import workloads
+from tests.cluster.kubectl import wait_for
+from tests.cluster.site import Site
+
+pytestmark = pytest.mark.testbed
+
+HOST = "gpu1"
+PLACE = {"kubernetes.io/hostname": HOST}
+IS_READY = (
+    "/opt/gpustack/venv/bin/python",
+    "-c",
+    "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:5678/readyz').status)",
+)
+FILES = "/etc/vcuda/limits /etc/vcuda/activity /etc/vcuda/ledger /etc/ld.so.preload"
+LEDGER = "/etc/vcuda/ledger"
+BUSY, READ_ONLY, FULL = "esource busy", "Read-only file system", "No space left"
+
+# What it tries, and what the kernel or the agent says to it. Each kernel's word stands once a line.
+REFUSED = {
+    "a lease": (f"take-lease {FILES}", {"refused"}),
+    "append": (f"cat /dev/zero >> {LEDGER}", {FULL}),
+    "rename": (f"mv {LEDGER} /etc/vcuda/other", {BUSY}),
+    "a symlink": (f"rm -f {LEDGER} && ln -s /proc/1/mem {LEDGER}", {BUSY}),
+    "a FIFO": (f"rm -f {LEDGER} && mkfifo {LEDGER}", {BUSY}),
+    "a write to the limits": ("echo > /etc/vcuda/limits", {READ_ONLY}),
+    "chmod of the limits": ("chmod 777 /etc/vcuda/limits", {READ_ONLY}),
+    "chown of the hook": ("chown 1000 /etc/vcuda/hook/libvcuda.so", {READ_ONLY}),
+}
+RESTORED = {
+    "chmod": f"chmod 4755 {LEDGER}",
+    "chown": f"chown 1000:1000 {LEDGER}",
+    "truncate": f"truncate -s 0 {LEDGER}",
+}
+
+
+@pytest.fixture
+def pods(site: Site) -> collections.abc.Iterator[str]:
+    """Run a hostile container and a neighbour on one host; give the ledger of the hostile one."""
+    for name in ("hostile", "neighbour"):
+        site.kubectl.apply(workloads.pod(name, workloads.SHARE, nodeSelector=PLACE))
+    for name in ("hostile", "neighbour"):
+        site.running(name)
+    uid = site.kubectl.get("pod", "hostile")["metadata"]["uid"]
+    yield f"/var/lib/gpustack/containers/{uid}/vcuda-test/ledger"
+    assert site.on(HOST, *IS_READY) == "200\n"
+    for name in ("hostile", "neighbour"):
+        (device,) = site.json(name, "cuda-workload", "--try", "4096")["devices"]
+        assert device["total"] == workloads.SHARE_BYTES, name
+    site.kubectl.apply(workloads.pod("next", workloads.SHARE, nodeSelector=PLACE))
+    site.running("next")
+
+
+@pytest.mark.parametrize("attack", REFUSED)
+def test_the_kernel_refuses_it(site: Site, pods: str, attack: str) -> None:
+    command, words = REFUSED[attack]
+    said = site.kubectl.execute("hostile", "sh", "-c", f"({command}) 2>&1; true").splitlines()
+    assert said
+    for line in said:
+        assert any(word in line for word in words), line
+
+
+@pytest.mark.parametrize("attack", RESTORED)
+def test_it_is_restored_and_reported(site: Site, pods: str, attack: str) -> None:
+    form = ("stat", "--format=%a %U %s", pods)
+    before = site.on(HOST, *form)
+    site.kubectl.execute("hostile", "sh", "-c", RESTORED[attack])
+    wait_for("the form to be restored", lambda: site.on(HOST, *form) == before)
+    selected = "--field-selector=involvedObject.name=hostile,reason=LedgerDamaged"
+    wait_for("the Event", lambda: site.kubectl.items("events", selected))
