@@ -79,7 +79,7 @@ def is_quiet(site: Site) -> bool:
 def cards_of(site: Site) -> dict[str, dict[int, str]]:
     """Return each GPU host's cards: UUIDs by minor number."""
     return {
-        host: {each["minor"]: each["uuid"] for each in json.loads(text)["cards"]}
+        host: {each["minor"]: each["uuid"] for each in json.loads(text)["devices"]}
         for host in GPU_HOSTS
         for text in [annotations(site.kubectl.get("node", host))["tencent.com/gpu-devices"]]
     }
@@ -108,6 +108,9 @@ def differences(site: Site) -> list[str]:
             value[0] = [cards[host][minor] for minor in value[0]]
         for view, containers in views.items():
             seen.setdefault(view, {}).update(containers)
+    # The kubelet keeps what pods had that are gone until it allocates again (device manager's
+    # UpdateAllocatedDevices, which it calls at the admission of a pod).
+    seen["kubelet"] = {key: had for key, had in seen["kubelet"].items() if key in said}
     expected = {
         "records": said,
         "kubelet": {key: memory for key, (_, memory) in said.items()},

@@ -44,6 +44,12 @@ def wait_for_another(site: Site, name: str, before: str) -> None:
     wait_for("the next container", lambda: container_id(site, name) not in {"", before})
 
 
+def kill(site: Site, container: str) -> None:
+    """Kill a container as the kernel does that has no memory left; the kubelet starts another."""
+    name = container.removeprefix("containerd://")
+    site.on(HOST, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", name)
+
+
 def test_a_tenant_gets_no_room_beyond_its_files(site: Site) -> None:
     start(site, "greedy")
     start(site, "neighbour")
@@ -68,9 +74,26 @@ def test_files_outlive_the_agent_and_the_mounts_unit(site: Site) -> None:
     site.on(HOST, "systemctl", "stop", "gpustack-agent.service")
     site.on(HOST, "systemctl", "kill", "--signal=SIGKILL", "gpustack-mount.service")
     assert mounts(site) == before[0]
-    container = before[1].removeprefix("containerd://")
-    site.on(HOST, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", container)
+    kill(site, before[1])
     site.on(HOST, "systemctl", "start", "gpustack-agent.service")
+    wait_for_another(site, "share", before[1])
+    assert mounts(site) == before[0]
+    assert memory(site, "share") == workloads.SHARE_BYTES
+
+
+@pytest.mark.parametrize("torn", ["limits", "activity", "ledger", "checkpoint"])
+def test_a_torn_file_is_made_anew_for_the_next_container(site: Site, torn: str) -> None:
+    start(site, "share")
+    before = mounts(site), container_id(site, "share")
+    if torn == "checkpoint":
+        site.on(HOST, "systemctl", "stop", "gpustack-agent.service")
+        site.on(HOST, "truncate", "--size=40", "/var/lib/gpustack/checkpoint.json")
+        site.on(HOST, "systemctl", "start", "gpustack-agent.service")
+    else:
+        (folder,) = (line.split()[0] for line in before[0])
+        zeroes = ("if=/dev/zero", f"of={folder}/{torn}", "bs=4096", "count=1", "conv=notrunc")
+        site.on(HOST, "dd", *zeroes)
+    kill(site, before[1])
     wait_for_another(site, "share", before[1])
     assert mounts(site) == before[0]
     assert memory(site, "share") == workloads.SHARE_BYTES
