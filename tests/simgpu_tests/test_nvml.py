@@ -1,5 +1,7 @@
 """NVML through pynvml, unmodified."""
 
+import time
+
 import pytest
 
 from tests.simgpu_tests.conftest import Start
@@ -149,6 +151,22 @@ def test_utilisation_is_the_share_of_busy_time(machine: Machine, session: Nvml) 
     assert code_of(session, "nvmlDeviceGetProcessUtilization", {"card": 0}, later) == NOT_FOUND
     for process in both:
         process.communicate()
+
+
+def test_energy_is_the_idle_cards_and_the_kernels(machine: Machine, session: Nvml) -> None:
+    def joules(card: int) -> float:
+        return float(session.ask("nvmlDeviceGetTotalEnergyConsumption", {"card": card})) / 1000
+
+    before, neighbour, began = joules(0), joules(1), time.monotonic()
+    with machine.open("tests/client", "0", "spin", "5000", "0.5") as process:
+        ran_seconds = 0.005 * int(first_line(process))
+    between = time.monotonic() - began
+    drawn, idle = joules(0) - before, joules(1) - neighbour
+    longest = time.monotonic() - began
+    assert 62 * between <= idle <= 62 * longest
+    assert 62 * between <= drawn - 338 * ran_seconds <= 62 * longest
+    assert session.ask("nvmlDeviceGetPowerUsage", {"card": 1}) == 62_000
+    assert 62_000 < session.ask("nvmlDeviceGetPowerUsage", {"card": 0}) <= 400_000
 
 
 def test_an_xid_reaches_the_sets_of_its_card(machine: Machine, session: Nvml) -> None:

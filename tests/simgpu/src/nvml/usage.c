@@ -1,7 +1,12 @@
-/* Memory and utilisation of a card as a whole. */
+/* Memory, utilisation, power and energy of a card as a whole. */
 #include "api.h"
 
-#define SAMPLE_NS 1000000000ULL /* utilisation is that of the last second */
+#define SAMPLE_NS 1000000000ULL /* utilisation and power are those of the last second */
+/* What a card draws: idle as an idle A100-SXM4-80GB, and up to the 400 W of its data sheet while
+ * any kernel runs. A real card's power depends on the kernel; no source says how, and all kernels
+ * here are alike. */
+#define IDLE_MILLIWATTS 62000U
+#define BUSY_MILLIWATTS 400000U
 
 static uint64_t used_bytes(nvmlDevice_t device) {
     sim_lock(session.state);
@@ -49,11 +54,8 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
     return rc;
 }
 
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization) {
-    struct sim_card *card;
-    nvmlReturn_t rc = device_check(device, utilization, &card);
-    if (rc != NVML_SUCCESS)
-        return rc;
+/* In how many of a million parts of the last second a kernel ran. */
+static uint64_t busy_ppm(nvmlDevice_t device) {
     uint64_t span_us, end_ns, now_ns = sim_now_ns();
     sim_lock(session.state);
     sim_clients_reap(session.state);
@@ -62,8 +64,41 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     uint64_t busy_us = sim_timeline_busy_us(session.state, -1, device->card, window_end - SAMPLE_NS,
                                             &span_us, &end_ns);
     sim_unlock(session.state);
-    utilization->gpu = span_us ? (unsigned)((busy_us * 100 + span_us / 2) / span_us) : 0;
+    return span_us ? busy_us * 1000000 / span_us : 0;
+}
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization) {
+    struct sim_card *card;
+    nvmlReturn_t rc = device_check(device, utilization, &card);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    utilization->gpu = (unsigned)((busy_ppm(device) + 5000) / 10000);
     utilization->memory = 0; /* kernels here move no memory */
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned *milliwatts) {
+    struct sim_card *card;
+    nvmlReturn_t rc = device_check(device, milliwatts, &card);
+    if (rc == NVML_SUCCESS)
+        *milliwatts = (unsigned)(IDLE_MILLIWATTS +
+                                 (BUSY_MILLIWATTS - IDLE_MILLIWATTS) * busy_ppm(device) / 1000000);
+    return rc;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
+                                                 unsigned long long *millijoules) {
+    struct sim_card *card;
+    nvmlReturn_t rc = device_check(device, millijoules, &card);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    sim_lock(session.state);
+    sim_clients_reap(session.state);
+    sim_timeline_advance(session.state, device->card, sim_now_ns());
+    uint64_t micros = (card->clock_ns - card->loaded_ns) / 1000, busy_micros = card->busy_ns / 1000;
+    sim_unlock(session.state);
+    *millijoules =
+        (micros * IDLE_MILLIWATTS + busy_micros * (BUSY_MILLIWATTS - IDLE_MILLIWATTS)) / 1000000;
     return NVML_SUCCESS;
 }
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
-#define SIM_LAYOUT 3u
+#define SIM_LAYOUT 4u
 #define SIM_CARDS_MAX 16
 #define SIM_CLIENTS_MAX 256
 #define SIM_XIDS_MAX 64
@@ -53,7 +53,9 @@ struct sim_card {
     uint64_t slice_left_ns;
     bool switching; /* between turns of two clients; switch_left_ns of it to come */
     uint64_t switch_left_ns;
-    uint64_t window; /* number of the window that clock_ns lies in */
+    uint64_t loaded_ns; /* clock_ns at which the time line began */
+    uint64_t busy_ns;   /* since then */
+    uint64_t window;    /* number of the window that clock_ns lies in */
     uint32_t busy_us[SIM_WINDOWS];
 };
 

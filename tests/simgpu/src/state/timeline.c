@@ -57,6 +57,7 @@ static void run(struct sim_state *state, uint32_t card, int client, uint64_t ste
     struct sim_use *use = &state->clients[client].use[card];
     use->busy_us[slot] += micros;
     line->busy_us[slot] += micros;
+    line->busy_ns += step_ns;
     use->progress_ns += step_ns;
     line->slice_left_ns -= step_ns < line->slice_left_ns ? step_ns : line->slice_left_ns;
     line->clock_ns += step_ns;

@@ -84,7 +84,7 @@ static bool describe(struct sim_state *wanted) {
     read_boot_id(wanted->boot_id, sizeof wanted->boot_id);
     wanted->epoch_ns = realtime_ns() - sim_now_ns();
     for (uint32_t card = 0; card < wanted->card_count; card++) {
-        wanted->cards[card].clock_ns = sim_now_ns();
+        wanted->cards[card].loaded_ns = wanted->cards[card].clock_ns = sim_now_ns();
         wanted->cards[card].window = wanted->cards[card].clock_ns / SIM_WINDOW_NS;
     }
     return true;
