@@ -130,13 +130,11 @@ def test_a_card_that_is_lost_already_leaves_the_others_in_the_inventory(
     assert found["links"] == [["X", "SYS"], ["SYS", "X"]]
 
 
-def test_a_critical_xid_blames_its_card_and_a_programs_fault_does_not(
-    simulation: Simulation,
-) -> None:
+def test_every_critical_xid_arrives_with_its_card(simulation: Simulation) -> None:
     simulation.ask("inventory")
     assert simulation.ask("event 1") is None
     simulation.tool("xid", "0", "13")
-    assert simulation.ask("event 5000") is None
+    assert simulation.ask("event 5000") == {"uuid": CARDS[1]["uuid"], "reason": "Xid13"}
     simulation.tool("xid", "0", "79")
     assert simulation.ask("event 5000") == {"uuid": CARDS[1]["uuid"], "reason": "Xid79"}
 

@@ -151,6 +151,11 @@ class _NoCards:
     """A host without cards and containers: metrics have their names there, too."""
 
     node = Node(name="", cards=(), links=())
+    xids: Final[dict[tuple[str, str], int]] = {}
+
+    @property
+    def states(self) -> "_NoCards":
+        return self
 
     def all(self) -> tuple[()]:
         return ()

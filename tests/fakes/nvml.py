@@ -108,6 +108,15 @@ class FakeNvml(Nvml):
         self.processes(uuid)
         return self.shown.get(uuid, CardFigures())
 
+    def energy_joules(self) -> dict[str, float]:
+        if self._mismatch:
+            raise NvmlError(self._mismatch)
+        return {
+            uuid: shown.energy_joules
+            for uuid, shown in self.shown.items()
+            if shown.energy_joules is not None and uuid not in self.silent
+        }
+
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         here = {each.pid for each in self.processes(uuid)}
         asked = {pid: self.busy_ns.pop(pid) for pid in here & self.busy_ns.keys()}

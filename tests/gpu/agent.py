@@ -1,13 +1,16 @@
 """The agent's part on a card: it samples NVML and the ledgers, and writes the activity pages."""
 
 import contextlib
+import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import Nvml
+from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
@@ -34,9 +37,25 @@ class _Started(ProcessOwners):
         return owners.get
 
 
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Sampled:
+    """What the agent has seen of a host.
+
+    Attributes:
+        told: what it would tell Kubernetes.
+        energy: whose the joules are.
+        drawn_joules: by card, at least and at most what its counter says of that time; only
+            after the last look, and only of cards that count.
+    """
+
+    told: list[ObjectEvent]
+    energy: EnergyAccounts
+    drawn_joules: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+
+
 @contextlib.contextmanager
-def sampling(host: Host, nvml: Nvml) -> Iterator[list[ObjectEvent]]:
-    """Let the agent look at a host's containers; yields what it would tell Kubernetes."""
+def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
+    """Let the agent look at a host's containers; the last look is after what runs meanwhile."""
     told: list[ObjectEvent] = []
     records = AllocationRecords(CheckpointFile(host.root / "checkpoint.json"))
     for name, placement in host.placements.items():
@@ -51,18 +70,30 @@ def sampling(host: Host, nvml: Nvml) -> Iterator[list[ObjectEvent]]:
                 containers=(ContainerRecord(placement=placement),),
             )
         )
+    sampled = Sampled(told=told, energy=EnergyAccounts(nvml, records))
     sampler = ActivitySampler(
         records=records,
         folders=host.folders,
-        nvml=nvml,
-        owners=_Started(host),
+        usage=NvmlUsage(nvml, _Started(host)),
+        energy=sampled.energy,
         escapes=IsolationViolations(told.append, hooks=host.root / "hooks"),
     )
+
+    def look() -> tuple[Mapping[str, float], Mapping[str, float]]:
+        before = nvml.energy_joules()
+        sampler.look()
+        return before, nvml.energy_joules()
+
+    first = look()
     stop = threading.Event()
     thread = threading.Thread(target=sampler.run, args=(stop,))
     thread.start()
     try:
-        yield told
+        yield sampled
     finally:
         stop.set()
         thread.join()
+    last = look()
+    sampled.drawn_joules = {
+        uuid: (last[0][uuid] - first[1][uuid], last[1][uuid] - first[0][uuid]) for uuid in last[1]
+    }

@@ -89,6 +89,7 @@ def test_the_checks_run_and_their_figures_are_kept(
         test_shares.ALONE,
         test_shares.LOSS,
         test_shares.BESIDE,
+        test_shares.ENERGY,
         test_shares.ELASTIC,
         test_shares.COST,
     ]

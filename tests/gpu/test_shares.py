@@ -16,7 +16,7 @@ import pytest
 
 from gpustack.adapters.nvml import Nvml
 from tests.gpu import work
-from tests.gpu.host import Host, Programs
+from tests.gpu.host import CONTAINER, Host, Programs
 from tests.gpu.work import Run, Watch, text_of
 
 pytestmark = pytest.mark.gpu
@@ -37,6 +37,7 @@ ALONE = "A share alone on the card: error in points"
 CLOCK = "The same by the card's clock: percent of the time"
 LOSS = "What a tenant loses, percent of what it should have"
 BESIDE = "Neighbours that always want the card, percent of its time"
+ENERGY = "Neighbours' energy by the agent, J, that adds up to the card's counter within 1 %"
 ELASTIC = "A share of 30 % that may have all of the card, percent of its time"
 COST = "What a launch costs its caller, ns"
 
@@ -81,7 +82,7 @@ def test_little_of_a_share_is_lost(
 
 
 @contextlib.contextmanager
-def sampled(host: Host) -> Iterator[list[Any]]:
+def sampled(host: Host) -> Iterator[Any]:
     """Let our agent look at the host's containers; skips where its packages aren't installed."""
     try:
         from tests.gpu import agent  # noqa: PLC0415  # a machine with a card may lack them
@@ -89,8 +90,8 @@ def sampled(host: Host) -> Iterator[list[Any]]:
         pytest.skip(f"not run: the agent needs {error.name}: tests/gpu/README.md")
     nvml = Nvml()
     nvml.inventory()
-    with contextlib.closing(nvml), agent.sampling(host, nvml) as told:
-        yield told
+    with contextlib.closing(nvml), agent.sampling(host, nvml) as looks:
+        yield looks
 
 
 @pytest.mark.parametrize("shares", NEIGHBOURS, ids=lambda each: "-".join(map(str, each)))
@@ -104,7 +105,7 @@ def test_neighbours_have_their_shares(
         f"tenant-{index}": host.container(f"tenant-{index}", cores=share, memory_bytes=part)
         for index, share in enumerate(shares)
     }
-    with sampled(host) as told:
+    with sampled(host) as looks:
         runs = work.together(tenants, kernel, watch.seconds)
     got = [kernel.share(runs[name]) for name in tenants]
     text = " : ".join(f"{each:.1f}" for each in got)
@@ -114,7 +115,13 @@ def test_neighbours_have_their_shares(
     watch.report.at_most(f"error of {column} with {text_of(length)}", worst, POINTS)
     if len(set(shares)) == 1:
         watch.report.at_most("unfairness by Jain's index", 1 - work.jain(got), 1 - JAIN)
-    assert not told, "the agent takes a hooked tenant for an escape"
+    assert not looks.told, "the agent takes a hooked tenant for an escape"
+    for uuid, (least, most) in looks.drawn_joules.items():
+        idle = looks.energy.idle[uuid]
+        parts = [looks.energy.of((name, CONTAINER), uuid) for name in tenants]
+        text = f"{' : '.join(f'{each:.0f}' for each in parts)}, idle {idle:.0f}"
+        watch.report.put(ENERGY, text_of(length), **{column: text})
+        assert 0.99 * least <= sum(parts) + idle <= 1.01 * most, "not the card's own counter"
 
 
 def test_a_burst_ends_when_a_neighbour_wants_its_share(host: Host, watch: Watch) -> None:

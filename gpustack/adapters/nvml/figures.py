@@ -42,19 +42,24 @@ def read(handle: Any) -> CardFigures:
     load = _asked(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
     memory = _asked(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle))
     milliwatts = _asked(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
-    millijoules = _asked(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
     return CardFigures(
         busy_ratio=None if load is None else load.gpu / 100,
         memory_busy_ratio=None if load is None else load.memory / 100,
         memory_used_bytes=None if memory is None else float(memory.used),
         power_watts=None if milliwatts is None else milliwatts / 1000,
-        energy_joules=None if millijoules is None else millijoules / 1000,
+        energy_joules=energy_joules(handle),
         celsius=_asked(
             lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
         ),
         corrected_errors=_errors(handle, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
         uncorrected_errors=_errors(handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
     )
+
+
+def energy_joules(handle: Any) -> float | None:
+    """Return a card's energy since the driver was loaded; None where it doesn't count (Pascal)."""
+    millijoules = _asked(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+    return None if millijoules is None else millijoules / 1000
 
 
 def _errors(handle: Any, kind: int) -> float | None:

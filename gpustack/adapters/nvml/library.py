@@ -21,7 +21,6 @@ from gpustack.adapters.nvml.errors import NvmlError
 from gpustack.adapters.nvml.figures import CardFigures
 from gpustack.adapters.nvml.health import CardFault
 from gpustack.adapters.nvml.processes import Busy
-from gpustack.adapters.nvml.xids import Ends
 from gpustack.model.node import Card, arrange
 from gpustack.model.topology.link_level import Links
 
@@ -151,7 +150,7 @@ class Nvml:
         )
 
     def next_fault(self, timeout_ms: int) -> CardFault | None:
-        """Wait for a critical XID that blames the card; None when none came in time.
+        """Wait for a critical XID; None when none came in time.
 
         Raises:
             NvmlError: the driver offers no events, or a card was lost just now; `faults` works
@@ -165,13 +164,12 @@ class Nvml:
                 if self._events is None:
                     self._events = self._subscribe()
                 event = pynvml.nvmlEventSetWait_v2(self._events, timeout_ms)
-                fault = health.xid_fault(self._uuid(event.device), int(event.eventData))
+                return health.xid_fault(self._uuid(event.device), int(event.eventData))
             except pynvml.NVMLError_Timeout:
                 return None
             except pynvml.NVMLError as error:
                 self._unsubscribe()
                 raise NvmlError(f"waiting for events: {error}") from error
-        return None if fault.ends is Ends.NEVER_BEGAN else fault
 
     def processes(self, uuid: str) -> tuple[processes.GpuProcess, ...]:
         """Return the compute processes on a card, with their host PIDs.
@@ -204,6 +202,17 @@ class Nvml:
         """
         with self._calls.one():
             return figures.read(self._handle(uuid))
+
+    def energy_joules(self) -> Mapping[str, float]:
+        """Return the energy of each card that counts it, by UUID, since the driver was loaded.
+
+        Raises:
+            NvmlError: the library isn't open.
+        """
+        handles = tuple(self._handles.items())
+        with self._calls.one():
+            found = {uuid: figures.energy_joules(handle) for uuid, handle in handles}
+        return {uuid: joules for uuid, joules in found.items() if joules is not None}
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         """Return the GPU time of each process on a card after a moment (Unix microseconds).

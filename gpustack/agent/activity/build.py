@@ -2,7 +2,9 @@
 
 from gpustack.adapters.kube import EventRecorder
 from gpustack.adapters.nvml import Nvml
+from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
@@ -24,6 +26,10 @@ def build(
         events.record, hooks=settings.state_dir / "hooks", identity=owners.identity
     )
     sampler = ActivitySampler(
-        records=records, folders=folders, nvml=nvml, owners=owners, escapes=violations
+        records=records,
+        folders=folders,
+        usage=NvmlUsage(nvml, owners),
+        energy=EnergyAccounts(nvml, records),
+        escapes=violations,
     )
     return sampler, violations

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from gpustack.adapters import mapped
-from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity import burst_policy
+from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.file_forms import FileForms
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledger_usage import LedgerUsage
@@ -27,7 +27,7 @@ from gpustack.agent.activity.shares import Share, Shares
 from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.identification.process_owners import Owner, ProcessOwners
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from gpustack.wire.mapped.ledger import LedgerReading
 from gpustack.wire.mapped.two_slot_page import LayoutError
@@ -70,8 +70,8 @@ class ActivitySampler:
     Args:
         records: the cards of each container.
         folders: where the pages and ledgers lie.
-        nvml: the driver.
-        owners: the container of a process.
+        usage: the driver's view of the containers.
+        energy: divides what the cards draw.
         escapes: reports isolation violations.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
     """
@@ -81,20 +81,21 @@ class ActivitySampler:
         *,
         records: AllocationRecords,
         folders: LimitsFiles,
-        nvml: Nvml,
-        owners: ProcessOwners,
+        usage: NvmlUsage,
+        energy: EnergyAccounts,
         escapes: IsolationViolations,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._reader = Shares(records, folders)
         self._forms = FileForms(folders.held, escapes, clock_ns)
         self._files = Ledgers(clock_ns)
-        self._witness = NvmlUsage(nvml, owners)
+        self._usage = usage
         self._escapes = escapes
         self._clock_ns = clock_ns
         self._unaccounted = UnaccountedMemory()
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
+        self.energy = energy
         self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
         self._shares: tuple[Share, ...] = ()
         self._watched: tuple[Share, ...] = ()  # those on a card with an elastic share
@@ -134,7 +135,8 @@ class ActivitySampler:
         self._forms.look(self._shares)
         for share in self._shares:
             self._begin(share)
-        seen = self._witness.look({uuid for share in self._shares for uuid in share.uuids})
+        seen = self._usage.look({uuid for share in self._shares for uuid in share.uuids})
+        self.energy.look(seen)
         watched = frozenset(share.owner for share in self._watched)
         self._read_ledgers(
             self._shares, lambda share: self._files.look(share, keep=share.owner in watched)

@@ -52,6 +52,7 @@ class CardStates:
         rules: may be replaced at any time.
         problem: why the states aren't kept, or were not found again; empty when they are.
         faults: how many times cards became faulty, by label.
+        xids: how many XIDs came since the agent's start, by UUID and label.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class CardStates:
         self._unsaved = True  # a boot is noted, too
         self.problem = ""
         self.faults: dict[str, int] = {}
+        self.xids: dict[tuple[str, str], int] = {}
         self._cards = {each.uuid: each for each in self._read()}
 
     def of(self, uuid: str) -> CardState:
@@ -93,6 +95,11 @@ class CardStates:
                 card = self._of(uuid)
                 self._judge(card.seen(reasons), quiet=self._is_quiet(card))
             self._save()
+
+    def count(self, fault: CardFault) -> None:
+        """Count an XID, also one that says nothing against the card."""
+        key = fault.uuid, label(fault.reason)
+        self.xids = {**self.xids, key: self.xids.get(key, 0) + 1}  # another thread reads them
 
     def blame(self, fault: CardFault) -> None:
         """Take note of an XID."""

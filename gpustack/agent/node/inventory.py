@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from gpustack.adapters.nvml import CardFault, Nvml, NvmlError
+from gpustack.adapters.nvml import CardFault, Ends, Nvml, NvmlError
 from gpustack.agent.health.card_state import CardState, State
 from gpustack.agent.health.card_states import CardStates
 from gpustack.model.node import Card, Node
@@ -112,7 +112,10 @@ class CardInventory:
                     logger.warning("no XID events, health is polled only: %s", error)
                 stop.wait(_EVENT_RETRY_SECONDS)
                 continue
-            if fault is not None:
+            if fault is None:
+                continue
+            self.states.count(fault)
+            if fault.ends is not Ends.NEVER_BEGAN:
                 self.blame(fault)
                 # A card that has fallen off the bus sends an XID: that it was lost is noted now,
                 # because its return ends the XID, and may come before the next poll.

@@ -93,7 +93,9 @@ def collectors(
     return (
         _Build(),
         _Cards(nvml, inventory),
+        _Xids(inventory),
         _Shares(inventory, records, activity),
+        _Energy(inventory, records, activity),
         _Calls(durations),
     )
 
@@ -129,6 +131,22 @@ class _Cards(Collector):
                 if value is not None:
                     family.add_metric((str(card.minor), card.uuid), value)
         yield from families
+
+
+class _Xids(Collector):
+    """The driver's error messages about each card."""
+
+    def __init__(self, inventory: CardInventory) -> None:
+        self._inventory = inventory
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the one metric."""
+        text = "Critical XIDs that NVML has passed on since the agent's start, by NVIDIA's number."
+        family = CounterMetricFamily("gpustack_card_xids", text, labels=(*_CARD, "reason"))
+        minors = {card.uuid: str(card.minor) for card in self._inventory.node.cards}
+        for (uuid, reason), count in sorted(self._inventory.states.xids.items()):
+            family.add_metric((minors.get(uuid, ""), uuid, reason), count)
+        yield family
 
 
 class _Shares(Collector):
@@ -184,6 +202,44 @@ class _Shares(Collector):
                     throttled.add_metric(names, own.throttled_seconds)
                     denied.add_metric(names, own.denied)
         yield from (cores, memory, used, busy, throttled, denied)
+
+
+class _Energy(Collector):
+    """What each container's card drew for it, and what cards drew for nobody."""
+
+    def __init__(
+        self, inventory: CardInventory, records: AllocationRecords, activity: ActivitySampler
+    ) -> None:
+        self._inventory = inventory
+        self._records = records
+        self._activity = activity
+
+    def collect(self) -> Iterator[Metric]:
+        """Go through the records and the cards."""
+        given = CounterMetricFamily(
+            "gpustack_container_energy_joules",
+            "Energy since the agent's start: all of a whole card; of a shared one, what it drew"
+            " while shares ran, divided by GPU time.",
+            labels=_SHARE,
+        )
+        idle = CounterMetricFamily(
+            "gpustack_card_idle_energy_joules",
+            "Energy since the agent's start that a card drew for no container.",
+            labels=_CARD,
+        )
+        node = self._inventory.node
+        for record in self._records.all():
+            for each in record.containers:
+                for minor, uuid in zip(each.placement.minors, each.placement.uuids, strict=True):
+                    joules = self._activity.energy.of((record.uid, each.name), uuid)
+                    if joules is not None:
+                        names = (record.name, record.namespace, node.name, each.name)
+                        given.add_metric((*names, str(minor), uuid), joules)
+        for card in node.cards:
+            joules = self._activity.energy.idle.get(card.uuid)
+            if joules is not None:
+                idle.add_metric((str(card.minor), card.uuid), joules)
+        yield from (given, idle)
 
 
 class _Calls(Collector):

@@ -13,7 +13,9 @@ from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import GpuProcess
 from gpustack.adapters.systemd import DescriptorStore
+from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
@@ -101,8 +103,8 @@ class Stage:
         self.sampler = ActivitySampler(
             records=self.records,
             folders=self.folders,
-            nvml=self.nvml,
-            owners=ProcessOwners(RuntimeView(self._client), proc=proc),
+            usage=NvmlUsage(self.nvml, ProcessOwners(RuntimeView(self._client), proc=proc)),
+            energy=EnergyAccounts(self.nvml, self.records),
             escapes=self.escapes,
             clock_ns=lambda: self.now_ns,
         )

@@ -1,6 +1,7 @@
 """Metrics of cards, shares and the kubelet's calls."""
 
 import contextlib
+import functools
 import http.client
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import gpustack
-from gpustack.adapters.nvml import CardFigures
+from gpustack.adapters.nvml import CardFigures, xid_fault
 from gpustack.agent.activity.share_figures import ShareFigures
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
 from tests.agent.host import CORE, Host, container, make_pod
@@ -55,6 +56,42 @@ def test_a_card_that_does_not_answer_hides_no_other(host: Host) -> None:
     host.start_agent()
     (found,) = _scraped(host)["gpustack_card_temperature_celsius"]
     assert found == ({"minor": "1", "uuid": card(1).uuid}, 41.0)
+
+
+def test_every_xid_is_counted_and_a_programs_fault_closes_no_card(host: Host) -> None:
+    def counted() -> dict[tuple[str, str], float]:
+        found = _scraped(host).get("gpustack_card_xids_total", [])
+        return {(each["minor"], each["reason"]): value for each, value in found}
+
+    def arrived(sent: int) -> bool:
+        return sum(counted().values()) == sent
+
+    host.start_agent()
+    for sent, (number, minor) in enumerate(((13, 0), (13, 0), (48, 1)), start=1):
+        host.nvml.send_xid(xid_fault(card(minor).uuid, number))
+        host.wait_until(functools.partial(arrived, sent))
+    assert counted() == {("0", "Xid13"): 2, ("1", "Xid48"): 1}
+    host.wait_until(
+        lambda: sorted(_scraped(host)["gpustack_closed_cards"]) == [({"reason": "Xid48"}, 1)]
+    )
+    healthy = {each["minor"]: ok for each, ok in _scraped(host)["gpustack_card_healthy"]}
+    assert healthy == {"0": 1, "1": 0}
+
+
+def test_energy_is_a_containers_or_idle(host: Host) -> None:
+    host.nvml.shown = {card(minor).uuid: CardFigures(energy_joules=90.0) for minor in (0, 1)}
+    host.start_agent()
+    host.kubelet.admit(host.share("p", 1))
+
+    def idle() -> dict[str, float]:
+        found = _scraped(host).get("gpustack_card_idle_energy_joules_total", [])
+        return {labels["minor"]: joules for labels, joules in found}
+
+    host.wait_until(lambda: idle() == {"0": 0.0, "1": 0.0})
+    host.nvml.shown[card(0).uuid] = CardFigures(energy_joules=93.0)
+    host.wait_until(lambda: idle() == {"0": 3.0, "1": 0.0})
+    ((labels, joules),) = _scraped(host)["gpustack_container_energy_joules_total"]
+    assert (labels["pod_name"], labels["minor"], joules) == ("p", "1", 0.0)
 
 
 def test_the_kubelets_calls_are_counted_by_method_and_resource(host: Host) -> None:
