@@ -114,7 +114,8 @@ nightly: native ## Properties with 20 000 random examples each, more of what is 
 	@$(MAKE) --no-print-directory e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
 
 .PHONY: soak
-soak: setup ## A million steps of the extender's stateful test, and of the agent's
+soak: testbed-build ## A million steps of the stateful tests; ten minutes of rollouts under kills
+	@$(STEP) soak-rollouts -- pytest -v -p no:randomly -m nightly tests/e2e/test_5_rollouts.py
 	@$(STEP) soak -- pytest -q -n 2 --dist load -rP --profile nightly \
 	  tests/extender/stateful/test_cluster.py tests/agent/stateful/test_agent.py
 
