@@ -50,6 +50,7 @@ class PodResourcesService:
         self.calls = 0  # all calls, also refused ones
         self.refusals = 0  # by the rate limit
         self.lists = 0  # answers of List
+        self.nonsense: bytes | None = None  # what it says instead of an answer
         self.known: dict[str, Known] = {}  # by UID
         self._bucket = _TokenBucket()
 
@@ -61,15 +62,18 @@ class PodResourcesService:
                 "List": grpc.unary_unary_rpc_method_handler(
                     self._list,
                     request_deserializer=pb.ListPodResourcesRequest.FromString,
-                    response_serializer=pb.ListPodResourcesResponse.SerializeToString,
+                    response_serializer=self._as_bytes,
                 ),
                 "Get": grpc.unary_unary_rpc_method_handler(
                     self._get,
                     request_deserializer=pb.GetPodResourcesRequest.FromString,
-                    response_serializer=pb.GetPodResourcesResponse.SerializeToString,
+                    response_serializer=self._as_bytes,
                 ),
             },
         )
+
+    def _as_bytes(self, answer: pb.ListPodResourcesResponse | pb.GetPodResourcesResponse) -> bytes:
+        return answer.SerializeToString() if self.nonsense is None else self.nonsense
 
     def _list(
         self, _: pb.ListPodResourcesRequest, context: grpc.ServicerContext
