@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simgpu_tests.conftest import Start
 from tests.simgpu_tests.machine import Machine
 
 TWO = [{"minor": 0}, {"minor": 1}]
@@ -59,6 +60,21 @@ def test_a_new_description_is_written_in_place(machine: Machine) -> None:
     machine.run("bin/simgpu", "init")
     assert machine.run("bin/simgpu", "minors").stdout == "5\n"
     assert state.stat().st_ino == inode
+
+
+def test_a_driver_in_use_stays_loaded_and_another_fits_no_library(
+    machine: Machine, client: Start
+) -> None:
+    running = client("0", "alloc", "1048576")
+    machine.describe({"driver": "550.163.01", "cards": [{"minor": 0}]})
+    assert "stays loaded" in machine.run("bin/simgpu", "init").stderr
+    machine.run("tests/client", "0", "tries", "1")
+    running.kill()
+    running.communicate()
+    assert not machine.run("bin/simgpu", "init").stderr
+    refused = machine.run("tests/client", "0", "tries", "1", status=1).stderr
+    assert "answered 803" in refused
+    assert "Driver/library version mismatch" in machine.run("bin/nvidia-smi", status=18).stdout
 
 
 def test_any_user_may_use_the_state(machine: Machine) -> None:

@@ -89,6 +89,8 @@ static CUresult initialise(void) {
     driver.state = sim_state_map();
     if (!driver.state || !sim_node_granted("nvidiactl"))
         return CUDA_ERROR_NO_DEVICE;
+    if (sim_driver_mismatch(driver.state))
+        return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
     driver.device_count = 0;
     choose_devices();
     if (driver.device_count == 0)

@@ -26,13 +26,17 @@ static void enumerate(void) {
     }
 }
 
+static bool mismatch(void) {
+    return session.state->nvml_mismatch || sim_driver_mismatch(session.state);
+}
+
 /* Without the control node: no driver; with one that the cgroup forbids: the real NVML's famous
  * "Unknown Error". */
 static nvmlReturn_t open_driver(void) {
     session.state = sim_state_map();
     if (!session.state)
         return NVML_ERROR_DRIVER_NOT_LOADED;
-    if (session.state->nvml_mismatch)
+    if (mismatch())
         return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
     if (sim_node_granted("nvidiactl"))
         return NVML_SUCCESS;
@@ -69,7 +73,7 @@ nvmlReturn_t session_ready(void) {
         return NVML_ERROR_UNINITIALIZED;
     while (__atomic_load_n(&session.state->nvml_hangs, __ATOMIC_ACQUIRE))
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    return session.state->nvml_mismatch ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : NVML_SUCCESS;
+    return mismatch() ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : NVML_SUCCESS;
 }
 
 nvmlReturn_t copy_text(char *out, unsigned size, const char *text) {
@@ -88,8 +92,7 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned size) {
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned size) {
     char text[64] = "12."; /* NVML's own generation, then the driver's version */
-    const struct sim_state *state = sim_state_map();
-    strncat(text, state ? state->driver : SIMGPU_DRIVER, sizeof text - 4);
+    strncat(text, SIMGPU_DRIVER, sizeof text - 4);
     return copy_text(version, size, text);
 }
 

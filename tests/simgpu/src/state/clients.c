@@ -80,6 +80,15 @@ int sim_client_pid(const struct sim_state *state, int client) {
     return is_own(entry) ? getpid() : -1;
 }
 
+bool sim_clients_any(struct sim_state *state) {
+    bool any = false;
+    sim_lock(state);
+    for (int slot = 0; slot < SIM_CLIENTS_MAX && !any; slot++)
+        any = sim_client_pid(state, slot) >= 0;
+    sim_unlock(state);
+    return any;
+}
+
 void sim_clients_reap(struct sim_state *state) {
     for (int slot = 0; slot < SIM_CLIENTS_MAX; slot++)
         if (state->clients[slot].in_use && sim_client_pid(state, slot) < 0)

@@ -12,6 +12,9 @@ int sim_client_claim(struct sim_state *state);
  * -1 when the client is gone. Call with the state's lock held. */
 int sim_client_pid(const struct sim_state *state, int client);
 
+/* Whether any client lives, which keeps the driver's modules loaded. Takes the state's lock. */
+bool sim_clients_any(struct sim_state *state);
+
 /* Frees the memory of dead clients. Call with the state's lock held. */
 void sim_clients_reap(struct sim_state *state);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -78,6 +79,10 @@ void sim_lock(struct sim_state *state) {
 }
 
 void sim_unlock(struct sim_state *state) { pthread_mutex_unlock(&state->lock); }
+
+bool sim_driver_mismatch(const struct sim_state *state) {
+    return strcmp(state->driver, SIMGPU_DRIVER) != 0;
+}
 
 bool sim_node_granted(const char *node) {
     char path[512];

@@ -157,6 +157,9 @@ void sim_unlock(struct sim_state *state);
 
 uint64_t sim_now_ns(void);
 
+/* Whether the loaded driver is of another version than this library. */
+bool sim_driver_mismatch(const struct sim_state *state);
+
 /* True where this process may use the card, as the kernel judges: its device node can be opened,
  * or says ENXIO (node there and granted, no silicon behind it). errno says why not. */
 bool sim_node_granted(const char *node);

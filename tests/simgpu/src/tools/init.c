@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "describe.h"
+#include "state/clients.h"
 #include "state/objects.h"
 
 static bool complain(const char *what) {
@@ -105,6 +106,17 @@ static int open_state(void) {
     return fd;
 }
 
+/* A module that is in use can't be unloaded: the files of another version change nothing yet. */
+static bool stays_loaded(const struct sim_state *wanted) {
+    struct sim_state *loaded = sim_state_map();
+    if (!loaded || strcmp(loaded->boot_id, wanted->boot_id) != 0 ||
+        strcmp(loaded->driver, wanted->driver) == 0 || !sim_clients_any(loaded))
+        return false;
+    fprintf(stderr, "simgpu: driver %s is in use and stays loaded instead of %s\n", loaded->driver,
+            wanted->driver);
+    return true;
+}
+
 static bool write_state(const struct sim_state *wanted, bool force) {
     int fd = open_state();
     if (fd < 0 || ftruncate(fd, sizeof *wanted) != 0) {
@@ -128,7 +140,7 @@ bool init_state(bool force) {
     struct sim_state *wanted = calloc(1, sizeof *wanted);
     if (!wanted)
         return complain("state");
-    bool ok = describe(wanted) && write_state(wanted, force);
+    bool ok = describe(wanted) && ((!force && stays_loaded(wanted)) || write_state(wanted, force));
     free(wanted);
     return ok;
 }
