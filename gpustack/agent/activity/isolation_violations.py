@@ -6,18 +6,17 @@ their memory maps lack the hook. Root in a container can move away the folders i
 and its ledger are mounted, and put files of its own there: the maps lack the real ones.
 """
 
-import contextlib
 import dataclasses
 import functools
 import logging
-import os
 import pathlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gpustack.adapters import process
+from gpustack.adapters import memory_maps, process
 from gpustack.adapters.kube import ObjectEvent
+from gpustack.adapters.memory_maps import MappedFile
 from gpustack.adapters.process import Identity
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.identification.process_owners import Owner
@@ -28,9 +27,6 @@ logger = logging.getLogger(__name__)
 _HOOK: Final = "libvcuda.so"
 _LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), and each may be escaped
 _OWN_FILES: Final = ("limits", "ledger")
-_ENDINGS: Final = tuple(f"/{name}".encode() for name in (_HOOK, *_OWN_FILES))
-# The kernel lets a process have 65 530 mappings (vm.max_map_count), of 75 bytes without a name.
-_MAPS_BYTES: Final = 16 << 20
 # CPU time that one container may take of a look. A hundred processes with a thousand mappings each
 # take as long; one process with the most mappings that the kernel allows takes half of that.
 _LOOK_SECONDS: Final = 0.1
@@ -238,9 +234,9 @@ class IsolationViolations:
 
     def _look(
         self, pids: Collection[int], last: Collection[int]
-    ) -> dict[int, frozenset[tuple[int, str]] | None]:
+    ) -> dict[int, frozenset[MappedFile] | None]:
         """Return the mappings of as many processes as a container's time allows."""
-        found: dict[int, frozenset[tuple[int, str]] | None] = {}
+        found: dict[int, frozenset[MappedFile] | None] = {}
         until = self._clock() + _LOOK_SECONDS
         for pid in sorted(pids, key=lambda pid: (pid in last, pid)):
             if found and self._clock() > until:
@@ -248,27 +244,8 @@ class IsolationViolations:
             found[pid] = self._mapped(pid)
         return found
 
-    def _mapped(self, pid: int) -> frozenset[tuple[int, str]] | None:
-        """Return which of our names a process maps, with the inode: a name alone is no proof.
-
-        None for a process that has ended. A tenant chooses how long the list is: it is read line
-        by line, and no further than `_MAPS_BYTES`.
-        """
-        found: set[tuple[int, str]] = set()
-        size_bytes = 0
-        try:
-            with (self._proc / str(pid) / "maps").open("rb") as maps:
-                # Of all characters that may end a line, the kernel escapes only line feeds.
-                for line in maps:
-                    size_bytes += len(line)
-                    if size_bytes > _MAPS_BYTES:
-                        break
-                    if line.rstrip(b"\n").endswith(_ENDINGS):
-                        field = line.split(maxsplit=5)
-                        found.add((int(field[4]), os.fsdecode(field[5]).rpartition("/")[2].strip()))
-        except OSError:
-            return None
-        return frozenset(found) if size_bytes else None
+    def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
+        return memory_maps.of_process(pid, (_HOOK, *_OWN_FILES), proc=self._proc)
 
     def _names(self, pids: Iterable[int]) -> str:
         return ", ".join(f"{self._name(pid)} (host PID {pid})" for pid in sorted(pids))
@@ -281,10 +258,6 @@ class IsolationViolations:
             return "a process"
 
 
-def _files(paths: Iterable[pathlib.Path]) -> frozenset[tuple[int, str]]:
+def _files(paths: Iterable[pathlib.Path]) -> frozenset[MappedFile]:
     """Return files as maps name them, without those that aren't there."""
-    found = set()
-    for path in paths:
-        with contextlib.suppress(OSError):
-            found.add((path.stat().st_ino, path.name))
-    return frozenset(found)
+    return frozenset(file for path in paths if (file := memory_maps.of_file(path)) is not None)

@@ -7,7 +7,7 @@ import pathlib
 import struct
 from collections.abc import Iterator
 
-from gpustack.adapters import mapped
+from gpustack.adapters import mapped, memory_maps
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
@@ -89,7 +89,7 @@ class Stage:
         self._names: dict[str, str] = {}  # by the container's ID
         self._hook = root / "hooks" / "0.1.0" / "libvcuda.so"
         self._hook.parent.mkdir(parents=True)
-        self._hook.touch()
+        self._hook.write_text("a hook")
         self._next_pid = 1000
         self._operations = 0
         self.start_sampler()
@@ -144,12 +144,20 @@ class Stage:
         return pid
 
     def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
-        """Set which of our files a process maps; "~": another file of that name."""
+        """Set which of our files a process maps.
+
+        "~": another file of that name; "@": one of the same name and inode on another filesystem.
+        """
         lines = ["400000-401000 r-xp 0 00:00 2 /bin/train", "401000-402000 rw-p 0 00:00 0"]
         for name in names:
-            inode = 1 if name.startswith("~") else self._own(container, name).stat().st_ino
-            place = PLACES[name.removeprefix("~")]
-            lines.append(f"7f0000000000-7f0000001000 r-xp 0 00:00 {inode} {place}")
+            own = memory_maps.of_file(self._own(container, name.lstrip("~@")))
+            device, inode = ("00:00", 1) if own is None else (own[0].decode(), own[1])
+            if name.startswith("~"):
+                inode = 1
+            if name.startswith("@"):
+                device = "ff:ffe"
+            place = PLACES[name.lstrip("~@")]
+            lines.append(f"7f0000000000-7f0000001000 r-xp 0 {device} {inode} {place}")
         (self.proc / str(pid) / "maps").write_text("\n".join(lines))
 
     def write_ledger(

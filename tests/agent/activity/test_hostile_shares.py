@@ -11,6 +11,7 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
+from gpustack.adapters.memory_maps import MappedFile
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Shares
 from gpustack.wire.mapped import ledger
@@ -209,7 +210,7 @@ class _SlowViolations(IsolationViolations):
     def __init__(self, *args: Any, **names: Any) -> None:
         super().__init__(*args, clock=lambda: 0.05 * self.read, **names)
 
-    def _mapped(self, pid: int) -> frozenset[tuple[int, str]] | None:
+    def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
         self.read += 1
         return super()._mapped(pid)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpustack.adapters.memory_maps import MappedFile
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.limits_files import LimitsFiles
@@ -42,7 +43,7 @@ class _Counting(IsolationViolations):
 
     read = 0
 
-    def _mapped(self, pid: int) -> frozenset[tuple[int, str]] | None:
+    def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
         self.read += 1
         return super()._mapped(pid)
 

@@ -106,7 +106,13 @@ def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "maps", [("hook", "~limits", "ledger"), ("hook", "limits", "~ledger"), ("hook",)]
+    "maps",
+    [
+        ("hook", "~limits", "ledger"),
+        ("hook", "limits", "~ledger"),
+        ("hook", "@limits", "ledger"),
+        ("hook",),
+    ],
 )
 def test_a_process_that_maps_its_own_files_is_reported_at_the_second_look(
     stage: Stage, maps: tuple[str, ...]
@@ -122,8 +128,9 @@ def test_a_process_that_maps_its_own_files_is_reported_at_the_second_look(
     assert stage.escapes.foreign == 1
 
 
-def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage) -> None:
-    stage.process(stage.share("one"), memory_bytes=MIB, maps=("~hook", "limits", "ledger"))
+@pytest.mark.parametrize("hook", ["~hook", "@hook"])
+def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage, hook: str) -> None:
+    stage.process(stage.share("one"), memory_bytes=MIB, maps=(hook, "limits", "ledger"))
     stage.sampler.look()
     assert [each.reason for each in stage.events] == ["UnhookedProcess"]
 

@@ -164,7 +164,8 @@ def _own_files(root: Root) -> pathlib.Path:
     "Files of the tenant's own for the limits or the ledger: root in the container moves the folder"
     " aside that ours are mounted in, or an image's symbolic link leads a volume there",
     Outcome.REPORTED,
-    "the agent's event ForeignLimits: the agent looks which files the hook maps, by their inodes",
+    "the agent's event ForeignLimits: the agent looks which files the hook maps, by filesystem and"
+    " inode",
 )
 @pytest.mark.parametrize(
     ("limits_bytes", "seen"), [(CARD_BYTES, "8192 0"), (SHARE_BYTES, "2048 0")]

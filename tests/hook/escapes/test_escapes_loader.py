@@ -148,3 +148,21 @@ def test_another_glibc_is_hooked(root: Root) -> None:
     loader = f"/nix/{next(target.glob('ld-linux*')).name}"
     command = [loader, "--library-path", f"/nix:/{LIBRARIES}", "/bin/client", "soname", "3000"]
     assert root.run(*command) == HELD
+
+
+@escape(
+    "A program without the hook that has ended its main thread",
+    Outcome.REPORTED,
+    "the kernel then shows no maps for the process's PID; the agent asks its other threads, and"
+    " sends the event UnhookedProcess. Its memory is counted as unaccounted; its GPU time is not"
+    " limited",
+)
+def test_a_process_whose_main_thread_has_ended_is_seen(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
+    with root.start("/bin/decoy", "headless") as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "up\n"
+        while pathlib.Path(f"/proc/{client.pid}/maps").read_bytes():
+            assert client.poll() is None
+        assert reports_of(root, client.pid) == [UNHOOKED]
+        client.communicate("\n", timeout=30)

@@ -193,25 +193,6 @@ def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Pa
 
 
 @escape(
-    "A program without the hook that has ended its main thread",
-    Outcome.OPEN,
-    "the kernel then shows no maps for the process's PID, which the agent takes for one that has"
-    " just ended: no event comes. Its memory is counted as unaccounted; its GPU time is not"
-    " limited",
-)
-def test_a_process_whose_main_thread_has_ended_is_not_seen(
-    root: Root, tmp_path: pathlib.Path
-) -> None:
-    root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
-    with root.start("/bin/decoy", "headless") as client:
-        assert first_line(client) == "up"
-        while pathlib.Path(f"/proc/{client.pid}/maps").read_bytes():
-            assert client.poll() is None
-        assert reports_of(root, client.pid) == []
-        client.communicate("\n", timeout=30)
-
-
-@escape(
     "Memory past the gates that is taken and released every few seconds",
     Outcome.OPEN,
     "unaccounted is the lowest of three samples, a second apart: what is given back in between"

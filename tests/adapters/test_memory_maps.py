@@ -1,0 +1,68 @@
+"""What the kernel shows of real processes."""
+
+import mmap
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from gpustack.adapters import memory_maps
+
+_HEADLESS = """
+import ctypes, mmap, sys, threading, time
+file = open(sys.argv[1], "rb")
+view = mmap.mmap(file.fileno(), 1, prot=mmap.PROT_READ)
+threading.Thread(target=lambda: (print("up", flush=True), sys.stdin.read())).start()
+if sys.argv[2] == "ends":
+    ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "limits"
+    path.write_bytes(b"limits")
+    return path
+
+
+@pytest.mark.parametrize("main_thread", ["stays", "ends"])
+def test_the_files_of_a_process_are_those_that_we_see(file: pathlib.Path, main_thread: str) -> None:
+    """The kernel shows no maps for the PID of a process whose first thread has ended."""
+    command = [sys.executable, "-c", _HEADLESS, str(file), main_thread]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        while main_thread == "ends" and pathlib.Path(f"/proc/{process.pid}/maps").read_bytes():
+            assert process.poll() is None
+        found = memory_maps.of_process(process.pid, ("limits", "ledger"))
+        own = memory_maps.of_file(file)
+        assert own is not None
+        assert found == frozenset((own,))
+        process.kill()
+    assert memory_maps.of_process(process.pid, ("limits",)) is None
+
+
+def test_a_file_is_found_among_others_of_its_name(tmp_path: pathlib.Path) -> None:
+    paths = [tmp_path / name / "limits" for name in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(b"limits")
+    with paths[1].open("rb") as other, mmap.mmap(other.fileno(), 1, prot=mmap.PROT_READ):
+        found = memory_maps.of_file(paths[0])
+    assert found is not None
+    assert found[1:] == (os.stat(paths[0]).st_ino, "limits")
+
+
+def test_a_file_behind_a_symbolic_link_is_found(file: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    found = memory_maps.of_file(tmp_path / "link" / "limits")
+    assert found is not None
+    assert found == memory_maps.of_file(file)
+
+
+def test_a_file_that_is_empty_or_not_there_is_mapped_by_nobody(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "limits").touch()
+    assert memory_maps.of_file(tmp_path / "limits") is None
+    assert memory_maps.of_file(tmp_path / "other") is None
