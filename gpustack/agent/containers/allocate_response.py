@@ -7,6 +7,7 @@ import pathlib
 from typing import Final
 
 from gpustack.adapters.deviceplugin import ContainerResponse, DeviceNode, Mount
+from gpustack.agent.node.device_nodes import card_path
 from gpustack.agent.node.hook_build import HOOK_PATH
 from gpustack.agent.node.host_files import HostPaths
 from gpustack.model.placement import ContainerPlacement
@@ -64,7 +65,7 @@ def cards(placement: ContainerPlacement) -> str:
 
 
 def _nodes(placement: ContainerPlacement) -> list[str]:
-    return [f"/dev/nvidia{minor}" for minor in placement.minors]
+    return [card_path(minor) for minor in placement.minors]
 
 
 def _share_mounts(hook: pathlib.Path, folder: pathlib.Path) -> list[Mount]:

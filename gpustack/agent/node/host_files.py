@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import logging
 import pathlib
-import stat
 from collections.abc import Callable, Sequence
 
 from gpustack.agent.kernel_files import HOST, KernelFiles
@@ -18,6 +17,7 @@ from gpustack.agent.kubelet.checkpoint import (
     KubeletCheckpointMissing,
 )
 from gpustack.agent.node import driver_files, driver_volumes
+from gpustack.agent.node.device_nodes import DeviceNodes
 from gpustack.agent.node.driver_files import DriverFilesError
 from gpustack.agent.node.driver_volumes import DriverFiles, DriverVolumes
 from gpustack.agent.node.hook_build import HookBuild, HookError
@@ -29,12 +29,6 @@ from gpustack.wire.files.original_config import VolumeNames
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION
 
 logger = logging.getLogger(__name__)
-
-_REQUIRED_NODES = ("nvidiactl", "nvidia-uvm")
-_OPTIONAL_NODES = ("nvidia-uvm-tools",)  # for profilers; made on demand by nvidia-modprobe
-# Of whole cards only: a share computes, and gets no more of the driver than that takes.
-_WHOLE_CARD_NODES = ("nvidia-modeset",)  # for graphics
-_CAPABILITIES = "nvidia-caps"  # a folder of nodes, each a right of the driver's
 
 
 class HostFilesError(GpustackError):
@@ -67,9 +61,8 @@ class HostFiles:
         volumes: of the drivers.
         hook: the build that shares get.
         shared: keeps them open, so that no tenant gets a lease on them.
-        extra_devices: absolute paths of nodes that every GPU container gets too.
+        device_nodes: of the driver, and the operator's.
         gives_library_path: the node's setting.
-        device_dir: where device nodes stand.
     """
 
     def __init__(
@@ -78,16 +71,14 @@ class HostFiles:
         volumes: DriverVolumes,
         hook: HookBuild,
         shared: SharedFiles,
-        extra_devices: Sequence[str] = (),
+        device_nodes: DeviceNodes,
         gives_library_path: bool = True,
-        device_dir: pathlib.Path = pathlib.Path("/dev"),
     ) -> None:
         self.volumes = volumes
         self._hook = hook
         self.shared = shared
-        self._extra_devices = tuple(extra_devices)
+        self.device_nodes = device_nodes
         self._gives_library_path = gives_library_path
-        self._device_dir = device_dir
 
     def start(self, tasks: Tasks) -> None:
         """Keep the shared files open, and the volumes up to date, as the agent's tasks."""
@@ -101,16 +92,13 @@ class HostFiles:
             HostFilesError: a device node or the driver's files are missing, or the hook is or was
                 changed.
         """
-        needed = (*(f"nvidia{minor}" for minor in minors), *_REQUIRED_NODES)
-        missing = [name for name in needed if not (self._device_dir / name).exists()]
+        missing = self.device_nodes.missing(minors)
         if missing:
-            names = ", ".join(f"/dev/{name}" for name in missing)
-            raise HostFilesError(f"{names} missing; restart gpustack-device.service")
-        nodes = tuple(f"/dev/{name}" for name in (*_REQUIRED_NODES, *self._optional(with_hook)))
+            raise HostFilesError(f"{', '.join(missing)} missing; restart gpustack-device.service")
         paths = HostPaths(
             driver_volume=self._driver_volume(),
             hook=None,
-            device_nodes=(*nodes, *self._extra_devices),
+            device_nodes=self.device_nodes.besides(is_share=with_hook),
             gives_library_path=self._gives_library_path,
         )
         return self._with_hook(paths) if with_hook else paths
@@ -124,28 +112,6 @@ class HostFiles:
         except HookError as error:
             return str(error)
         return ""
-
-    def _optional(self, is_share: bool) -> tuple[str, ...]:
-        """Return the names of the driver's other nodes that are there, for a container."""
-        names = _OPTIONAL_NODES if is_share else (*_OPTIONAL_NODES, *_WHOLE_CARD_NODES)
-        found = tuple(name for name in names if (self._device_dir / name).exists())
-        return found if is_share else (*found, *self._capabilities())
-
-    def _capabilities(self) -> tuple[str, ...]:
-        """Return the driver's capability nodes that any user may open.
-
-        The others are for root (nvidia-cap1 configures MIG, and the driver makes it 0400): a
-        container's root must not get them with a card.
-        """
-        try:
-            folder = sorted((self._device_dir / _CAPABILITIES).iterdir())
-            return tuple(
-                f"{_CAPABILITIES}/{each.name}"
-                for each in folder
-                if each.stat(follow_symlinks=False).st_mode & stat.S_IROTH
-            )
-        except OSError:
-            return ()  # most drivers have none
 
     def _driver_volume(self) -> pathlib.Path:
         try:
@@ -200,9 +166,8 @@ def find(
         volumes=volumes,
         hook=HookBuild(hooks / settings.hook_version),
         shared=shared,
-        extra_devices=settings.extra_devices,
+        device_nodes=DeviceNodes(device_dir, settings.extra_devices),
         gives_library_path=settings.driver_library_path == "env",
-        device_dir=device_dir,
     )
 
 
