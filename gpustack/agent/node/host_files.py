@@ -77,7 +77,7 @@ class HostFiles:
         self.volumes = volumes
         self._hook = hook
         self.shared = shared
-        self.device_nodes = device_nodes
+        self._device_nodes = device_nodes
         self._gives_library_path = gives_library_path
 
     def start(self, tasks: Tasks) -> None:
@@ -92,13 +92,13 @@ class HostFiles:
             HostFilesError: a device node or the driver's files are missing, or the hook is or was
                 changed.
         """
-        missing = self.device_nodes.missing(minors)
+        missing = self._device_nodes.missing(minors)
         if missing:
             raise HostFilesError(f"{', '.join(missing)} missing; restart gpustack-device.service")
         paths = HostPaths(
             driver_volume=self._driver_volume(),
             hook=None,
-            device_nodes=self.device_nodes.besides(is_share=with_hook),
+            device_nodes=self._device_nodes.besides(is_share=with_hook),
             gives_library_path=self._gives_library_path,
         )
         return self._with_hook(paths) if with_hook else paths
