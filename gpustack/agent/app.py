@@ -157,6 +157,7 @@ class Agent:
             self._settings,
             lambda: self.inventory.node.driver,
             self.checkpoint,
+            cdi=self.cdi,
             device_dir=device_dir,
             linker_cache=linker_cache,
             kernel=kernel,
@@ -181,7 +182,6 @@ class Agent:
             events=self.events,
             limits=self.limits,
             host_files=self.host_files,
-            cdi=self.cdi,
         )
 
     def _build_kubelet(self) -> None:
@@ -273,7 +273,6 @@ class Agent:
             logger.warning("the API server is away; going on with what the checkpoint says")
         self.recovery.begin()
         self.host_files.start(tasks)
-        self.cdi.start(tasks)
         tasks.start("recovery", self.recovery.run)
         tasks.start("activity", self.activity.run)
         tasks.start("audit", self.audit.run)

@@ -3,7 +3,7 @@
 - containerd reads CRI's `CDIDevices` since 1.7.2, and CRI-O since 1.28 (kubernetes/kubernetes issue
   125210; before, both read an annotation, which kubelets don't write for device plugins).
 - containerd 1.7 has CDI off and 2.0 has it on (`enable_cdi`, in pkg/cri/config/config_unix.go and
-  internal/cri/config/config_unix.go); 2.4 has it always, and the key is gone (its RELEASES.md).
+  internal/cri/config/config_unix.go); 2.4 has it always, and has no such key.
   `Status` shows the configuration as JSON, with `enableCDI` and `cdiSpecDirs` (pkg/cri/config).
 - CRI-O has it always, and shows nothing of it (server/runtime_status.go).
 """

@@ -4,7 +4,7 @@ A container gets the names of its cards, and one of `share` and `whole-cards`: t
 cards differ between the two. Limits, mounts, environment and annotations are of one container, and
 a spec is of the host: they stay in the answer.
 
-Source of truth: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+Source of truth: the specification in https://github.com/cncf-tags/container-device-interface
 """
 
 import json

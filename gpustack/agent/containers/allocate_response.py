@@ -29,7 +29,6 @@ def build(
     container_folder: pathlib.Path | None,
     *,
     library_path: bool = True,
-    cdi_devices: tuple[str, ...] = (),
 ) -> ContainerResponse:
     """Return the answer for a container of a pod.
 
@@ -40,9 +39,8 @@ def build(
         paths: the host's files.
         container_folder: its limits, activity and ledger; None for whole cards.
         library_path: whether it gets LD_LIBRARY_PATH.
-        cdi_devices: names that stand for its device nodes; empty: the answer has the nodes.
     """
-    nodes = () if cdi_devices else (*_nodes(placement), *paths.device_nodes)
+    nodes = () if paths.cdi_devices else (*_nodes(placement), *paths.device_nodes)
     mounts = [Mount(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
     if container_folder is not None and paths.hook is not None:
         mounts += _share_mounts(paths.hook, container_folder)
@@ -53,7 +51,7 @@ def build(
         },
         mounts=tuple(mounts),
         devices=tuple(DeviceNode(path=path) for path in nodes),
-        cdi_devices=cdi_devices,
+        cdi_devices=paths.cdi_devices,
         annotations={
             keys.vcuda_core: str(placement.cores),
             keys.vcuda_memory: str(placement.memory_units * MEMORY_UNIT_BYTES),

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
-from gpustack.agent.cdi.devices import CdiDevices
-from gpustack.agent.cdi.support import CdiError
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
 from gpustack.agent.containers import allocate_response, mount_paths
 from gpustack.agent.containers.allocation_records import (
@@ -39,7 +37,6 @@ class Allocator:
 
     Args:
         host_files: where driver files, hook and device nodes are at the moment.
-        cdi: their names, where the answer has those.
     """
 
     def __init__(
@@ -51,7 +48,6 @@ class Allocator:
         decisions: PodDecisions,
         limits: ShareLimits,
         host_files: HostFiles,
-        cdi: CdiDevices,
     ) -> None:
         self._keys = keys
         self._records = records
@@ -59,7 +55,6 @@ class Allocator:
         self._decisions = decisions
         self._limits = limits
         self._host_files = host_files
-        self._cdi = cdi
 
     def expect_cores(self, ids: Sequence[str]) -> None:
         """Take note that the kubelet is about to call Allocate with these `vcuda-core` IDs."""
@@ -110,7 +105,7 @@ class Allocator:
 
     def _give_cores(self, found: Match, ids: Sequence[str], epoch: int) -> ContainerResponse:
         record, container = self._placed(found)
-        paths, cdi_devices = self._paths(container)
+        paths = self._paths(container)
         folder = None
         if container.placement.is_share:
             container = dataclasses.replace(container, layout=paths.layout)
@@ -122,7 +117,6 @@ class Allocator:
             paths,
             folder,
             library_path=self._gives_library_path(found.pod, paths),
-            cdi_devices=cdi_devices,
         )
         changed = dataclasses.replace(
             container, core_ids=tuple(ids), core_epoch=epoch, verified=False
@@ -161,13 +155,10 @@ class Allocator:
             )
         return record, container
 
-    def _paths(self, container: ContainerRecord) -> tuple[HostPaths, tuple[str, ...]]:
-        """Return the host's files for a container, and the CDI names of its devices, if any."""
-        placement = container.placement
+    def _paths(self, container: ContainerRecord) -> HostPaths:
         try:
-            paths = self._host_files.paths(placement.minors, with_hook=placement.is_share)
-            return paths, self._cdi.names(placement)
-        except (HostFilesError, CdiError) as error:
+            return self._host_files.paths(container.placement)
+        except HostFilesError as error:
             raise PluginRefusal("HostIncomplete", str(error)) from error
 
     def _put(self, record: PodRecord) -> None:

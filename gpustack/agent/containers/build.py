@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from gpustack.adapters.kube import EventRecorder
 from gpustack.adapters.mount_helper import MountHelper
-from gpustack.agent.cdi.devices import CdiDevices
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
@@ -55,7 +54,6 @@ def allocator(
     events: EventRecorder,
     limits: ShareLimits,
     host_files: HostFiles,
-    cdi: CdiDevices,
 ) -> Allocator:
     """Return the answer to Allocate."""
     undecided = UndecidedPods(keys=keys, writes=writes, place=place_undecided, tell=events.record)
@@ -74,7 +72,6 @@ def allocator(
         decisions=decisions,
         limits=limits,
         host_files=host_files,
-        cdi=cdi,
     )
 
 

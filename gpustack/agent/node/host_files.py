@@ -8,8 +8,10 @@ import dataclasses
 import functools
 import logging
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from gpustack.agent.cdi.devices import CdiDevices
+from gpustack.agent.cdi.support import CdiError
 from gpustack.agent.kernel_files import HOST, KernelFiles
 from gpustack.agent.kubelet.checkpoint import (
     KubeletCheckpoint,
@@ -25,6 +27,7 @@ from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
 from gpustack.model.errors import GpustackError
+from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.files.original_config import VolumeNames
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION
 
@@ -43,6 +46,7 @@ class HostPaths:
         driver_volume: folder with bin/ and lib64/ of the running driver.
         hook: folder with libvcuda.so and ld.so.preload; None when it wasn't asked for.
         device_nodes: nodes that the container gets besides its cards.
+        cdi_devices: names that stand for all of its nodes; empty where CDI is off.
         gives_library_path: whether it gets LD_LIBRARY_PATH, where its pod doesn't say.
         layout: of the mapped files: the newest that the hook reads and this agent writes.
     """
@@ -50,6 +54,7 @@ class HostPaths:
     driver_volume: pathlib.Path
     hook: pathlib.Path | None
     device_nodes: tuple[str, ...]
+    cdi_devices: tuple[str, ...] = ()
     gives_library_path: bool = True
     layout: int = LAYOUT_VERSION
 
@@ -62,6 +67,7 @@ class HostFiles:
         hook: the build that shares get.
         shared: keeps them open, so that no tenant gets a lease on them.
         device_nodes: of the driver, and the operator's.
+        cdi: their names, where CDI is on.
         gives_library_path: the node's setting.
     """
 
@@ -72,36 +78,41 @@ class HostFiles:
         hook: HookBuild,
         shared: SharedFiles,
         device_nodes: DeviceNodes,
+        cdi: CdiDevices,
         gives_library_path: bool = True,
     ) -> None:
         self.volumes = volumes
         self._hook = hook
         self.shared = shared
         self._device_nodes = device_nodes
+        self._cdi = cdi
         self._gives_library_path = gives_library_path
 
     def start(self, tasks: Tasks) -> None:
-        """Keep the shared files open, and the volumes up to date, as the agent's tasks."""
+        """Keep the shared files open, volumes and CDI spec up to date, as the agent's tasks."""
+        self._cdi.start(tasks)
         tasks.start("shared files", self.shared.run)
         tasks.start("driver volumes", self.volumes.run)
 
-    def paths(self, minors: Sequence[int], *, with_hook: bool) -> HostPaths:
-        """Return the files for a container with these cards.
+    def paths(self, placement: ContainerPlacement) -> HostPaths:
+        """Return the files for a container.
 
         Raises:
-            HostFilesError: a device node or the driver's files are missing, or the hook is or was
-                changed.
+            HostFilesError: a device node or the driver's files are missing, the hook is or was
+                changed, or the devices can't be given by CDI.
         """
-        missing = self._device_nodes.missing(minors)
+        is_share = placement.is_share
+        missing = self._device_nodes.missing(placement.minors)
         if missing:
             raise HostFilesError(f"{', '.join(missing)} missing; restart gpustack-device.service")
         paths = HostPaths(
             driver_volume=self._driver_volume(),
             hook=None,
-            device_nodes=self._device_nodes.besides(is_share=with_hook),
+            cdi_devices=self._cdi_devices(placement),
+            device_nodes=self._device_nodes.besides(is_share=is_share),
             gives_library_path=self._gives_library_path,
         )
-        return self._with_hook(paths) if with_hook else paths
+        return self._with_hook(paths) if is_share else paths
 
     @property
     def hook_problem(self) -> str:
@@ -119,6 +130,12 @@ class HostFiles:
         except DriverFilesError as error:
             raise HostFilesError(str(error)) from error
 
+    def _cdi_devices(self, placement: ContainerPlacement) -> tuple[str, ...]:
+        try:
+            return self._cdi.names(placement)
+        except CdiError as error:
+            raise HostFilesError(str(error)) from error
+
     def _with_hook(self, paths: HostPaths) -> HostPaths:
         try:
             hook = self._hook.folder()
@@ -132,6 +149,7 @@ def find(
     nvml_version: Callable[[], str],
     kubelet: KubeletCheckpoint,
     *,
+    cdi: CdiDevices,
     device_dir: pathlib.Path,
     linker_cache: str | None,
     kernel: KernelFiles = HOST,
@@ -142,6 +160,7 @@ def find(
         settings: the configuration.
         nvml_version: returns what NVML says is the driver's version.
         kubelet: names the volumes that containers were given.
+        cdi: the names of devices.
         device_dir: where device nodes stand.
         linker_cache: what `ldconfig -p` prints; None: ask it.
         kernel: where the driver's module and processes are shown.
@@ -167,6 +186,7 @@ def find(
         hook=HookBuild(hooks / settings.hook_version),
         shared=shared,
         device_nodes=DeviceNodes(device_dir, settings.extra_devices),
+        cdi=cdi,
         gives_library_path=settings.driver_library_path == "env",
     )
 
