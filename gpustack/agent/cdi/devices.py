@@ -119,7 +119,10 @@ class CdiDevices:
                 if self._file.keep(content):
                     logger.info("CDI spec written path=%s cards=%d", self._file.path, len(cards))
         except OSError as error:
-            raise CdiError(f"{self._file.path} can't be written: {error}") from error
+            raise CdiError(
+                f"{self._file.path} can't be written: {error}; see to its folder (cdi.spec_dir),"
+                " then restart gpustack-agent"
+            ) from error
 
     def _besides(self, *, is_share: bool) -> list[HostNode]:
         paths = self._nodes.besides(is_share=is_share)

@@ -24,6 +24,8 @@ _NUMBERS: Final = re.compile(r"v(\d+)\.(\d+)\.")
 _API_SECONDS: Final = 2.0  # an Allocate may be waiting
 # A kubelet or a runtime that is replaced restarts; the kubelet's restart is noticed at once.
 _AGAIN_SECONDS: Final = 60.0
+# A kubelet that has just started may not have written its version yet.
+_SOON_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 2.0
 
 
@@ -100,7 +102,7 @@ class CdiSupport:
                 if not is_known:
                     self._tell(f"not known whether kubelet and runtime take CDI devices: {error}")
                 return
-            self._due = self._clock() + _AGAIN_SECONDS
+            self._due = self._clock() + (_AGAIN_SECONDS if is_known else _SOON_SECONDS)
             self._known_of, self.problem = restarts, refusal
             if refusal:
                 raise CdiUnsupported(refusal)

@@ -43,7 +43,7 @@ def test_without_cdi_the_unit_makes_no_folder(rendered: pathlib.Path) -> None:
 
 
 def test_uninstall_removes_the_spec_and_no_other(tmp_path: pathlib.Path) -> None:
-    for name in (NAME, "nvidia.yaml"):
+    for name in (NAME, f".{NAME}.new", "nvidia.yaml"):
         (tmp_path / name).touch()
     tasks = layout.load(layout.ROOT / "roles/gpustack_agent/tasks/uninstall.yml")
     variables = {
