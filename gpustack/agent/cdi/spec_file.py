@@ -10,7 +10,6 @@ from gpustack.wire.files import regular_file
 
 NAME: Final = "gpustack.json"
 _MODE: Final = 0o644
-_MOST_BYTES: Final = 1 << 20  # 256 cards take 80 KB
 
 
 class SpecFile:
@@ -61,6 +60,6 @@ class SpecFile:
         try:
             found = self.path.stat(follow_symlinks=False)
             is_kept = (found.st_mode, found.st_uid) == (stat.S_IFREG | _MODE, os.geteuid())
-            return is_kept and regular_file.read(self.path, max_bytes=_MOST_BYTES) == content
+            return is_kept and regular_file.read(self.path, max_bytes=len(content)) == content
         except (OSError, ValueError):
             return False  # then it is written anew, and that says what is wrong

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gpustack.agent.cdi.spec_file import NAME
-from tests.agent.host import CORE, Host, container, decision, make_pod
+from gpustack.model.request import ContainerKind
+from tests.agent.host import CORE, KEYS, Host, container, decision, make_pod
 from tests.fakes import cdi
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
@@ -197,6 +198,16 @@ def test_a_spec_that_can_not_be_written_refuses_by_name(host: Host) -> None:
     host.cdi_folder.unlink()
     host.wait_until(lambda: not host.agent.cdi.problem)
     assert _names(host.kubelet.admit(host.share("q"))["c0"])
+
+
+def test_a_decision_without_uuids_gets_the_cards_names(host: Host) -> None:
+    """The original's extender writes none."""
+    _turn(host, on=True)
+    host.start_agent()
+    written = decision((1,), cores=50, memory=32)
+    del written[KEYS.uuid(ContainerKind.APP, 0)]
+    pod = host.create(make_pod("p", container("c0", 50, 32), annotations=written))
+    assert _names(host.kubelet.admit(pod)["c0"])[0] == f"tencent.com/vcuda={card(1).uuid}"
 
 
 def test_another_domain_is_another_vendor(host: Host) -> None:
