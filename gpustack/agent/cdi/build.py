@@ -1,20 +1,17 @@
 """The CDI devices, put together from the configuration."""
 
-import logging
 import pathlib
 
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import KubeClient
 from gpustack.agent.cdi.devices import CdiDevices
 from gpustack.agent.cdi.spec_file import SpecFile
-from gpustack.agent.cdi.support import CdiError, CdiSupport, CdiUnsupported
+from gpustack.agent.cdi.support import CdiSupport, CdiUnsupported
 from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.node.device_nodes import DeviceNodes
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.settings import AgentSettings
 from gpustack.wire.config import ConfigError
-
-logger = logging.getLogger(__name__)
 
 
 def devices(
@@ -53,9 +50,7 @@ def devices(
 
 def _check(settings: AgentSettings, support: CdiSupport) -> None:
     try:
-        support.require()
+        support.look()
     except CdiUnsupported as error:
         problem = f"cdi.enabled: {error}, or set it to false"
         raise ConfigError(settings.file, [problem]) from error
-    except CdiError as error:
-        logger.warning("no container gets devices before it is known: %s", error)

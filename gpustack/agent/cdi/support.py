@@ -69,7 +69,7 @@ class CdiSupport:
         self._kubelet_restarts = kubelet_restarts
         self._clock = clock
         self._lock = threading.Lock()
-        self._known_of = -1  # the kubelet's restarts at the last answer of both
+        self._asked_of = self._known_of = -1  # the kubelet's restarts at the last question, answer
         self._due = float("-inf")
         self.problem = "not asked yet"
 
@@ -92,9 +92,9 @@ class CdiSupport:
         """
         with self._lock:
             restarts = self._kubelet_restarts()
-            is_known = self._known_of == restarts
-            if is_known and self._clock() < self._due:
+            if self._asked_of == restarts and self._clock() < self._due:
                 return
+            self._asked_of, is_known = restarts, self._known_of == restarts
             try:
                 refusal = self._of_kubelet() or self._of_runtime()
             except (KubeError, KubeUnavailable, CriUnavailable) as error:

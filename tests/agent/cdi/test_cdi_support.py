@@ -162,6 +162,18 @@ def test_both_are_asked_soon_again_and_then_once_a_minute(on: Host, asked: Asked
         asked.support.require()
 
 
+def test_a_silent_api_server_is_not_asked_for_every_container(on: Host, asked: Asked) -> None:
+    _kubelet(on, "")
+    for seconds in (0, 1, 1.9, 2):
+        asked.clock.seconds = seconds
+        with pytest.raises(CdiError, match="not known whether"):
+            asked.support.require()
+    assert len(on.api.asked("GET", "/api/v1/nodes/gpu1")) == 2
+    asked.restarts += 1
+    _kubelet(on, "v1.29.0")
+    asked.support.require()
+
+
 def test_what_is_known_outlives_silence_and_no_kubelet(on: Host, asked: Asked) -> None:
     asked.support.require()
     on.cri.stop()
