@@ -11,6 +11,7 @@ from typing import Any
 
 KUBELET = (1, 29)
 RUNTIMES = {"containerd": (1, 7, 2), "cri-o": (1, 28, 0)}
+DEFAULT_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 # Tables of containerd's CRI plugin by configuration version: 3 (containerd 2) and 2.
 PLUGINS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri")
 
@@ -37,23 +38,26 @@ def cdi_problems(node: Mapping[str, Any], command: Mapping[str, Any], folder: st
         found.append(
             f"its {name} {version} takes no CDI devices from the kubelet; upgrade to {since}"
         )
-    elif name in {"", "containerd"}:
-        found += _in_dump(command, folder)
+    else:
+        found += _in_configuration(command, folder)
     return found
 
 
-def _in_dump(command: Mapping[str, Any], folder: str) -> list[str]:
-    """Judge the output of `containerd config dump`."""
+def _in_configuration(command: Mapping[str, Any], folder: str) -> list[str]:
+    """Judge the output of `containerd config dump` or `crio config`."""
     try:
-        plugins = tomllib.loads(command.get("stdout") or "").get("plugins") or {}
+        printed = tomllib.loads(command.get("stdout") or "")
     except tomllib.TOMLDecodeError:
         return []
-    for table in filter(None, map(plugins.get, PLUGINS)):
-        folders = table.get("cdi_spec_dirs")
+    plugins = printed.get("plugins") or {}
+    crio = (printed.get("crio") or {}).get("runtime") or {}
+    for table in filter(None, (crio, *map(plugins.get, PLUGINS))):
+        # CRI-O prints default values as comments
+        folders = table.get("cdi_spec_dirs", DEFAULT_FOLDERS if table is crio else None)
         if folders is None or table.get("enable_cdi", True) is not True:
             return ["its containerd has CDI off; set enable_cdi = true in config.toml, restart it"]
         if _run(folder) not in map(_run, folders):
-            return [f"its containerd reads no CDI specs in {folder}; add it to cdi_spec_dirs"]
+            return [f"its runtime reads no CDI specs in {folder}; add it to cdi_spec_dirs"]
     return []
 
 

@@ -40,6 +40,7 @@ def problems(kubelet: str, runtime: str, dump: str = "", folder: str = "/var/run
         ("containerd://2.1.4-k3s2", ""),  # its containerd isn't in the PATH: the agent asks
         ("containerd://2.1.4", "not = [toml"),
         ("cri-o://1.29.1", ""),
+        ("cri-o://1.29.1", '[crio.runtime]\n# cdi_spec_dirs = [\ndefault_runtime = "crun"'),
     ],
 )
 def test_a_host_with_cdi_passes(runtime: str, dump: str) -> None:
@@ -69,6 +70,12 @@ def test_the_folder_must_be_one_of_the_runtimes() -> None:
     assert "reads no CDI specs in /opt/cdi" in problems(
         "v1.31.0", "containerd://2.4.0", dump, "/opt/cdi"
     )
+
+
+def test_so_for_cri_o() -> None:
+    dump = '[crio.runtime]\ncdi_spec_dirs = ["/opt/cdi"]'
+    assert problems("v1.31.0", "cri-o://1.31.0", dump, "/opt/cdi") == ""
+    assert "reads no CDI specs in /var/run/cdi" in problems("v1.31.0", "cri-o://1.31.0", dump)
 
 
 def test_preflight_and_agent_know_the_same_versions() -> None:
