@@ -11,6 +11,7 @@ from gpustack.adapters.podresources import PodResourcesClient
 from gpustack.adapters.systemd import DescriptorStore, Notifier
 from gpustack.agent.activity import build as activity
 from gpustack.agent.audit import build as audit
+from gpustack.agent.cdi import build as cdi
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.condition import Condition, checks
@@ -33,7 +34,6 @@ from gpustack.agent.kernel_files import HOST, KernelFiles
 from gpustack.agent.kubelet import plugins
 from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
-from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node import host_files
 from gpustack.agent.node.publisher import NodePublisher
 from gpustack.agent.settings import AgentSettings
@@ -145,17 +145,25 @@ class Agent:
     def _build_allocator(
         self, device_dir: pathlib.Path, linker_cache: str | None, kernel: KernelFiles
     ) -> None:
-        keys = self.keys
+        self.cdi = cdi.devices(
+            self._settings,
+            self.client,
+            self.cri,
+            inventory=self.inventory,
+            kubelet=self.kubelet,
+            device_dir=device_dir,
+        )
         self.host_files = host_files.find(
             self._settings,
             lambda: self.inventory.node.driver,
             self.checkpoint,
+            cdi=self.cdi,
             device_dir=device_dir,
             linker_cache=linker_cache,
             kernel=kernel,
         )
         self.finder = PodIdentification(
-            keys=keys,
+            keys=self.keys,
             pods=self.pods,
             records=self.records,
             kubelet=self.kubelet,
@@ -163,7 +171,7 @@ class Agent:
             may_come=self.recovery.may_take_up,
         )
         self.allocator = containers.allocator(
-            keys,
+            self.keys,
             self.pods,
             self.records,
             inventory=self.inventory,
@@ -189,17 +197,14 @@ class Agent:
             confirmation=self.confirmation,
             may_come=self.recovery.may_take_up,
         )
-        self.registrar = Registrar(
-            servers=plugins.servers(
-                keys,
-                self.inventory,
-                self.records,
-                settings.plugin_dir,
-                allocator=self.allocator,
-                pre_start=self.pre_start,
-                durations=self.durations,
-            ),
-            kubelet_socket=settings.plugin_dir / "kubelet.sock",
+        self.registrar = plugins.registrar(
+            keys,
+            self.inventory,
+            self.records,
+            settings.plugin_dir,
+            allocator=self.allocator,
+            pre_start=self.pre_start,
+            durations=self.durations,
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
         self.publisher = NodePublisher(
@@ -211,7 +216,8 @@ class Agent:
             inventory=self.inventory,
             checks=checks(settings, self.pods, self.publisher, self.runtime, self.inventory)
             | {"shares can't get the hook": lambda: self.host_files.hook_problem}
-            | {"the shares are not watched": lambda: self.activity.problem},
+            | {"the shares are not watched": lambda: self.activity.problem}
+            | {"devices can't be given by CDI": lambda: self.cdi.problem},
             nvml_seconds=lambda: self.nvml.hung_seconds,
         )
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         agent = Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
     except (GpustackError, OSError) as error:
         logger.critical("does not start: %s", error)
-        return 1
+        return _WRONG_USE if isinstance(error, ConfigError) else 1
     return _run(agent)
 
 

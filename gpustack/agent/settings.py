@@ -2,13 +2,17 @@
 
 import dataclasses
 import pathlib
+import re
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from gpustack.wire import schemas
-from gpustack.wire.config import load_config
+from gpustack.wire.config import ConfigError, load_config
 from gpustack.wire.files.original_config import VolumeNames, extra_devices, volume_names
+
+# Of the domains that the schema allows, CDI takes these (ValidateVendorName in its pkg/parser).
+_CDI_VENDOR: Final = re.compile(r"[a-z][-a-z0-9.]*[a-z0-9]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,8 @@ class AgentSettings:
     cri_timeout_seconds: float
     virtual_manager_serve: str
     virtual_manager_path: pathlib.Path
+    cdi_enabled: bool
+    cdi_spec_dir: pathlib.Path
 
     @property
     def plugin_dir(self) -> pathlib.Path:
@@ -77,8 +83,12 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
     """Turn a checked configuration, defaults included, into settings.
 
     Raises:
-        ConfigError: a file of the original's that it names can't be used.
+        ConfigError: a file of the original's that it names can't be used, or CDI is on and the
+            domain can't be the vendor.
     """
+    if config["cdi"]["enabled"] and _CDI_VENDOR.fullmatch(config["domain"]) is None:
+        problem = f"domain: {config['domain']!r} does not begin with a letter, as a CDI vendor does"
+        raise ConfigError(file, [f"{problem}; change it, or set cdi.enabled to false"])
     driver = config["driver"]
     return AgentSettings(
         file=file,
@@ -108,6 +118,8 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
         cri_timeout_seconds=float(config["cri_timeout_seconds"]),
         virtual_manager_serve=config["virtual_manager"]["serve"],
         virtual_manager_path=pathlib.Path(config["virtual_manager"]["path"]),
+        cdi_enabled=config["cdi"]["enabled"],
+        cdi_spec_dir=pathlib.Path(config["cdi"]["spec_dir"]),
     )
 
 

@@ -1,12 +1,14 @@
 """The clients of the kubelet's and the runtime's sockets."""
 
 import pathlib
+import re
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from gpustack.adapters.cri import CriClient, CriUnavailable
+from gpustack.adapters.cri import CriClient, CriUnavailable, why_no_cdi
 from gpustack.adapters.podresources import (
     PodResourcesClient,
     PodResourcesLimited,
@@ -107,3 +109,54 @@ def test_a_missing_runtime_is_unavailable(tmp_path: pathlib.Path) -> None:
     with pytest.raises(CriUnavailable):
         client.containers()
     client.close()
+
+
+_DIRS = ["/etc/cdi", "/var/run/cdi"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "config"),
+    [
+        ("containerd", "v1.7.2", {"enableCDI": True, "cdiSpecDirs": _DIRS}),
+        ("containerd", "1.7.24~ds1", {"enableCDI": True, "cdiSpecDirs": _DIRS}),
+        ("containerd", "v2.4.0", {"cdiSpecDirs": _DIRS}),  # has no such key any more
+        ("containerd", "v2.4.0", {"cdiSpecDirs": ["/run/cdi"]}),
+        ("containerd", "of-a-vendor", {"enableCDI": True, "cdiSpecDirs": _DIRS}),
+        ("cri-o", "1.29.1", {"sandboxImage": "registry.k8s.io/pause:3.9"}),
+    ],
+)
+def test_a_runtime_with_cdi_is_known(
+    tmp_path: pathlib.Path, name: str, version: str, config: dict[str, Any]
+) -> None:
+    assert _why_no_cdi(tmp_path, name, version, config) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "config", "why"),
+    [
+        # as Debian 12's shows it
+        ("containerd", "1.6.20~ds1", {"enableSelinux": False}, "1.6.20~ds1 takes no .* 1.7.2"),
+        ("containerd", "v1.7.1", {"enableCDI": True, "cdiSpecDirs": _DIRS}, "takes no .* 1.7.2"),
+        ("containerd", "v1.7.24", {"enableCDI": False, "cdiSpecDirs": _DIRS}, "enable_cdi = true"),
+        ("containerd", "v1.7.24", {"enableCDI": "false", "cdiSpecDirs": _DIRS}, "has CDI off"),
+        ("containerd", "of-a-vendor", {}, "has CDI off"),
+        ("containerd", "v2.0.0", {"enableCDI": True, "cdiSpecDirs": ["/a"]}, "cdi_spec_dirs.* /a,"),
+        ("containerd", "v2.4.0", {"cdiSpecDirs": []}, "/var/run/cdi; add it.* none,"),
+        ("cri-o", "1.27.4", {}, "takes no CDI devices from the kubelet; upgrade it to 1.28.0"),
+        ("docker", "27.3.1", {}, "docker 27.3.1 isn't known to take CDI devices"),
+    ],
+)
+def test_a_runtime_without_cdi_is_refused_with_what_to_do(
+    tmp_path: pathlib.Path, name: str, version: str, config: dict[str, Any], why: str
+) -> None:
+    found = _why_no_cdi(tmp_path, name, version, config)
+    assert re.search(why, found), found
+
+
+def _why_no_cdi(folder: pathlib.Path, name: str, version: str, config: dict[str, Any]) -> str:
+    with FakeCri(folder, name=name) as runtime:
+        runtime.version, runtime.config = version, config
+        client = CriClient(runtime.endpoint)
+        found = why_no_cdi(client.version(), client.config(), pathlib.Path("/var/run/cdi"))
+        client.close()
+    return found

@@ -103,14 +103,17 @@ class Host:
         )
         self.kernel.proc.mkdir()
         self.place_undecided = True  # most tests are about the placement, not about the scheduler
-        self.configuration: dict[str, Any] = {}  # what a test has agent.yml say besides
+        self.cdi_folder = root / "cdi"
+        # What a test has agent.yml say besides.
+        self.configuration: dict[str, Any] = {"cdi": {"spec_dir": str(self.cdi_folder)}}
         self._agent: Agent | None = None
 
     def __enter__(self) -> "Host":
         self.api.__enter__()
         self.kubelet.start()
         self.cri.start()
-        self.api.create("nodes", {"metadata": {"name": NODE}})
+        info = {"kubeletVersion": "v1.34.4"}
+        self.api.create("nodes", {"metadata": {"name": NODE}, "status": {"nodeInfo": info}})
         return self
 
     def __exit__(

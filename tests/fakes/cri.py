@@ -6,10 +6,12 @@ internal/config/cgmgr/systemd_linux.go (`SLICE:crio:ID`, and `crio-conmon-ID.sco
 monitor), which runc and crun make `PREFIX-ID.scope`.
 """
 
+import json
 import pathlib
 import threading
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 import grpc
 
@@ -23,6 +25,8 @@ class FakeCri:
     def __init__(self, folder: pathlib.Path, *, name: str = "containerd") -> None:
         self._socket = folder / "cri.sock"
         self.name = name  # as Version says it: containerd, or cri-o
+        self.version = "1.34.1"  # likewise; Debian's containerd has 1.6.20~ds1
+        self.config: dict[str, Any] = {}  # what Status shows of it, as containerd's pkg/cri/config
         self._lock = threading.Lock()
         self._containers: dict[str, pb.Container] = {}
         self._server: grpc.Server | None = None
@@ -52,6 +56,11 @@ class FakeCri:
                     self._list,
                     request_deserializer=pb.ListContainersRequest.FromString,
                     response_serializer=pb.ListContainersResponse.SerializeToString,
+                ),
+                "Status": grpc.unary_unary_rpc_method_handler(
+                    self._status,
+                    request_deserializer=pb.StatusRequest.FromString,
+                    response_serializer=pb.StatusResponse.SerializeToString,
                 ),
                 "Version": grpc.unary_unary_rpc_method_handler(
                     self._version,
@@ -105,9 +114,13 @@ class FakeCri:
         return pb.VersionResponse(
             version="0.1.0",
             runtime_name=self.name,
-            runtime_version="1.34.1",
+            runtime_version=self.version,
             runtime_api_version="v1",
         )
+
+    def _status(self, request: pb.StatusRequest, _: grpc.ServicerContext) -> pb.StatusResponse:
+        shown = {"config": json.dumps(self.config), "golang": '"go1.21.8"'}
+        return pb.StatusResponse(info=shown if request.verbose else {})
 
     def _list(
         self, _: pb.ListContainersRequest, __: grpc.ServicerContext

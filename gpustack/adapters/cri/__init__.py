@@ -1,8 +1,14 @@
-"""The container runtime (containerd, CRI-O) through CRI v1: which containers run, for which pod.
+"""The container runtime (containerd, CRI-O) through CRI v1: its containers, and whether it has CDI.
 
 Source of truth: https://github.com/kubernetes/cri-api
 """
 
-from gpustack.adapters.cri.client import CriClient, CriUnavailable, RuntimeContainer
+from gpustack.adapters.cri.cdi import why_no_cdi
+from gpustack.adapters.cri.client import (
+    CriClient,
+    CriUnavailable,
+    RuntimeContainer,
+    RuntimeVersion,
+)
 
-__all__ = ["CriClient", "CriUnavailable", "RuntimeContainer"]
+__all__ = ["CriClient", "CriUnavailable", "RuntimeContainer", "RuntimeVersion", "why_no_cdi"]

@@ -1,7 +1,9 @@
-"""The runtime's name, and the containers of the node."""
+"""What the runtime says of itself, and the containers of the node."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 
@@ -18,6 +20,14 @@ _CONTAINER_NAME = "io.kubernetes.container.name"
 
 class CriUnavailable(GpustackError):
     """The runtime's socket does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeVersion:
+    """What runs: `containerd` or `cri-o`, and its version, such as `v1.7.24`."""
+
+    name: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +75,11 @@ class CriClient:
             request_serializer=pb.ListContainersRequest.SerializeToString,
             response_deserializer=pb.ListContainersResponse.FromString,
         )
-
+        self._status = self._channel.unary_unary(
+            "/runtime.v1.RuntimeService/Status",
+            request_serializer=pb.StatusRequest.SerializeToString,
+            response_deserializer=pb.StatusResponse.FromString,
+        )
         self._version = self._channel.unary_unary(
             "/runtime.v1.RuntimeService/Version",
             request_serializer=pb.VersionRequest.SerializeToString,
@@ -76,8 +90,8 @@ class CriClient:
         """Close the connection."""
         self._channel.close()
 
-    def name(self) -> str:
-        """Return the runtime's name and version: `cri-o 1.34.1`.
+    def version(self) -> RuntimeVersion:
+        """Return the runtime's name and version.
 
         Raises:
             CriUnavailable: no answer in time, or it has no CRI v1.
@@ -86,7 +100,22 @@ class CriClient:
             answer = self._version(pb.VersionRequest(), timeout=self._timeout_seconds)
         except grpc.RpcError as error:
             raise CriUnavailable(f"Version: {error.details()}") from error
-        return f"{answer.runtime_name} {answer.runtime_version}"
+        return RuntimeVersion(name=answer.runtime_name, version=answer.runtime_version)
+
+    def config(self) -> Mapping[str, Any]:
+        """Return the runtime's configuration as it shows it; empty where it shows none.
+
+        Raises:
+            CriUnavailable: no answer in time, or none that can be read.
+        """
+        try:
+            answer = self._status(pb.StatusRequest(verbose=True), timeout=self._timeout_seconds)
+            shown = json.loads(answer.info.get("config", "{}"))
+        except grpc.RpcError as error:
+            raise CriUnavailable(f"Status: {error.details()}") from error
+        except (ValueError, RecursionError) as error:
+            raise CriUnavailable(f"Status: info.config: {error}") from error
+        return shown if isinstance(shown, dict) else {}
 
     def containers(self) -> tuple[RuntimeContainer, ...]:
         """Return the containers of all pods; those that the kubelet didn't make are left out.

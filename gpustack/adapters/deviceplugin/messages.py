@@ -51,12 +51,16 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerResponse:
-    """The kubelet's input to the container runtime for one container."""
+    """The kubelet's input to the container runtime for one container.
+
+    `cdi_devices` are names of CDI devices, VENDOR/CLASS=NAME; kubelets before 1.29 ignore them.
+    """
 
     envs: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
     devices: Sequence[DeviceNode] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: Sequence[str] = ()
 
 
 class Plugin(Protocol):

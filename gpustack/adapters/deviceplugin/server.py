@@ -214,4 +214,5 @@ def _container_response(answer: ContainerResponse) -> pb.ContainerAllocateRespon
             for node in answer.devices
         ],
         annotations=answer.annotations,
+        cdi_devices=[pb.CDIDevice(name=name) for name in answer.cdi_devices],
     )

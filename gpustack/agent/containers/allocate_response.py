@@ -7,6 +7,7 @@ import pathlib
 from typing import Final
 
 from gpustack.adapters.deviceplugin import ContainerResponse, DeviceNode, Mount
+from gpustack.agent.node.device_nodes import card_path
 from gpustack.agent.node.hook_build import HOOK_PATH
 from gpustack.agent.node.host_files import HostPaths
 from gpustack.model.placement import ContainerPlacement
@@ -39,6 +40,7 @@ def build(
         container_folder: its limits, activity and ledger; None for whole cards.
         library_path: whether it gets LD_LIBRARY_PATH.
     """
+    nodes = () if paths.cdi_devices else (*_nodes(placement), *paths.device_nodes)
     mounts = [Mount(container_path=DRIVER_PATH, host_path=str(paths.driver_volume))]
     if container_folder is not None and paths.hook is not None:
         mounts += _share_mounts(paths.hook, container_folder)
@@ -48,7 +50,8 @@ def build(
             "NVIDIA_VISIBLE_DEVICES": ",".join(placement.uuids),
         },
         mounts=tuple(mounts),
-        devices=tuple(DeviceNode(path=path) for path in (*_nodes(placement), *paths.device_nodes)),
+        devices=tuple(DeviceNode(path=path) for path in nodes),
+        cdi_devices=paths.cdi_devices,
         annotations={
             keys.vcuda_core: str(placement.cores),
             keys.vcuda_memory: str(placement.memory_units * MEMORY_UNIT_BYTES),
@@ -64,7 +67,7 @@ def cards(placement: ContainerPlacement) -> str:
 
 
 def _nodes(placement: ContainerPlacement) -> list[str]:
-    return [f"/dev/nvidia{minor}" for minor in placement.minors]
+    return [card_path(minor) for minor in placement.minors]
 
 
 def _share_mounts(hook: pathlib.Path, folder: pathlib.Path) -> list[Mount]:

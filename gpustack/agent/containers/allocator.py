@@ -157,9 +157,7 @@ class Allocator:
 
     def _paths(self, container: ContainerRecord) -> HostPaths:
         try:
-            return self._host_files.paths(
-                container.placement.minors, with_hook=container.placement.is_share
-            )
+            return self._host_files.paths(container.placement)
         except HostFilesError as error:
             raise PluginRefusal("HostIncomplete", str(error)) from error
 

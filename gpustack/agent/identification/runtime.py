@@ -44,16 +44,23 @@ class KubeletView:
 
     Each call is made again while the kubelet's rate limit refuses it, until `deadline`
     (monotonic seconds), and then raises `PodResourcesLimited`: that is no silence.
+
+    Attributes:
+        checkpoint: the kubelet's.
+        restarts: of the kubelet, as `kubelet_restarted` has counted them.
+        failures: questions that it did not answer.
     """
 
     def __init__(self, client: PodResourcesClient, checkpoint: KubeletCheckpoint) -> None:
         self._client = client
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._has_get = True
+        self.restarts = 0
         self.failures = 0
 
     def kubelet_restarted(self) -> None:
         """Try `Get` again: the new kubelet may be a newer one."""
+        self.restarts += 1
         self._has_get = True
 
     def devices(self, pods: tuple[Pod, ...], deadline: float | None = None) -> Held | None:
@@ -112,13 +119,13 @@ class KubeletView:
         Raises:
             KubeletCheckpointError: the kubelet's checkpoint can't be used.
         """
-        written = self._checkpoint.given()
+        written = self.checkpoint.given()
         return [each for each in written if (each.resource, each.ids) == (resource, ids)]
 
     def written(self) -> Written | None:
         """Return all devices of the checkpoint; None when it can't be used."""
         try:
-            written = self._checkpoint.given()
+            written = self.checkpoint.given()
         except KubeletCheckpointError as error:
             is_new = isinstance(error, KubeletCheckpointMissing)
             logger.log(logging.DEBUG if is_new else logging.WARNING, "not known: %s", error)

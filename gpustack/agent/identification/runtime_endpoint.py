@@ -100,11 +100,16 @@ def _read(path: pathlib.Path) -> str:
 def _answers(endpoint: str) -> bool:
     client = CriClient(endpoint)
     try:
-        name = client.name()
+        found = client.version()
     except CriUnavailable as error:
         logger.info("no CRI v1 endpoint=%s: %s", endpoint, error)
         return False
     finally:
         client.close()
-    logger.info("a container runtime answers endpoint=%s name=%s", endpoint, name)
+    logger.info(
+        "a container runtime answers endpoint=%s name=%s version=%s",
+        endpoint,
+        found.name,
+        found.version,
+    )
     return True

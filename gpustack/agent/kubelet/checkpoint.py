@@ -45,6 +45,7 @@ class Given:
         ids: device IDs.
         annotations: of the answer.
         mounts: of the answer: path in the container, path on the host.
+        cdi_devices: of the answer: names.
     """
 
     pod_uid: str
@@ -53,6 +54,7 @@ class Given:
     ids: frozenset[str]
     annotations: Mapping[str, str]
     mounts: Mapping[str, str]
+    cdi_devices: tuple[str, ...] = ()
 
 
 class _Entry(msgspec.Struct):
@@ -111,4 +113,5 @@ def _given(entry: _Entry) -> Given:
         ids=frozenset(each for numa in (entry.ids or {}).values() for each in numa),
         annotations=dict(answer.annotations),
         mounts={mount.container_path: mount.host_path for mount in answer.mounts},
+        cdi_devices=tuple(device.name for device in answer.cdi_devices),
     )

@@ -1,7 +1,8 @@
-"""The servers of the two resources."""
+"""The servers of the two resources, and their registration."""
 
 import functools
 import pathlib
+from collections.abc import Callable
 from typing import Final
 
 from gpustack.adapters.deviceplugin import PluginServer
@@ -11,6 +12,7 @@ from gpustack.agent.containers.pre_start import PreStart
 from gpustack.agent.kubelet import device_ids
 from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.plugin import KubeletCalls, ResourcePlugin
+from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.wire.keys import Keys
 
@@ -18,7 +20,34 @@ _CORE_SOCKET: Final = "vcore.sock"
 _MEMORY_SOCKET: Final = "vmemory.sock"
 
 
-def servers(
+def registrar(
+    keys: Keys,
+    inventory: CardInventory,
+    records: AllocationRecords,
+    plugin_dir: pathlib.Path,
+    *,
+    allocator: Allocator,
+    pre_start: PreStart,
+    durations: CallDurations,
+    on_kubelet_restart: Callable[[], None],
+) -> Registrar:
+    """Return the registrar of both servers."""
+    return Registrar(
+        servers=_servers(
+            keys,
+            inventory,
+            records,
+            plugin_dir,
+            allocator=allocator,
+            pre_start=pre_start,
+            durations=durations,
+        ),
+        kubelet_socket=plugin_dir / "kubelet.sock",
+        on_kubelet_restart=on_kubelet_restart,
+    )
+
+
+def _servers(
     keys: Keys,
     inventory: CardInventory,
     records: AllocationRecords,

@@ -8,9 +8,10 @@ import dataclasses
 import functools
 import logging
 import pathlib
-import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from gpustack.agent.cdi.devices import CdiDevices
+from gpustack.agent.cdi.support import CdiError
 from gpustack.agent.kernel_files import HOST, KernelFiles
 from gpustack.agent.kubelet.checkpoint import (
     KubeletCheckpoint,
@@ -18,6 +19,7 @@ from gpustack.agent.kubelet.checkpoint import (
     KubeletCheckpointMissing,
 )
 from gpustack.agent.node import driver_files, driver_volumes
+from gpustack.agent.node.device_nodes import DeviceNodes
 from gpustack.agent.node.driver_files import DriverFilesError
 from gpustack.agent.node.driver_volumes import DriverFiles, DriverVolumes
 from gpustack.agent.node.hook_build import HookBuild, HookError
@@ -25,16 +27,11 @@ from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
 from gpustack.model.errors import GpustackError
+from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.files.original_config import VolumeNames
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION
 
 logger = logging.getLogger(__name__)
-
-_REQUIRED_NODES = ("nvidiactl", "nvidia-uvm")
-_OPTIONAL_NODES = ("nvidia-uvm-tools",)  # for profilers; made on demand by nvidia-modprobe
-# Of whole cards only: a share computes, and gets no more of the driver than that takes.
-_WHOLE_CARD_NODES = ("nvidia-modeset",)  # for graphics
-_CAPABILITIES = "nvidia-caps"  # a folder of nodes, each a right of the driver's
 
 
 class HostFilesError(GpustackError):
@@ -49,6 +46,7 @@ class HostPaths:
         driver_volume: folder with bin/ and lib64/ of the running driver.
         hook: folder with libvcuda.so and ld.so.preload; None when it wasn't asked for.
         device_nodes: nodes that the container gets besides its cards.
+        cdi_devices: names that stand for all of its nodes; empty where CDI is off.
         gives_library_path: whether it gets LD_LIBRARY_PATH, where its pod doesn't say.
         layout: of the mapped files: the newest that the hook reads and this agent writes.
     """
@@ -56,6 +54,7 @@ class HostPaths:
     driver_volume: pathlib.Path
     hook: pathlib.Path | None
     device_nodes: tuple[str, ...]
+    cdi_devices: tuple[str, ...] = ()
     gives_library_path: bool = True
     layout: int = LAYOUT_VERSION
 
@@ -67,9 +66,9 @@ class HostFiles:
         volumes: of the drivers.
         hook: the build that shares get.
         shared: keeps them open, so that no tenant gets a lease on them.
-        extra_devices: absolute paths of nodes that every GPU container gets too.
+        device_nodes: of the driver, and the operator's.
+        cdi: their names, where CDI is on.
         gives_library_path: the node's setting.
-        device_dir: where device nodes stand.
     """
 
     def __init__(
@@ -78,42 +77,42 @@ class HostFiles:
         volumes: DriverVolumes,
         hook: HookBuild,
         shared: SharedFiles,
-        extra_devices: Sequence[str] = (),
+        device_nodes: DeviceNodes,
+        cdi: CdiDevices,
         gives_library_path: bool = True,
-        device_dir: pathlib.Path = pathlib.Path("/dev"),
     ) -> None:
         self.volumes = volumes
         self._hook = hook
         self.shared = shared
-        self._extra_devices = tuple(extra_devices)
+        self._device_nodes = device_nodes
+        self._cdi = cdi
         self._gives_library_path = gives_library_path
-        self._device_dir = device_dir
 
     def start(self, tasks: Tasks) -> None:
-        """Keep the shared files open, and the volumes up to date, as the agent's tasks."""
+        """Keep the shared files open, volumes and CDI spec up to date, as the agent's tasks."""
+        self._cdi.start(tasks)
         tasks.start("shared files", self.shared.run)
         tasks.start("driver volumes", self.volumes.run)
 
-    def paths(self, minors: Sequence[int], *, with_hook: bool) -> HostPaths:
-        """Return the files for a container with these cards.
+    def paths(self, placement: ContainerPlacement) -> HostPaths:
+        """Return the files for a container.
 
         Raises:
-            HostFilesError: a device node or the driver's files are missing, or the hook is or was
-                changed.
+            HostFilesError: a device node or the driver's files are missing, the hook is or was
+                changed, or the devices can't be given by CDI.
         """
-        needed = (*(f"nvidia{minor}" for minor in minors), *_REQUIRED_NODES)
-        missing = [name for name in needed if not (self._device_dir / name).exists()]
+        is_share = placement.is_share
+        missing = self._device_nodes.missing(placement.minors)
         if missing:
-            names = ", ".join(f"/dev/{name}" for name in missing)
-            raise HostFilesError(f"{names} missing; restart gpustack-device.service")
-        nodes = tuple(f"/dev/{name}" for name in (*_REQUIRED_NODES, *self._optional(with_hook)))
+            raise HostFilesError(f"{', '.join(missing)} missing; restart gpustack-device.service")
         paths = HostPaths(
             driver_volume=self._driver_volume(),
             hook=None,
-            device_nodes=(*nodes, *self._extra_devices),
+            cdi_devices=self._cdi_devices(placement),
+            device_nodes=self._device_nodes.besides(is_share=is_share),
             gives_library_path=self._gives_library_path,
         )
-        return self._with_hook(paths) if with_hook else paths
+        return self._with_hook(paths) if is_share else paths
 
     @property
     def hook_problem(self) -> str:
@@ -125,32 +124,16 @@ class HostFiles:
             return str(error)
         return ""
 
-    def _optional(self, is_share: bool) -> tuple[str, ...]:
-        """Return the names of the driver's other nodes that are there, for a container."""
-        names = _OPTIONAL_NODES if is_share else (*_OPTIONAL_NODES, *_WHOLE_CARD_NODES)
-        found = tuple(name for name in names if (self._device_dir / name).exists())
-        return found if is_share else (*found, *self._capabilities())
-
-    def _capabilities(self) -> tuple[str, ...]:
-        """Return the driver's capability nodes that any user may open.
-
-        The others are for root (nvidia-cap1 configures MIG, and the driver makes it 0400): a
-        container's root must not get them with a card.
-        """
-        try:
-            folder = sorted((self._device_dir / _CAPABILITIES).iterdir())
-            return tuple(
-                f"{_CAPABILITIES}/{each.name}"
-                for each in folder
-                if each.stat(follow_symlinks=False).st_mode & stat.S_IROTH
-            )
-        except OSError:
-            return ()  # most drivers have none
-
     def _driver_volume(self) -> pathlib.Path:
         try:
             return self.volumes.current()
         except DriverFilesError as error:
+            raise HostFilesError(str(error)) from error
+
+    def _cdi_devices(self, placement: ContainerPlacement) -> tuple[str, ...]:
+        try:
+            return self._cdi.names(placement)
+        except CdiError as error:
             raise HostFilesError(str(error)) from error
 
     def _with_hook(self, paths: HostPaths) -> HostPaths:
@@ -166,6 +149,7 @@ def find(
     nvml_version: Callable[[], str],
     kubelet: KubeletCheckpoint,
     *,
+    cdi: CdiDevices,
     device_dir: pathlib.Path,
     linker_cache: str | None,
     kernel: KernelFiles = HOST,
@@ -176,6 +160,7 @@ def find(
         settings: the configuration.
         nvml_version: returns what NVML says is the driver's version.
         kubelet: names the volumes that containers were given.
+        cdi: the names of devices.
         device_dir: where device nodes stand.
         linker_cache: what `ldconfig -p` prints; None: ask it.
         kernel: where the driver's module and processes are shown.
@@ -200,9 +185,9 @@ def find(
         volumes=volumes,
         hook=HookBuild(hooks / settings.hook_version),
         shared=shared,
-        extra_devices=settings.extra_devices,
+        device_nodes=DeviceNodes(device_dir, settings.extra_devices),
+        cdi=cdi,
         gives_library_path=settings.driver_library_path == "env",
-        device_dir=device_dir,
     )
 
 

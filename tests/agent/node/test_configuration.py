@@ -105,6 +105,7 @@ _BAD = {
     "node_labels": ({"gaia.tencent.com/gpu-pool": "a"}, "node_labels: "),
     "sample_period_seconds": (0, "sample_period_seconds: 0 is less than 0.2"),
     "cri_timeout_seconds": (99, "cri_timeout_seconds: 99 is more than 30"),
+    "cdi": ({"spec_dir": "run/cdi"}, "cdi.spec_dir: "),
     "virtual_manager": ({"serve": "maybe"}, "virtual_manager.serve: 'maybe' is not one of"),
 }
 

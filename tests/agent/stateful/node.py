@@ -85,6 +85,8 @@ class Node:
             cri_timeout_seconds=2.0,
             virtual_manager_serve="never",
             virtual_manager_path=root / "vm",
+            cdi_enabled=False,
+            cdi_spec_dir=root / "cdi",
         )
         self.points.install(patches)
         client = KubeClient(self.api.connection)

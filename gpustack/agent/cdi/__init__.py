@@ -1,0 +1,1 @@
+"""Device nodes by the names of the Container Device Interface (CDI)."""
