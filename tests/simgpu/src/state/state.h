@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
-#define SIM_LAYOUT 4u
+#define SIM_LAYOUT 5u
 #define SIM_CARDS_MAX 16
 #define SIM_CLIENTS_MAX 256
 #define SIM_XIDS_MAX 64
@@ -113,10 +113,11 @@ struct sim_xid {
 struct sim_object {
     uint64_t id; /* 0: a free slot; written last */
     uint64_t bytes;
-    uint64_t inode; /* of its file, by which a descriptor is recognised */
-    uint32_t card;  /* SIM_CARDS_MAX: host memory, takes nothing of a card */
-    int32_t owner;  /* client that made it; -1: that one is gone */
-    uint64_t holders[SIM_CLIENTS_MAX / 64];
+    uint64_t inode;                  /* of its file, by which a descriptor is recognised */
+    uint32_t card;                   /* SIM_CARDS_MAX: host memory, takes nothing of a card */
+    int32_t owner;                   /* client that NVML counts it for; -1: none */
+    uint32_t holds;                  /* all that there ever were */
+    uint32_t taken[SIM_CLIENTS_MAX]; /* which of them is a client's; 0: it has none */
 };
 
 struct sim_state {
