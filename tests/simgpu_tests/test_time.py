@@ -64,10 +64,12 @@ def test_a_switch_between_clients_takes_its_time(bare_machine: Machine) -> None:
         ({"slice": 1}, "timing.slice: unknown key"),
         ({"slice_ns": 0}, "timing.slice_ns: not a whole number"),
         ({"event_ns": -1}, "timing.event_ns: not a whole number"),
+        ({"counting": "fair"}, "timing.counting: not one of exact late seconds"),
+        ({"counting": 1}, "timing.counting: not one of exact late seconds"),
     ],
 )
 def test_wrong_timing_is_refused_by_its_key(
-    bare_machine: Machine, timing: dict[str, int], message: str
+    bare_machine: Machine, timing: dict[str, int | str], message: str
 ) -> None:
     bare_machine.describe({"cards": [{"minor": 0}], "timing": timing})
     assert message in bare_machine.run("bin/simgpu", "init", status=1).stderr

@@ -3,19 +3,39 @@
  *   client DEVICE alloc BYTES        takes memory
  *   client DEVICE queue MS           queues one kernel of that length, does not wait for it
  *   client DEVICE spin US SECONDS    launches and waits, over and over; prints how many
- *   client DEVICE measure US         prints the microseconds between events around such a kernel
- *   client DEVICE tries COUNT        allocates so often; prints the results
+ *   client DEVICE avoid US SECONDS   the same, but idle whenever NVML takes a sample of the card,
+ * six times a second; prints how many client DEVICE measure US         prints the microseconds
+ * between events around such a kernel client DEVICE tries COUNT        allocates so often; prints
+ * the results
  *
  * Prints one line when it is done with its part: "ready", or the number of kernels that ran. */
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "client.h"
 
-static void spin(uint32_t micros, double seconds) {
+/* Samples come at full sixths of a second of the monotonic clock here; on a card a tenant can find
+ * out when. MARGIN covers a neighbour's turn, and what a sleep is late. */
+#define PERIOD (1 / 6.0)
+#define MARGIN 0.01
+
+static void pass_sample(double micros) {
+    double now = now_seconds(), phase = fmod(now, PERIOD);
+    if (phase < PERIOD - MARGIN - micros / 1e6)
+        return;
+    double rest = PERIOD - phase + 1e-3;
+    struct timespec pause = {0, (long)(rest * 1e9)};
+    nanosleep(&pause, NULL);
+}
+
+static void spin(uint32_t micros, double seconds, bool avoids) {
     CUfunction function = kernel("spin");
     void *params[] = {&micros};
     unsigned long count = 0;
     for (double end = now_seconds() + seconds; now_seconds() < end; count++) {
+        if (avoids)
+            pass_sample(micros);
         OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
         OK(cuCtxSynchronize());
     }
@@ -65,7 +85,7 @@ int main(int argc, char **argv) {
         tries(atoi(argv[3]));
     } else {
         EXPECT(argc == 5);
-        spin((uint32_t)atoi(argv[3]), atof(argv[4]));
+        spin((uint32_t)atoi(argv[3]), atof(argv[4]), strcmp(argv[2], "avoid") == 0);
     }
     fflush(stdout);
     while (getchar() != EOF) {

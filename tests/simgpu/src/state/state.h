@@ -22,15 +22,28 @@
 #define SIM_OBJECTS_MAX 4096
 #define SIM_SEGMENTS 1024 /* 4 s of 2 ms slices on two cards: longer than programs look away */
 
-/* Busy time is kept by windows of 1/4 s: NVML samples every 1/6 to 1 s, depending on the card. */
-#define SIM_WINDOWS 16
-#define SIM_WINDOW_NS 250000000ULL
-/* Time as cards have it, unless the description says otherwise: README.md, "Time". */
-#define SIM_SLICE_NS 2000000ULL
-#define SIM_EVENT_NS 1000ULL
-#define SIM_EVENT_TICK_NS 500ULL
+/* Busy time is kept by windows (windows.h), as many as the resource manager's ring of samples has:
+ * NV2080_CTRL_PERF_GPUMON_SAMPLE_COUNT_PERFMON_UTIL of driver 535; newer ones have 100. */
+#define SIM_WINDOWS 72
+#define SIM_ENDED_MAX 64 /* processes that have ended, on a card; the oldest ones are forgotten */
 
 #define SIM_DEFAULT_STATE "/var/lib/simgpu/state"
+
+/* How NVML counts what processes use: README.md, "Time". */
+enum sim_counting {
+    SIM_COUNT_EXACT,
+    SIM_COUNT_LATE,
+    SIM_COUNT_SECONDS,
+    SIM_COUNT_SAMPLES,
+    SIM_COUNT_SAMPLES_LAST,
+};
+
+/* A process that has ended: NVML's samples of it stay until newer ones take their place. */
+struct sim_ended {
+    int32_t pid;
+    uint64_t pid_namespace;
+    uint32_t busy_us[SIM_WINDOWS];
+};
 
 /* What becomes of a memory row with an uncorrectable error. */
 enum sim_remap { SIM_REMAP_NONE, SIM_REMAP_PENDING, SIM_REMAP_FAILED };
@@ -57,6 +70,9 @@ struct sim_card {
     uint64_t busy_ns;   /* since then */
     uint64_t window;    /* number of the window that clock_ns lies in */
     uint32_t busy_us[SIM_WINDOWS];
+    int32_t resident; /* the client that ran last, or an ended one: windows.c */
+    uint64_t ended_count;
+    struct sim_ended ended[SIM_ENDED_MAX];
 };
 
 /* One client's work on one card. */
@@ -81,6 +97,7 @@ struct sim_segment {
 struct sim_client {
     uint32_t in_use;
     int32_t pid;
+    uint64_t pid_namespace; /* that of pid */
     uint64_t token;
     char name[16];
     struct sim_use use[SIM_CARDS_MAX];
@@ -93,6 +110,7 @@ struct sim_timing {
     uint64_t switch_ns;     /* in which the card does nothing, between turns of two clients */
     uint64_t event_ns;      /* GPU time that recording an event takes */
     uint64_t event_tick_ns; /* resolution of events' time stamps */
+    uint64_t counting;      /* enum sim_counting */
 };
 
 /* An injected fault: faults.h. */

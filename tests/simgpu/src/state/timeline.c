@@ -1,7 +1,7 @@
 /* Round robin among the clients with work, worked out lazily, at each look at the card. */
 #include "timeline.h"
 
-#include <string.h>
+#include "windows.h"
 
 static uint64_t remaining_ns(const struct sim_state *state, int client, uint32_t card) {
     const struct sim_use *use = &state->clients[client].use[card];
@@ -35,28 +35,13 @@ static void give_turn(struct sim_state *state, uint32_t card, int client) {
     owner->segment_count++;
 }
 
-static void enter_window(struct sim_state *state, uint32_t card, uint64_t window) {
-    struct sim_card *line = &state->cards[card];
-    uint64_t gone = window - line->window;
-    for (uint64_t i = 1; i <= gone && i <= SIM_WINDOWS; i++) {
-        size_t slot = (line->window + i) % SIM_WINDOWS;
-        line->busy_us[slot] = 0;
-        for (int client = 0; client < SIM_CLIENTS_MAX; client++)
-            if (state->clients[client].in_use)
-                state->clients[client].use[card].busy_us[slot] = 0;
-    }
-    line->window = window;
-}
-
 /* Adds to a window's microseconds what lies between two points of time, rounded by their
  * positions on the clock, so that many short pieces add up to the truth. */
 static void run(struct sim_state *state, uint32_t card, int client, uint64_t step_ns) {
     struct sim_card *line = &state->cards[card];
     uint32_t micros = (uint32_t)((line->clock_ns + step_ns) / 1000 - line->clock_ns / 1000);
-    size_t slot = line->window % SIM_WINDOWS;
     struct sim_use *use = &state->clients[client].use[card];
-    use->busy_us[slot] += micros;
-    line->busy_us[slot] += micros;
+    sim_windows_run(state, card, client, micros);
     line->busy_ns += step_ns;
     use->progress_ns += step_ns;
     line->slice_left_ns -= step_ns < line->slice_left_ns ? step_ns : line->slice_left_ns;
@@ -82,12 +67,20 @@ static bool switches(struct sim_state *state, uint32_t card, int next, uint64_t 
     return false;
 }
 
+/* The client whose kernels are on the card now, -1: none. */
+static int on_card(const struct sim_state *state, uint32_t card) {
+    const struct sim_card *line = &state->cards[card];
+    bool runs = line->running >= 0 && !line->switching && has_work(state, line->running, card);
+    return runs ? line->running : -1;
+}
+
 void sim_timeline_advance(struct sim_state *state, uint32_t card, uint64_t now_ns) {
     struct sim_card *line = &state->cards[card];
+    uint64_t window_ns = sim_window_ns(state);
     while (line->clock_ns < now_ns) {
-        uint64_t window_end = (line->window + 1) * SIM_WINDOW_NS;
+        uint64_t window_end = (line->window + 1) * window_ns;
         if (line->clock_ns >= window_end) {
-            enter_window(state, card, line->clock_ns / SIM_WINDOW_NS);
+            sim_windows_enter(state, card, line->clock_ns / window_ns, on_card(state, card));
             continue;
         }
         bool runs = line->running >= 0 && has_work(state, line->running, card);
@@ -100,7 +93,7 @@ void sim_timeline_advance(struct sim_state *state, uint32_t card, uint64_t now_n
             give_turn(state, card, next);
             if (next < 0) {
                 line->clock_ns = now_ns;
-                enter_window(state, card, now_ns / SIM_WINDOW_NS);
+                sim_windows_enter(state, card, now_ns / window_ns, -1);
                 return;
             }
         }
@@ -154,21 +147,4 @@ void sim_timeline_forget(struct sim_state *state, int client) {
         if (state->cards[card].running == client)
             state->cards[card].running = -1;
     }
-}
-
-uint64_t sim_timeline_busy_us(const struct sim_state *state, int client, uint32_t card,
-                              uint64_t since_ns, uint64_t *span_us, uint64_t *end_ns) {
-    const struct sim_card *line = &state->cards[card];
-    const uint32_t *busy = client < 0 ? line->busy_us : state->clients[client].use[card].busy_us;
-    uint64_t sum = 0;
-    uint64_t first = line->window > SIM_WINDOWS - 1 ? line->window - (SIM_WINDOWS - 1) : 0;
-    *span_us = 0;
-    *end_ns = line->window * SIM_WINDOW_NS;
-    for (uint64_t window = first; window < line->window; window++) {
-        if ((window + 1) * SIM_WINDOW_NS <= since_ns)
-            continue;
-        sum += busy[window % SIM_WINDOWS];
-        *span_us += SIM_WINDOW_NS / 1000;
-    }
-    return sum;
 }

@@ -31,9 +31,4 @@ uint64_t sim_timeline_wall_ns(const struct sim_state *state, int client, uint32_
 /* Drops a client's queued work on every card. */
 void sim_timeline_forget(struct sim_state *state, int client);
 
-/* Microseconds busy in the complete windows that ended after since_ns; *span_us gets their
- * length and *end_ns the end of the last. client < 0: the card as a whole. */
-uint64_t sim_timeline_busy_us(const struct sim_state *state, int client, uint32_t card,
-                              uint64_t since_ns, uint64_t *span_us, uint64_t *end_ns);
-
 #endif
