@@ -20,22 +20,21 @@
 #define PERIOD (1 / 6.0)
 #define MARGIN 0.01
 
-static void pass_sample(double micros) {
-    double now = now_seconds(), phase = fmod(now, PERIOD);
-    if (phase < PERIOD - MARGIN - micros / 1e6)
+static void work_until(double last_phase) {
+    double phase = fmod(now_seconds(), PERIOD);
+    if (phase < last_phase)
         return;
-    double rest = PERIOD - phase + 1e-3;
-    struct timespec pause = {0, (long)(rest * 1e9)};
+    struct timespec pause = {0, (long)((PERIOD - phase + 1e-3) * 1e9)};
     nanosleep(&pause, NULL);
 }
 
-static void spin(uint32_t micros, double seconds, bool avoids) {
+/* last_phase: since a sample, in seconds; none begins later. */
+static void spin(uint32_t micros, double seconds, double last_phase) {
     CUfunction function = kernel("spin");
     void *params[] = {&micros};
     unsigned long count = 0;
     for (double end = now_seconds() + seconds; now_seconds() < end; count++) {
-        if (avoids)
-            pass_sample(micros);
+        work_until(last_phase);
         OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
         OK(cuCtxSynchronize());
     }
@@ -85,7 +84,12 @@ int main(int argc, char **argv) {
         tries(atoi(argv[3]));
     } else {
         EXPECT(argc == 5);
-        spin((uint32_t)atoi(argv[3]), atof(argv[4]), strcmp(argv[2], "avoid") == 0);
+        uint32_t micros = (uint32_t)atoi(argv[3]);
+        bool avoids = strcmp(argv[2], "avoid") == 0, bursts = strcmp(argv[2], "bursts") == 0;
+        spin(micros, atof(argv[4]),
+             bursts   ? PERIOD / 3
+             : avoids ? PERIOD - MARGIN - micros / 1e6
+                      : PERIOD);
     }
     fflush(stdout);
     while (getchar() != EOF) {
