@@ -41,6 +41,20 @@ static void spin(uint32_t micros, double seconds, double last_phase) {
     printf("%lu\n", count);
 }
 
+static void copies(uint32_t micros, int rounds) {
+    CUfunction function = kernel("spin");
+    CUdeviceptr device;
+    CUstream stream;
+    void *params[] = {&micros}, *host = calloc(1, 1000000);
+    OK(cuMemAlloc_v2(&device, 1000000));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < rounds; i++) {
+        OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+        OK(cuMemcpyHtoDAsync_v2(device, host, 1000000, stream));
+    }
+    puts("ready");
+}
+
 /* Behind other work, so that no gap between the calls is measured. */
 static void measure(uint32_t micros) {
     CUfunction function = kernel("spin");
@@ -80,6 +94,8 @@ int main(int argc, char **argv) {
         puts("ready");
     } else if (strcmp(argv[2], "measure") == 0) {
         measure((uint32_t)atoi(argv[3]));
+    } else if (strcmp(argv[2], "copies") == 0) {
+        copies((uint32_t)atoi(argv[3]), atoi(argv[4]));
     } else if (strcmp(argv[2], "tries") == 0) {
         tries(atoi(argv[3]));
     } else {

@@ -14,12 +14,13 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
-#define SIM_LAYOUT 5u
+#define SIM_LAYOUT 6u
 #define SIM_CARDS_MAX 16
 #define SIM_CLIENTS_MAX 256
 #define SIM_XIDS_MAX 64
 #define SIM_FAULTS_MAX 16
 #define SIM_OBJECTS_MAX 4096
+#define SIM_SPANS 128     /* stretches of kernels between copies that a client queues on a card */
 #define SIM_SEGMENTS 1024 /* 4 s of 2 ms slices on two cards: longer than programs look away */
 
 /* Busy time is kept by windows (windows.h), as many as the resource manager's ring of samples has:
@@ -43,6 +44,14 @@ struct sim_ended {
     int32_t pid;
     uint64_t pid_namespace;
     uint32_t busy_us[SIM_WINDOWS];
+};
+
+/* What moves data, apart from the multiprocessors; a fill is a kernel of the driver's. */
+enum sim_engine { SIM_TO_DEVICE, SIM_TO_HOST, SIM_IN_DEVICE, SIM_PEER, SIM_ENGINES };
+
+/* GPU time of a client in which it needs the multiprocessors. */
+struct sim_span {
+    uint64_t begin_ns, end_ns;
 };
 
 /* What becomes of a memory row with an uncorrectable error. */
@@ -70,7 +79,8 @@ struct sim_card {
     uint64_t busy_ns;   /* since then */
     uint64_t window;    /* number of the window that clock_ns lies in */
     uint32_t busy_us[SIM_WINDOWS];
-    int32_t resident; /* the client that ran last, or an ended one: windows.c */
+    uint64_t apart[SIM_CLIENTS_MAX / 64]; /* clients with copies queued here */
+    int32_t resident;                     /* the client that ran last, or an ended one: windows.c */
     uint64_t ended_count;
     struct sim_ended ended[SIM_ENDED_MAX];
 };
@@ -79,8 +89,12 @@ struct sim_card {
 struct sim_use {
     uint64_t used_bytes;
     uint32_t contexts;
-    uint64_t progress_ns; /* GPU time that it has had */
-    uint64_t horizon_ns;  /* GPU time at which all of its queued work will be done */
+    uint64_t progress_ns;            /* GPU time that it has had */
+    uint64_t horizon_ns;             /* GPU time at which all of its queued work will be done */
+    uint64_t copied_ns[SIM_ENGINES]; /* at which the last copy of each kind will be */
+    /* From span_first on, in order and apart; those before are over. */
+    uint32_t span_first, span_count;
+    struct sim_span spans[SIM_SPANS];
     uint32_t busy_us[SIM_WINDOWS];
 };
 
@@ -111,6 +125,8 @@ struct sim_timing {
     uint64_t event_ns;      /* GPU time that recording an event takes */
     uint64_t event_tick_ns; /* resolution of events' time stamps */
     uint64_t counting;      /* enum sim_counting */
+    /* Megabytes a second (10^6): of a copy by its engine, of a fill, of each NVLink. */
+    uint64_t copy_mb_s[SIM_ENGINES], fill_mb_s, nvlink_mb_s;
 };
 
 /* An injected fault: faults.h. */
