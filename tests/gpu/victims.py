@@ -1,8 +1,9 @@
 """Honest tenants on a simulated card, beside the hook, the agent and a neighbour.
 
 Run as a program on a machine of tests/simgpu: `python -m tests.gpu.victims ROOT SECONDS TENANTS`,
-where TENANTS is JSON, a list of names, cores and programs. It prints, by name, what each had of the
-card's own time in so many seconds after a warm-up, percent.
+where TENANTS is JSON, a list of names, cores (0: without the hook) and programs. It prints, by
+name, what each had of the card's own time in so many seconds after a warm-up, percent; that of
+copies counts, too.
 """
 
 import contextlib
@@ -30,6 +31,7 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "short": [str(_OUT / "tests" / "client"), "0", "spin", "10", _BEYOND],
     "avoider": [str(_OUT / "tests" / "client"), "0", "avoid", "2000", _BEYOND],
     "bursts": [str(_OUT / "tests" / "client"), "0", "bursts", "2000", _BEYOND],
+    "copying": [str(_OUT / "tests" / "client"), "0", "rounds", "200", _BEYOND],
 }
 
 
@@ -47,7 +49,9 @@ def percents(host: Host, programs: Mapping[str, str], seconds: float) -> Mapping
         stack.enter_context(contextlib.closing(nvml))
         stack.enter_context(agent.sampling(host, nvml))
         pids = {
-            name: stack.enter_context(Client(host.containers[name].start(*PROGRAMS[program]))).pid
+            name: stack.enter_context(
+                Client(host.containers.get(name, host.bare()).start(*PROGRAMS[program]))
+            ).pid
             for name, program in programs.items()
         }
         time.sleep(WARM_SECONDS)
@@ -63,7 +67,8 @@ def main() -> None:
     host = Host(answering(), walls, pathlib.Path(root), context_bytes=CONTEXT_BYTES)
     programs: dict[str, str] = {}
     for name, cores, program in json.loads(tenants):
-        host.container(name, cores=cores, memory_bytes=1 << 30)
+        if cores:
+            host.container(name, cores=cores, memory_bytes=1 << 30)
         programs[name] = program
     print(json.dumps(percents(host, programs, float(seconds))))
 

@@ -1,15 +1,14 @@
 """How NVML counts what processes use of a card, by each of the rules that the description has."""
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.simgpu_tests.machine import Machine, first_line
-from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure
+from tests.simgpu_tests.pynvml_process import Nvml
+from tests.simgpu_tests.utilisation import newest_us, now_us, percents
 
-NOT_FOUND = 6
 LATE_US = 200_000
 AVOID_SECONDS = 1.5  # nine samples
 MUCH_PERCENT = 10  # this machine's cores are slower than a card
@@ -57,32 +56,6 @@ def end(*processes: "subprocess.Popen[str]") -> None:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-def now_us() -> int:
-    return time.time_ns() // 1000
-
-
-def percents(session: Nvml, since_us: int) -> dict[int, int]:
-    """By PID, the average over the windows that ended after a moment."""
-    try:
-        samples = session.ask("nvmlDeviceGetProcessUtilization", {"card": 0}, since_us)
-    except NvmlFailure as failure:
-        if failure.code != NOT_FOUND:
-            raise
-        return {}
-    return {sample["pid"]: sample["smUtil"] for sample in samples}
-
-
-def newest_us(session: Nvml, before_us: int = 0) -> int:
-    """The end of the newest window that NVML tells of, once it is after a moment."""
-    while True:
-        try:
-            samples = session.ask("nvmlDeviceGetProcessUtilization", {"card": 0}, before_us)
-            return max(int(sample["timeStamp"]) for sample in samples)
-        except NvmlFailure as failure:
-            if failure.code != NOT_FOUND:
-                raise
 
 
 @pytest.mark.parametrize("rule", ["late", "samples"])

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simgpu_tests.machine import Machine, first_line
 from tests.simgpu_tests.pynvml_process import Nvml
-from tests.simgpu_tests.test_counting import newest_us, now_us, percents
+from tests.simgpu_tests.utilisation import newest_us, now_us, percents
 
 pytestmark = pytest.mark.long
 

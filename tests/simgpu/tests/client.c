@@ -41,16 +41,19 @@ static void spin(uint32_t micros, double seconds, double last_phase) {
     printf("%lu\n", count);
 }
 
-static void copies(uint32_t micros, int rounds) {
+static void copies(uint32_t micros, int rounds, double seconds) {
     CUfunction function = kernel("spin");
     CUdeviceptr device;
     CUstream stream;
     void *params[] = {&micros}, *host = calloc(1, 1000000);
     OK(cuMemAlloc_v2(&device, 1000000));
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (int i = 0; i < rounds; i++) {
+    double end = now_seconds() + seconds;
+    for (int i = 0; i < rounds || now_seconds() < end; i++) {
         OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
         OK(cuMemcpyHtoDAsync_v2(device, host, 1000000, stream));
+        if (i >= rounds && i % 8 == 7)
+            OK(cuStreamSynchronize(stream));
     }
     puts("ready");
 }
@@ -95,7 +98,9 @@ int main(int argc, char **argv) {
     } else if (strcmp(argv[2], "measure") == 0) {
         measure((uint32_t)atoi(argv[3]));
     } else if (strcmp(argv[2], "copies") == 0) {
-        copies((uint32_t)atoi(argv[3]), atoi(argv[4]));
+        copies((uint32_t)atoi(argv[3]), atoi(argv[4]), 0);
+    } else if (strcmp(argv[2], "rounds") == 0) {
+        copies((uint32_t)atoi(argv[3]), 0, atof(argv[4]));
     } else if (strcmp(argv[2], "tries") == 0) {
         tries(atoi(argv[3]));
     } else {
