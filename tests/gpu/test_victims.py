@@ -1,7 +1,7 @@
 """Honest tenants keep their shares, by whatever rule the driver counts what processes use.
 
 Today's hook and agent believe that count (docs/decisions/0006-gpu-time.md), so some of these fail,
-each with the part of issue 21 that is to mend it. The rules: tests/simgpu/README.md.
+each with what is to be mended as its reason. The rules: tests/simgpu/README.md.
 """
 
 import functools

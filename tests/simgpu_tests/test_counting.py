@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.simgpu_tests.machine import Machine, first_line
-from tests.simgpu_tests.pynvml_process import Nvml
-from tests.simgpu_tests.utilisation import newest_us, now_us, percents
+from tests.simgpu_tests.pynvml_process import Nvml, newest_us, now_us, percents
 
 LATE_US = 200_000
 AVOID_SECONDS = 1.5  # nine samples

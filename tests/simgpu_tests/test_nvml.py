@@ -6,8 +6,7 @@ import pytest
 
 from tests.simgpu_tests.conftest import Start
 from tests.simgpu_tests.machine import Machine, first_line
-from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure
-from tests.simgpu_tests.utilisation import newest_us, now_us, percents
+from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure, newest_us, now_us, percents
 
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError
 UNINITIALIZED, NOT_FOUND, NOT_LOADED, TIMEOUT, LOST = 1, 6, 9, 10, 15
