@@ -118,10 +118,12 @@ def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container)
 
 def shown_bytes(container: Container) -> dict[int, int]:
     """Return what NVML says of the card's processes, by PID."""
-    command = [container.simgpu.with_name("nvidia-smi"), "--query-compute-apps=pid,used_memory"]
+    smi = str(container.simgpu.with_name("nvidia-smi"))
     environment = container.environment | {"LD_PRELOAD": ""}
     shown = subprocess.check_output(
-        [*command, "--format=csv,noheader,nounits"], env=environment, text=True
+        [smi, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+        env=environment,
+        text=True,
     )
     return {
         int(pid): int(mebibytes) * MIB
