@@ -8,12 +8,15 @@ import ctypes
 import json
 import subprocess
 import sys
+import time
 from types import TracebackType
 from typing import Any
 
 import pynvml
 
 from tests.simgpu_tests.machine import Machine
+
+NOT_FOUND = 6
 
 
 class NvmlFailure(Exception):
@@ -78,6 +81,32 @@ class Nvml:
         """
         self.send(name, *args)
         return self.receive()
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def percents(session: Nvml, since_us: int) -> dict[int, int]:
+    """By PID, the average over the windows that ended after a moment."""
+    try:
+        samples = session.ask("nvmlDeviceGetProcessUtilization", {"card": 0}, since_us)
+    except NvmlFailure as failure:
+        if failure.code != NOT_FOUND:
+            raise
+        return {}
+    return {sample["pid"]: sample["smUtil"] for sample in samples}
+
+
+def newest_us(session: Nvml, before_us: int = 0) -> int:
+    """The end of the newest window that NVML tells of, once it is after a moment."""
+    while True:
+        try:
+            samples = session.ask("nvmlDeviceGetProcessUtilization", {"card": 0}, before_us)
+            return max(int(sample["timeStamp"]) for sample in samples)
+        except NvmlFailure as failure:
+            if failure.code != NOT_FOUND:
+                raise
 
 
 def _plain(value: Any) -> Any:

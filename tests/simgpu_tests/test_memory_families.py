@@ -65,6 +65,13 @@ def end(process: "subprocess.Popen[str]") -> None:
     process.wait()
 
 
+def close_descriptor(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert first_line(process) == "closed"
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_killed_process_gives_back_what_it_held(hold: Hold, session: Nvml, family: str) -> None:
     process, line = hold(family)
@@ -95,12 +102,31 @@ def test_shared_memory_outlives_its_owner_while_a_process_has_it_open(
     second, _ = hold("open", handle)
     end(owner)
     assert used_bytes(session) == 2 * CONTEXT_BYTES + HOLD_BYTES
-    # Two that share memory of a third: the resource manager counts it for neither of them.
-    assert bytes_by_pid(session) == {first.pid: CONTEXT_BYTES, second.pid: CONTEXT_BYTES}
-    end(first)
-    assert bytes_by_pid(session) == {second.pid: CONTEXT_BYTES + HOLD_BYTES}
+    # The resource manager hands it to the one that has opened it last.
+    shown = {first.pid: CONTEXT_BYTES, second.pid: CONTEXT_BYTES + HOLD_BYTES}
+    assert bytes_by_pid(session) == shown
     end(second)
+    assert bytes_by_pid(session) == {first.pid: CONTEXT_BYTES + HOLD_BYTES}
+    end(first)
     assert used_bytes(session) == 0
+
+
+def test_an_open_descriptor_owns_memory_whose_maker_is_gone(
+    machine: Machine, hold: Hold, session: Nvml
+) -> None:
+    socket = str(machine.folder / "memory")
+    maker, _ = hold("send", socket)
+    first, _ = hold("receive", socket)
+    second, _ = hold("receive", socket)
+    end(maker)
+    # Both have kept the descriptor: its reference is the resource manager's own, of no process.
+    assert used_bytes(session) == 2 * CONTEXT_BYTES + HOLD_BYTES
+    assert bytes_by_pid(session) == {first.pid: CONTEXT_BYTES, second.pid: CONTEXT_BYTES}
+    close_descriptor(first)
+    assert bytes_by_pid(session) == {first.pid: CONTEXT_BYTES, second.pid: CONTEXT_BYTES}
+    close_descriptor(second)
+    shown = {first.pid: CONTEXT_BYTES, second.pid: CONTEXT_BYTES + HOLD_BYTES}
+    assert bytes_by_pid(session) == shown
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simgpu_tests.conftest import Start
 from tests.simgpu_tests.machine import Machine, first_line
-from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure
+from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure, newest_us, now_us, percents
 
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError
 UNINITIALIZED, NOT_FOUND, NOT_LOADED, TIMEOUT, LOST = 1, 6, 9, 10, 15
@@ -138,31 +138,32 @@ def test_idle_cards_have_no_processes_or_samples(session: Nvml) -> None:
 
 
 def test_utilisation_is_the_share_of_busy_time(machine: Machine, session: Nvml) -> None:
-    both = [machine.open("tests/client", "0", "spin", "2000", "1.6") for _ in range(2)]
+    both = [machine.open("tests/client", "0", "queue", "3600000") for _ in range(2)]
     for process in both:
         first_line(process)
-    card = session.ask("nvmlDeviceGetUtilizationRates", {"card": 0})["gpu"]
-    samples = session.ask("nvmlDeviceGetProcessUtilization", {"card": 0}, 0)
-    assert {sample["pid"] for sample in samples} == {process.pid for process in both}
-    shares = [sample["smUtil"] for sample in samples]
-    assert card > 60
-    assert max(shares) - min(shares) < 20
-    later = max(sample["timeStamp"] for sample in samples) + 1_000_000
-    assert code_of(session, "nvmlDeviceGetProcessUtilization", {"card": 0}, later) == NOT_FOUND
+    begin_us = now_us()
+    newest_us(session, begin_us + 1_250_000)
+    assert session.ask("nvmlDeviceGetUtilizationRates", {"card": 0})["gpu"] == 100
+    shares = percents(session, begin_us + 250_000)
+    assert shares == pytest.approx({process.pid: 50 for process in both}, abs=1)
     for process in both:
+        process.kill()
         process.communicate()
+    later_us = now_us() + 1_000_000
+    assert code_of(session, "nvmlDeviceGetProcessUtilization", {"card": 0}, later_us) == NOT_FOUND
 
 
 def test_energy_is_the_idle_cards_and_the_kernels(machine: Machine, session: Nvml) -> None:
     def joules(card: int) -> float:
         return float(session.ask("nvmlDeviceGetTotalEnergyConsumption", {"card": card})) / 1000
 
+    first = time.monotonic()
     before, neighbour, began = joules(0), joules(1), time.monotonic()
     with machine.open("tests/client", "0", "spin", "5000", "0.5") as process:
         ran_seconds = 0.005 * int(first_line(process))
     between = time.monotonic() - began
     drawn, idle = joules(0) - before, joules(1) - neighbour
-    longest = time.monotonic() - began
+    longest = time.monotonic() - first
     unit = 0.001  # the counter's, to which each of its values is rounded
     assert 62 * between - unit <= idle <= 62 * longest + unit
     assert 62 * between - unit <= drawn - 338 * ran_seconds <= 62 * longest + unit

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.simgpu_tests.machine import Machine, first_line
-from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure
+from tests.simgpu_tests.pynvml_process import Nvml, NvmlFailure, newest_us, now_us, percents
 
 NOT_FOUND = 6
 POLL_SECONDS = 0.05  # the agent's rate
@@ -64,10 +64,12 @@ def test_a_switch_between_clients_takes_its_time(bare_machine: Machine) -> None:
         ({"slice": 1}, "timing.slice: unknown key"),
         ({"slice_ns": 0}, "timing.slice_ns: not a whole number"),
         ({"event_ns": -1}, "timing.event_ns: not a whole number"),
+        ({"counting": "fair"}, "timing.counting: not one of exact late seconds"),
+        ({"counting": 1}, "timing.counting: not one of exact late seconds"),
     ],
 )
 def test_wrong_timing_is_refused_by_its_key(
-    bare_machine: Machine, timing: dict[str, int], message: str
+    bare_machine: Machine, timing: dict[str, int | str], message: str
 ) -> None:
     bare_machine.describe({"cards": [{"minor": 0}], "timing": timing})
     assert message in bare_machine.run("bin/simgpu", "init", status=1).stderr
@@ -99,3 +101,32 @@ def test_a_fast_reader_gets_each_window_once(machine: Machine, nvml: Nvml) -> No
     total_us = max(ends) - min(ends)
     assert total_us % WINDOW_US < 2
     assert 0.5 * total_us < busy_us <= 1.02 * total_us
+
+
+@pytest.fixture
+def slow_bus(bare_machine: Machine) -> Machine:
+    """A machine on which a megabyte takes 20 ms to the card."""
+    bare_machine.describe({"cards": [{"minor": 0}], "timing": {"to_device_mb_s": 50}})
+    bare_machine.start(0)
+    return bare_machine
+
+
+@pytest.mark.long
+def test_copies_keep_the_card_busy_for_their_kernels_only(slow_bus: Machine) -> None:
+    """800 us of kernel in 20.8 ms, on an idle card and beside a client that takes all the rest."""
+    with Nvml(slow_bus) as session:
+        session.ask("nvmlInit")
+        copying = slow_bus.open("tests/client", "0", "copies", "800", "120")
+        assert first_line(copying) == "ready"
+        newest = newest_us(session, newest_us(session, now_us()))
+        assert percents(session, newest - 1) == {copying.pid: 4}
+        neighbour = slow_bus.open("tests/client", "0", "queue", "3600000")
+        assert first_line(neighbour) == "ready"
+        newest = newest_us(session, newest_us(session, now_us()))
+        told = percents(session, newest - 1)
+        # It waits for the neighbour's turn of 2 ms, once a round.
+        assert told[copying.pid] in {3, 4}
+        assert sum(told.values()) in {99, 100, 101}
+        for process in (copying, neighbour):
+            process.kill()
+            process.communicate()

@@ -3,12 +3,16 @@
  *   holder DEVICE FAMILY            takes HOLD_BYTES in that way; prints "ready"
  *   holder DEVICE export            prints the IPC handle of an allocation, in hex
  *   holder DEVICE open HANDLE       opens it; prints "ready"
+ *   holder DEVICE send SOCKET       gives everyone who connects there a descriptor of one
+ * allocation holder DEVICE receive SOCKET    imports it; a line of input closes the descriptor
  *   holder DEVICE churn             takes and gives back in ways that can be shared, until it is
  *                                   killed; prints "ready" after the first round */
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "two_processes.h"
 
 #define HOLD_BYTES (64 * MIB)
 
@@ -121,6 +125,46 @@ static void open_handle(const char *text) {
     puts("ready");
 }
 
+static struct sockaddr_un named(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    return address;
+}
+
+static void say(const char *line) {
+    puts(line);
+    fflush(stdout);
+}
+
+static void send_to_all(const char *path) {
+    int fd, listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un address = named(path);
+    OK(cuMemExportToShareableHandle(&fd, create(CU_MEM_HANDLE_POSIX_FD), CU_MEM_HANDLE_POSIX_FD,
+                                    0));
+    EXPECT(bind(listener, (struct sockaddr *)&address, sizeof address) == 0);
+    EXPECT(listen(listener, 8) == 0);
+    say("made");
+    for (;;) {
+        int connection = accept(listener, NULL, NULL);
+        send_fd(connection, fd);
+        close(connection);
+    }
+}
+
+static void receive(const char *path) {
+    int connection = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un address = named(path);
+    CUmemGenericAllocationHandle handle;
+    EXPECT(connect(connection, (struct sockaddr *)&address, sizeof address) == 0);
+    int fd = receive_fd(connection);
+    OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_POSIX_FD));
+    say("ready");
+    if (getchar() != EOF) {
+        close(fd);
+        say("closed");
+    }
+}
+
 static void churn(void) {
     for (int round = 0;; round++) {
         int fd;
@@ -149,6 +193,10 @@ int main(int argc, char **argv) {
         export();
     else if (strcmp(argv[2], "open") == 0)
         open_handle(argv[3]);
+    else if (strcmp(argv[2], "send") == 0)
+        send_to_all(argv[3]);
+    else if (strcmp(argv[2], "receive") == 0)
+        receive(argv[3]);
     else if (strcmp(argv[2], "churn") == 0)
         churn();
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)

@@ -96,7 +96,6 @@ void heap_drop(struct context *context);
 void modules_drop(struct context *context);
 void streams_drop(struct context *context);
 void events_drop(struct context *context);
-
 void arrays_drop(struct context *context);
 void externals_drop(struct context *context);
 void limits_drop(struct context *context);
@@ -266,7 +265,8 @@ CUresult limits_load_module(struct context *context);
 
 /* stream.c: a handle's stream in the current context. driver.lock held, except for the waits. */
 struct stream *stream_of_handle(struct context *context, CUstream handle);
-uint64_t stream_queue(struct stream *stream, uint64_t duration_ns);
+uint64_t stream_queue(struct stream *stream, uint64_t duration_ns); /* a kernel; its end */
+uint64_t context_queue(struct context *context, uint64_t after_ns, uint64_t duration_ns);
 uint64_t stream_front(const struct stream *stream); /* what its next work waits for */
 unsigned long stream_thread(void);                  /* the calling thread */
 void stream_after(struct stream *stream, uint64_t target_ns);

@@ -19,6 +19,11 @@ void launch_count(struct context *context, uint64_t end_ns);
 /* copy.c, fill.c: do a node's copy or fill. driver.lock held. */
 CUresult copy_now(CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
 CUresult fill_now(CUdeviceptr to, unsigned value, size_t width, size_t count);
+/* Queue what takes the time of a copy or a fill on the context's card, after a point of its GPU
+ * time; return the end. driver.lock held. */
+uint64_t copy_queue(struct context *context, uint64_t after_ns, CUdeviceptr to, CUdeviceptr from,
+                    uint64_t bytes);
+uint64_t fill_queue(struct context *context, uint64_t after_ns, uint64_t bytes);
 
 /* callback.c: a host function, to be run by the driver's thread when the card has come to the
  * target; or a callback of the older kind, which also gets its stream. driver.lock held. */

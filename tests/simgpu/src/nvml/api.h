@@ -9,6 +9,7 @@
 #include "state/clients.h"
 #include "state/state.h"
 #include "state/timeline.h"
+#include "state/windows.h"
 
 #define NVML(name, params) nvmlReturn_t name params;
 #include "entries.def"

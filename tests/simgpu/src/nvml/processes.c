@@ -108,30 +108,46 @@ static uint64_t since_ns(unsigned long long last_seen_us) {
     return wall_ns > session.state->epoch_ns ? wall_ns - session.state->epoch_ns : 0;
 }
 
-static unsigned sample(nvmlDevice_t device, nvmlProcessUtilizationSample_t *out,
-                       unsigned long long last_seen_us) {
+struct samples {
+    unsigned count;
+    nvmlProcessUtilizationSample_t items[SIM_CLIENTS_MAX + SIM_ENDED_MAX];
+};
+
+static void add_sample(struct samples *samples, uint32_t card, unsigned pid, const uint32_t *busy,
+                       uint64_t since) {
+    const struct sim_state *state = session.state;
+    uint64_t span_us, end_ns;
+    uint64_t busy_us = sim_windows_busy_us(state, card, busy, since,
+                                           sim_windows_told_ns(state, card), &span_us, &end_ns);
+    if (busy_us)
+        samples->items[samples->count++] = (nvmlProcessUtilizationSample_t){
+            .pid = pid,
+            /* rounded up: a question for later samples doesn't get this one again */
+            .timeStamp = (end_ns + state->epoch_ns + 999) / 1000,
+            .smUtil = (unsigned)((busy_us * 100 + span_us / 2) / span_us)};
+}
+
+/* A process that has ended can't be looked for: it is shown where its own PID is the reader's. */
+static void collect_samples(nvmlDevice_t device, struct samples *samples, uint64_t since) {
     struct process found[SIM_CLIENTS_MAX];
-    struct sim_state *state = session.state;
-    unsigned samples = 0, count = collect(device, found);
-    for (unsigned i = 0; i < count; i++) {
-        uint64_t span_us, end_ns;
-        uint64_t busy_us = sim_timeline_busy_us(state, found[i].client, device->card,
-                                                since_ns(last_seen_us), &span_us, &end_ns);
-        if (busy_us)
-            out[samples++] = (nvmlProcessUtilizationSample_t){
-                .pid = found[i].pid,
-                /* rounded up: a question for later samples doesn't get this one again */
-                .timeStamp = (end_ns + state->epoch_ns + 999) / 1000,
-                .smUtil = (unsigned)((busy_us * 100 + span_us / 2) / span_us)};
-    }
-    return samples;
+    const struct sim_state *state = session.state;
+    const struct sim_card *card = &state->cards[device->card];
+    unsigned count = collect(device, found);
+    for (unsigned i = 0; i < count; i++)
+        add_sample(samples, device->card, found[i].pid,
+                   state->clients[found[i].client].use[device->card].busy_us, since);
+    uint64_t here = sim_pid_namespace();
+    for (uint64_t i = 0; i < card->ended_count && i < SIM_ENDED_MAX; i++)
+        if (here && card->ended[i].pid_namespace == here)
+            add_sample(samples, device->card, (unsigned)card->ended[i].pid, card->ended[i].busy_us,
+                       since);
 }
 
 /* One averaged sample for each process with any use since the time stamp; none: NOT_FOUND. */
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                              nvmlProcessUtilizationSample_t *samples,
                                              unsigned *count, unsigned long long last_seen_us) {
-    nvmlProcessUtilizationSample_t found[SIM_CLIENTS_MAX];
+    struct samples found = {0};
     struct sim_card *card;
     nvmlReturn_t rc = device_check(device, count, &card);
     if (rc != NVML_SUCCESS)
@@ -139,12 +155,12 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
     sim_lock(session.state);
     sim_clients_reap(session.state);
     sim_timeline_advance(session.state, device->card, sim_now_ns());
-    unsigned number = sample(device, found, last_seen_us);
+    collect_samples(device, &found, since_ns(last_seen_us));
     sim_unlock(session.state);
-    if (number == 0)
+    if (found.count == 0)
         return NVML_ERROR_NOT_FOUND;
-    rc = answer_size(count, number, samples);
-    for (unsigned i = 0; rc == NVML_SUCCESS && i < number; i++)
-        samples[i] = found[i];
+    rc = answer_size(count, found.count, samples);
+    for (unsigned i = 0; rc == NVML_SUCCESS && i < found.count; i++)
+        samples[i] = found.items[i];
     return rc;
 }

@@ -60,9 +60,10 @@ static uint64_t busy_ppm(nvmlDevice_t device) {
     sim_lock(session.state);
     sim_clients_reap(session.state);
     sim_timeline_advance(session.state, device->card, now_ns);
-    uint64_t window_end = now_ns / SIM_WINDOW_NS * SIM_WINDOW_NS;
-    uint64_t busy_us = sim_timeline_busy_us(session.state, -1, device->card, window_end - SAMPLE_NS,
-                                            &span_us, &end_ns);
+    const struct sim_card *line = &session.state->cards[device->card];
+    uint64_t window_end = line->window * sim_window_ns(session.state);
+    uint64_t busy_us = sim_windows_busy_us(session.state, device->card, line->busy_us,
+                                           window_end - SAMPLE_NS, now_ns, &span_us, &end_ns);
     sim_unlock(session.state);
     return span_us ? busy_us * 1000000 / span_us : 0;
 }

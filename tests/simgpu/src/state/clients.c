@@ -11,6 +11,7 @@
 
 #include "objects.h"
 #include "timeline.h"
+#include "windows.h"
 
 #define SIM_LOCK_BASE (1LL << 40) /* past the file's end, where no process reads or writes */
 
@@ -39,6 +40,8 @@ static void own_name(char *name, size_t size) {
 }
 
 static void release(struct sim_state *state, int client) {
+    if (state->clients[client].in_use)
+        sim_windows_end(state, client);
     sim_timeline_forget(state, client);
     sim_objects_forget(state, client);
     memset(&state->clients[client], 0, offsetof(struct sim_client, segments));
@@ -52,6 +55,7 @@ static bool try_claim(struct sim_state *state, int slot) {
         return false;
     release(state, slot);
     client->pid = getpid();
+    client->pid_namespace = sim_pid_namespace();
     client->token = own_token();
     own_name(client->name, sizeof client->name);
     client->in_use = 1;

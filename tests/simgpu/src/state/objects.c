@@ -12,7 +12,6 @@
 
 #include "clients.h"
 
-#define WORDS (SIM_CLIENTS_MAX / 64)
 #define FILE_MARK ".memory-"
 
 static void path_of(char *path, size_t size, uint64_t id) {
@@ -26,15 +25,18 @@ static struct sim_object *find(struct sim_state *state, uint64_t id) {
     return NULL;
 }
 
-static bool holds(const struct sim_object *object, int client) {
-    return object->holders[client / 64] >> (client % 64) & 1;
+static void take(struct sim_object *object, int client) {
+    if (!object->taken[client])
+        object->taken[client] = ++object->holds;
 }
 
-static unsigned count_holders(const struct sim_object *object) {
-    unsigned count = 0;
-    for (int word = 0; word < WORDS; word++)
-        count += (unsigned)__builtin_popcountll(object->holders[word]);
-    return count;
+/* The client that holds it and has begun to last; -1: none holds it. */
+static int last_holder(const struct sim_object *object) {
+    int last = -1;
+    for (int client = 0; client < SIM_CLIENTS_MAX; client++)
+        if (object->taken[client] && (last < 0 || object->taken[client] > object->taken[last]))
+            last = client;
+    return last;
 }
 
 /* The first byte, read-locked by each exported descriptor. */
@@ -71,7 +73,7 @@ static void remove_file(uint64_t id) {
 }
 
 static void remove_unheld(struct sim_state *state, struct sim_object *object) {
-    if (count_holders(object) || is_exported(object->id))
+    if (last_holder(object) >= 0 || is_exported(object->id))
         return;
     remove_file(object->id);
     if (object->id > state->object_count)
@@ -79,6 +81,21 @@ static void remove_unheld(struct sim_state *state, struct sim_object *object) {
     object->id = 0;
     while (state->object_slots && !state->objects[state->object_slots - 1].id)
         state->object_slots--;
+}
+
+/* A descriptor's own reference, of the resource manager's client, stands before all others in the
+ * list from which the next owner is taken. */
+static void find_owner(struct sim_object *object) {
+    if (object->owner < 0 && last_holder(object) >= 0 && !is_exported(object->id))
+        object->owner = last_holder(object);
+}
+
+static void drop(struct sim_state *state, struct sim_object *object, int client) {
+    object->taken[client] = 0;
+    if (object->owner == client)
+        object->owner = -1;
+    find_owner(object);
+    remove_unheld(state, object);
 }
 
 static bool make_file(uint64_t id, uint64_t bytes, uint64_t *inode) {
@@ -128,7 +145,7 @@ uint64_t sim_object_make(struct sim_state *state, int client, uint32_t card, uin
         return 0;
     }
     *slot = (struct sim_object){.bytes = bytes, .inode = inode, .card = card, .owner = client};
-    slot->holders[client / 64] = 1ULL << (client % 64);
+    take(slot, client);
     uint32_t number = (uint32_t)(slot - state->objects);
     if (number >= state->object_slots)
         state->object_slots = number + 1;
@@ -145,7 +162,7 @@ bool sim_object_hold(struct sim_state *state, int client, uint64_t id, struct si
     sim_clients_reap(state); /* memory of dead holders alone is gone */
     struct sim_object *object = find(state, id);
     if (object) {
-        object->holders[client / 64] |= 1ULL << (client % 64);
+        take(object, client);
         *found = *object;
     }
     sim_unlock(state);
@@ -155,10 +172,8 @@ bool sim_object_hold(struct sim_state *state, int client, uint64_t id, struct si
 void sim_object_drop(struct sim_state *state, int client, uint64_t id) {
     sim_lock(state);
     struct sim_object *object = find(state, id);
-    if (object) {
-        object->holders[client / 64] &= ~(1ULL << (client % 64));
-        remove_unheld(state, object);
-    }
+    if (object)
+        drop(state, object, client);
     sim_unlock(state);
 }
 
@@ -180,7 +195,7 @@ void sim_objects_forget(struct sim_state *state, int client) {
         struct sim_object *object = &state->objects[slot];
         if (!object->id)
             continue;
-        object->holders[client / 64] &= ~(1ULL << (client % 64));
+        object->taken[client] = 0;
         if (object->owner == client)
             object->owner = -1;
     }
@@ -190,8 +205,10 @@ void sim_objects_forget(struct sim_state *state, int client) {
 void sim_objects_reap(struct sim_state *state) {
     int saved = errno;
     for (uint32_t slot = 0; slot < state->object_slots; slot++)
-        if (state->objects[slot].id)
+        if (state->objects[slot].id) {
+            find_owner(&state->objects[slot]); /* where a descriptor was closed */
             remove_unheld(state, &state->objects[slot]);
+        }
     remove_file(next_id(state)); /* its maker died before it took a slot */
     errno = saved;
 }
@@ -208,9 +225,7 @@ uint64_t sim_objects_bytes_of(const struct sim_state *state, int client, uint32_
     uint64_t bytes = 0;
     for (uint32_t slot = 0; slot < state->object_slots; slot++) {
         const struct sim_object *object = &state->objects[slot];
-        if (!object->id || object->card != card || !holds(object, client))
-            continue;
-        if (object->owner == client || count_holders(object) == 1)
+        if (object->id && object->card == card && object->owner == client)
             bytes += object->bytes;
     }
     return bytes;

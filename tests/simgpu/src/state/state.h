@@ -14,23 +14,45 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x31555047534d4953ULL /* "SIMSGPU1" */
-#define SIM_LAYOUT 4u
+#define SIM_LAYOUT 6u
 #define SIM_CARDS_MAX 16
 #define SIM_CLIENTS_MAX 256
 #define SIM_XIDS_MAX 64
 #define SIM_FAULTS_MAX 16
 #define SIM_OBJECTS_MAX 4096
+#define SIM_SPANS 128     /* stretches of kernels between copies that a client queues on a card */
 #define SIM_SEGMENTS 1024 /* 4 s of 2 ms slices on two cards: longer than programs look away */
 
-/* Busy time is kept by windows of 1/4 s: NVML samples every 1/6 to 1 s, depending on the card. */
-#define SIM_WINDOWS 16
-#define SIM_WINDOW_NS 250000000ULL
-/* Time as cards have it, unless the description says otherwise: README.md, "Time". */
-#define SIM_SLICE_NS 2000000ULL
-#define SIM_EVENT_NS 1000ULL
-#define SIM_EVENT_TICK_NS 500ULL
+/* Busy time is kept by windows (windows.h), as many as the resource manager's ring of samples has:
+ * NV2080_CTRL_PERF_GPUMON_SAMPLE_COUNT_PERFMON_UTIL of driver 535; newer ones have 100. */
+#define SIM_WINDOWS 72
+#define SIM_ENDED_MAX 64 /* processes that have ended, on a card; the oldest ones are forgotten */
 
 #define SIM_DEFAULT_STATE "/var/lib/simgpu/state"
+
+/* How NVML counts what processes use: README.md, "Time". */
+enum sim_counting {
+    SIM_COUNT_EXACT,
+    SIM_COUNT_LATE,
+    SIM_COUNT_SECONDS,
+    SIM_COUNT_SAMPLES,
+    SIM_COUNT_SAMPLES_LAST,
+};
+
+/* A process that has ended: NVML's samples of it stay until newer ones take their place. */
+struct sim_ended {
+    int32_t pid;
+    uint64_t pid_namespace;
+    uint32_t busy_us[SIM_WINDOWS];
+};
+
+/* What moves data, apart from the multiprocessors; a fill is a kernel of the driver's. */
+enum sim_engine { SIM_TO_DEVICE, SIM_TO_HOST, SIM_IN_DEVICE, SIM_PEER, SIM_ENGINES };
+
+/* GPU time of a client in which it needs the multiprocessors. */
+struct sim_span {
+    uint64_t begin_ns, end_ns;
+};
 
 /* What becomes of a memory row with an uncorrectable error. */
 enum sim_remap { SIM_REMAP_NONE, SIM_REMAP_PENDING, SIM_REMAP_FAILED };
@@ -57,14 +79,22 @@ struct sim_card {
     uint64_t busy_ns;   /* since then */
     uint64_t window;    /* number of the window that clock_ns lies in */
     uint32_t busy_us[SIM_WINDOWS];
+    uint64_t apart[SIM_CLIENTS_MAX / 64]; /* clients with copies queued here */
+    int32_t resident;                     /* the client that ran last, or an ended one: windows.c */
+    uint64_t ended_count;
+    struct sim_ended ended[SIM_ENDED_MAX];
 };
 
 /* One client's work on one card. */
 struct sim_use {
     uint64_t used_bytes;
     uint32_t contexts;
-    uint64_t progress_ns; /* GPU time that it has had */
-    uint64_t horizon_ns;  /* GPU time at which all of its queued work will be done */
+    uint64_t progress_ns;            /* GPU time that it has had */
+    uint64_t horizon_ns;             /* GPU time at which all of its queued work will be done */
+    uint64_t copied_ns[SIM_ENGINES]; /* at which the last copy of each kind will be */
+    /* From span_first on, in order and apart; those before are over. */
+    uint32_t span_first, span_count;
+    struct sim_span spans[SIM_SPANS];
     uint32_t busy_us[SIM_WINDOWS];
 };
 
@@ -81,6 +111,7 @@ struct sim_segment {
 struct sim_client {
     uint32_t in_use;
     int32_t pid;
+    uint64_t pid_namespace; /* that of pid */
     uint64_t token;
     char name[16];
     struct sim_use use[SIM_CARDS_MAX];
@@ -93,6 +124,9 @@ struct sim_timing {
     uint64_t switch_ns;     /* in which the card does nothing, between turns of two clients */
     uint64_t event_ns;      /* GPU time that recording an event takes */
     uint64_t event_tick_ns; /* resolution of events' time stamps */
+    uint64_t counting;      /* enum sim_counting */
+    /* Megabytes a second (10^6): of a copy by its engine, of a fill, of each NVLink. */
+    uint64_t copy_mb_s[SIM_ENGINES], fill_mb_s, nvlink_mb_s;
 };
 
 /* An injected fault: faults.h. */
@@ -113,10 +147,11 @@ struct sim_xid {
 struct sim_object {
     uint64_t id; /* 0: a free slot; written last */
     uint64_t bytes;
-    uint64_t inode; /* of its file, by which a descriptor is recognised */
-    uint32_t card;  /* SIM_CARDS_MAX: host memory, takes nothing of a card */
-    int32_t owner;  /* client that made it; -1: that one is gone */
-    uint64_t holders[SIM_CLIENTS_MAX / 64];
+    uint64_t inode;                  /* of its file, by which a descriptor is recognised */
+    uint32_t card;                   /* SIM_CARDS_MAX: host memory, takes nothing of a card */
+    int32_t owner;                   /* client that NVML counts it for; -1: none */
+    uint32_t holds;                  /* all that there ever were */
+    uint32_t taken[SIM_CLIENTS_MAX]; /* which of them is a client's; 0: it has none */
 };
 
 struct sim_state {

@@ -1,26 +1,13 @@
 #include "describe.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "json.h"
-
-struct problem {
-    char *text;
-    size_t size;
-};
-
-static bool refuse(struct problem *problem, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(problem->text, problem->size, format, args);
-    va_end(args);
-    return false;
-}
+#include "timing.h"
+#include "values.h"
 
 /* FNV-1a, then the finaliser of splitmix64, so that one changed character changes all digits. */
 static uint64_t hash(const char *text) {
@@ -68,25 +55,6 @@ static void default_links(struct sim_state *state) {
     for (uint32_t a = 0; a < state->card_count; a++)
         for (uint32_t b = 0; b < state->card_count; b++)
             snprintf(state->links[a][b], sizeof state->links[a][b], a == b ? "X" : "NV12");
-}
-
-static bool read_number(const struct json *value, const char *where, double low, double high,
-                        double *out, struct problem *problem) {
-    if (value->kind != JSON_NUMBER || value->number < low || value->number > high ||
-        value->number != (double)(long long)value->number)
-        return refuse(problem, "%s%s: not a whole number from %.0f to %.0f", where, value->key, low,
-                      high);
-    *out = value->number;
-    return true;
-}
-
-static bool read_text(const struct json *value, const char *where, char *out, size_t size,
-                      struct problem *problem) {
-    if (value->kind != JSON_STRING || !value->text[0] || strlen(value->text) >= size)
-        return refuse(problem, "%s%s: not a text of 1 to %zu characters", where, value->key,
-                      size - 1);
-    snprintf(out, size, "%s", value->text);
-    return true;
 }
 
 static bool read_pair(const struct json *value, const char *where, unsigned *major, unsigned *minor,
@@ -206,30 +174,6 @@ static bool read_links(const struct json *rows, struct sim_state *state, struct 
     return true;
 }
 
-static bool read_timing(const struct json *object, struct sim_timing *timing,
-                        struct problem *problem) {
-    const struct {
-        const char *key;
-        double low;
-        uint64_t *out;
-    } members[] = {{"slice_ns", 1000, &timing->slice_ns},
-                   {"switch_ns", 0, &timing->switch_ns},
-                   {"event_ns", 0, &timing->event_ns},
-                   {"event_tick_ns", 1, &timing->event_tick_ns}};
-    double number = 0;
-    for (const struct json *at = object->child; at; at = at->next) {
-        size_t i = 0;
-        while (i < sizeof members / sizeof members[0] && strcmp(at->key, members[i].key) != 0)
-            i++;
-        if (i == sizeof members / sizeof members[0])
-            return refuse(problem, "timing.%s: unknown key", at->key);
-        if (!read_number(at, "timing.", members[i].low, 1e9, &number, problem))
-            return false;
-        *members[i].out = (uint64_t)number;
-    }
-    return true;
-}
-
 static bool read_all(const struct json *root, struct sim_state *state, struct problem *problem) {
     if (root->kind != JSON_OBJECT)
         return refuse(problem, "not an object");
@@ -280,8 +224,7 @@ bool describe_cards(const char *path, struct sim_state *state, char *error, size
     struct problem problem = {error, error_size};
     snprintf(state->driver, sizeof state->driver, "%s", SIMGPU_DRIVER);
     state->cuda_version = SIMGPU_CUDA;
-    state->timing = (struct sim_timing){
-        .slice_ns = SIM_SLICE_NS, .event_ns = SIM_EVENT_NS, .event_tick_ns = SIM_EVENT_TICK_NS};
+    state->timing = timing_default();
     char *text = read_file(path);
     if (!text && errno != ENOENT)
         return refuse(&problem, "%s", strerror(errno));

@@ -14,6 +14,7 @@
 #include "describe.h"
 #include "state/clients.h"
 #include "state/objects.h"
+#include "state/windows.h"
 
 static bool complain(const char *what) {
     fprintf(stderr, "simgpu: %s: %s\n", what, strerror(errno));
@@ -86,7 +87,8 @@ static bool describe(struct sim_state *wanted) {
     wanted->epoch_ns = realtime_ns() - sim_now_ns();
     for (uint32_t card = 0; card < wanted->card_count; card++) {
         wanted->cards[card].loaded_ns = wanted->cards[card].clock_ns = sim_now_ns();
-        wanted->cards[card].window = wanted->cards[card].clock_ns / SIM_WINDOW_NS;
+        wanted->cards[card].window = wanted->cards[card].clock_ns / sim_window_ns(wanted);
+        wanted->cards[card].resident = -1;
     }
     return true;
 }

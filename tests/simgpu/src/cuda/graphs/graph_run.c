@@ -53,7 +53,7 @@ static uint64_t address_of(unsigned type, const void *host, CUdeviceptr device) 
     return type == 1 ? (uint64_t)(uintptr_t)host : device;
 }
 
-static CUresult do_copy(const CUDA_MEMCPY3D *copy) {
+static CUresult do_copy(const CUDA_MEMCPY3D *copy, struct context *context, uint64_t *end_ns) {
     uint64_t from = address_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice);
     uint64_t to = address_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice);
     size_t from_pitch = copy->srcPitch ? copy->srcPitch : copy->srcXInBytes + copy->WidthInBytes;
@@ -68,23 +68,20 @@ static CUresult do_copy(const CUDA_MEMCPY3D *copy) {
             rc = copy_now(to + target + copy->dstXInBytes, from + source + copy->srcXInBytes,
                           copy->WidthInBytes);
         }
+    if (rc == CUDA_SUCCESS)
+        *end_ns =
+            copy_queue(context, *end_ns, to, from, copy->WidthInBytes * copy->Height * copy->Depth);
     return rc;
 }
 
-static CUresult do_fill(const CUDA_MEMSET_NODE_PARAMS *fill) {
+static CUresult do_fill(const CUDA_MEMSET_NODE_PARAMS *fill, struct context *context,
+                        uint64_t *end_ns) {
     CUresult rc = CUDA_SUCCESS;
     for (size_t row = 0; row < fill->height && rc == CUDA_SUCCESS; row++)
         rc = fill_now(fill->dst + row * fill->pitch, fill->value, fill->elementSize, fill->width);
+    if (rc == CUDA_SUCCESS)
+        *end_ns = fill_queue(context, *end_ns, fill->elementSize * fill->width * fill->height);
     return rc;
-}
-
-static uint64_t queue_kernel(const struct run *run, uint64_t start_ns, uint64_t duration_ns) {
-    uint32_t card = run->context->card;
-    sim_lock(driver.state);
-    sim_timeline_advance(driver.state, card, sim_now_ns());
-    uint64_t end = sim_timeline_queue(driver.state, driver.client, card, start_ns, duration_ns);
-    sim_unlock(driver.state);
-    return end;
 }
 
 static CUresult do_node(struct node *node, const struct run *run) {
@@ -94,12 +91,12 @@ static CUresult do_node(struct node *node, const struct run *run) {
         return CUDA_SUCCESS;
     switch (node->type) {
     case NODE_KERNEL:
-        node->end_ns = queue_kernel(run, start, node->duration_ns);
+        node->end_ns = context_queue(run->context, start, node->duration_ns);
         return CUDA_SUCCESS;
     case NODE_MEMCPY:
-        return do_copy(&node->copy);
+        return do_copy(&node->copy, run->context, &node->end_ns);
     case NODE_MEMSET:
-        return do_fill(&node->fill);
+        return do_fill(&node->fill, run->context, &node->end_ns);
     case NODE_HOST:
         return callback_queue(run->stream, start, node->host.fn, node->host.userData);
     case NODE_GRAPH:

@@ -26,6 +26,11 @@ void launch_wait_for_room(struct context *context) {
     pthread_mutex_unlock(&driver.lock);
     if (oldest)
         card_wait(context->card, oldest);
+    sim_lock(driver.state);
+    uint64_t full = sim_timeline_full_until(driver.state, driver.client, context->card);
+    sim_unlock(driver.state);
+    if (full)
+        card_wait(context->card, full);
 }
 
 void launch_count(struct context *context, uint64_t end_ns) {

@@ -1,8 +1,9 @@
-/* Copies and fills. They take no time: copy engines work beside the kernels, and the bus isn't
- * simulated. A synchronous one waits for its stream, as in the real driver.
+/* Copies. The bytes move at the call; the time is that of the card's copy engines, which work
+ * beside the multiprocessors, one for each direction. A synchronous copy waits for its end.
  *
  * Contents are kept for the first 64 MiB of each allocation (a fill of 80 GiB must not take the
  * test machine's memory); beyond, writes are dropped and reads give zeros. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api.h"
@@ -58,6 +59,42 @@ CUresult copy_now(CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
     return rc;
 }
 
+/* The card of an address, SIM_CARDS_MAX: the host's memory. */
+static uint32_t card_of(CUdeviceptr address) {
+    const struct memory *memory = memory_find(address);
+    if (!memory || memory->kind >= MEMORY_HOST)
+        return SIM_CARDS_MAX;
+    return memory->context ? memory->context->card : driver.cards[memory->device];
+}
+
+/* NV<n>: n links, side by side. */
+static uint64_t peer_mb_s(uint32_t a, uint32_t b) {
+    unsigned links;
+    bool nvlink = sscanf(driver.state->links[a][b], "NV%u", &links) == 1;
+    const struct sim_timing *timing = &driver.state->timing;
+    return nvlink ? links * timing->nvlink_mb_s : timing->copy_mb_s[SIM_PEER];
+}
+
+uint64_t copy_queue(struct context *context, uint64_t after_ns, CUdeviceptr to, CUdeviceptr from,
+                    uint64_t bytes) {
+    uint32_t target = card_of(to), source = card_of(from);
+    if (target == SIM_CARDS_MAX && source == SIM_CARDS_MAX)
+        return after_ns; /* the processor's work */
+    enum sim_engine engine = source == SIM_CARDS_MAX   ? SIM_TO_DEVICE
+                             : target == SIM_CARDS_MAX ? SIM_TO_HOST
+                             : target == source        ? SIM_IN_DEVICE
+                                                       : SIM_PEER;
+    uint64_t mb_s = driver.state->timing.copy_mb_s[engine];
+    if (engine == SIM_PEER)
+        mb_s = peer_mb_s(target, source);
+    sim_lock(driver.state);
+    sim_timeline_advance(driver.state, context->card, sim_now_ns());
+    uint64_t end = sim_timeline_copy(driver.state, driver.client, context->card, after_ns, engine,
+                                     bytes * 1000 / mb_s);
+    sim_unlock(driver.state);
+    return end;
+}
+
 static CUresult capture(struct stream *stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
     struct node *node = capture_node(stream, NODE_MEMCPY);
     if (!node)
@@ -82,6 +119,7 @@ static CUresult copy(enum direction direction, CUdeviceptr to, CUdeviceptr from,
         return CUDA_ERROR_INVALID_VALUE;
     if (wait)
         rc = stream_drain(handle);
+    uint64_t end_ns = 0;
     struct side target = {0}, source = {0};
     pthread_mutex_lock(&driver.lock);
     struct stream *stream = rc == CUDA_SUCCESS ? stream_of_handle(context, handle) : NULL;
@@ -91,9 +129,14 @@ static CUresult copy(enum direction direction, CUdeviceptr to, CUdeviceptr from,
         rc = sides(direction, to, from, bytes, &target, &source);
     if (rc == CUDA_SUCCESS && stream->capture)
         rc = capture(stream, to, from, bytes);
-    else if (rc == CUDA_SUCCESS)
+    else if (rc == CUDA_SUCCESS) {
         move(target, source);
+        end_ns = copy_queue(stream->context, stream_front(stream), to, from, bytes);
+        stream_after(stream, end_ns);
+    }
     pthread_mutex_unlock(&driver.lock);
+    if (wait && end_ns)
+        card_wait(context->card, end_ns);
     return rc;
 }
 
@@ -168,4 +211,29 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr_v1 from, unsigned bytes, CUstre
 CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned bytes,
                            CUstream stream) {
     return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+}
+
+static CUresult copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                          CUcontext from_context, size_t bytes, CUstream stream, bool wait) {
+    pthread_mutex_lock(&driver.lock);
+    bool known = context_of_handle(to_context) && context_of_handle(from_context);
+    pthread_mutex_unlock(&driver.lock);
+    return known ? copy(IN_DEVICE, to, from, bytes, stream, wait) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                      CUcontext from_context, size_t bytes) {
+    return copy_peer(to, to_context, from, from_context, bytes, NULL, true);
+}
+CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes) {
+    return copy_peer(to, to_context, from, from_context, bytes, CU_STREAM_PER_THREAD, true);
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes, CUstream stream) {
+    return copy_peer(to, to_context, from, from_context, bytes, stream, false);
+}
+CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                                CUcontext from_context, size_t bytes, CUstream stream) {
+    return copy_peer(to, to_context, from, from_context, bytes, own_stream(stream), false);
 }

@@ -1,4 +1,5 @@
-/* cuMemset*: fills of 1, 2 and 4 byte values. Contents as in copy.c. */
+/* cuMemset*: fills of 1, 2 and 4 byte values, each a kernel of the driver's own. Contents as in
+ * copy.c. */
 #include <string.h>
 
 #include "api.h"
@@ -14,6 +15,10 @@ CUresult fill_now(CUdeviceptr to, unsigned value, size_t width, size_t count) {
     for (uint64_t at = 0; at + width <= bytes; at += width)
         memcpy((void *)(uintptr_t)(to + at), &value, width); /* little-endian: low bytes first */
     return CUDA_SUCCESS;
+}
+
+uint64_t fill_queue(struct context *context, uint64_t after_ns, uint64_t bytes) {
+    return context_queue(context, after_ns, bytes * 1000 / driver.state->timing.fill_mb_s);
 }
 
 static CUresult capture(struct stream *stream, CUdeviceptr to, unsigned value, size_t width,
@@ -33,9 +38,13 @@ static CUresult fill(CUdeviceptr to, unsigned value, size_t width, size_t count,
     pthread_mutex_lock(&driver.lock);
     struct stream *stream = stream_of_handle(context, handle);
     rc = stream ? capture_enter(stream) : CUDA_ERROR_INVALID_HANDLE;
-    if (rc == CUDA_SUCCESS)
-        rc = stream->capture ? capture(stream, to, value, width, count)
-                             : fill_now(to, value, width, count);
+    if (rc == CUDA_SUCCESS && stream->capture) {
+        rc = capture(stream, to, value, width, count);
+    } else if (rc == CUDA_SUCCESS) {
+        rc = fill_now(to, value, width, count);
+        if (rc == CUDA_SUCCESS)
+            stream_after(stream, fill_queue(stream->context, stream_front(stream), width * count));
+    }
     pthread_mutex_unlock(&driver.lock);
     return rc;
 }

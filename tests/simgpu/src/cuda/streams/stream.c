@@ -77,13 +77,17 @@ void stream_after(struct stream *stream, uint64_t target_ns) {
         context->blocking_tail_ns = stream->tail_ns;
 }
 
-uint64_t stream_queue(struct stream *stream, uint64_t duration_ns) {
-    uint32_t card = stream->context->card;
+uint64_t context_queue(struct context *context, uint64_t after_ns, uint64_t duration_ns) {
+    uint32_t card = context->card;
     sim_lock(driver.state);
     sim_timeline_advance(driver.state, card, sim_now_ns());
-    uint64_t end =
-        sim_timeline_queue(driver.state, driver.client, card, stream_front(stream), duration_ns);
+    uint64_t end = sim_timeline_queue(driver.state, driver.client, card, after_ns, duration_ns);
     sim_unlock(driver.state);
+    return end;
+}
+
+uint64_t stream_queue(struct stream *stream, uint64_t duration_ns) {
+    uint64_t end = context_queue(stream->context, stream_front(stream), duration_ns);
     stream_after(stream, end);
     return end;
 }
