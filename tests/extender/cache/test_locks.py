@@ -92,7 +92,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
     any_lock: Any = lock
     seen.lock = any_lock
     nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
-    seen.sync_nodes(nodes)
+    seen.sync_nodes(nodes, nodes[-1].version)
     pods = [bound(seen, f"p{at}", wanted, f"n{at}") for at in range(MANY)]
     seen.sync_pods(pods, pods[-1].version)
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 100_000})}))
@@ -111,9 +111,9 @@ def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: Metere
     seen.on_room = lambda: shown.append({*seen.holders("n0")})
     first, wanted = view(), asking((100, 0))
     nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
-    first.sync_nodes(nodes)
+    first.sync_nodes(nodes, 0)
     pods = [bound(first, f"p{at}", wanted, f"n{at}") for at in range(MANY)]
-    seen.sync_nodes(nodes)
+    seen.sync_nodes(nodes, nodes[-1].version)
     any_lock: Any = lock
     seen.lock = any_lock
     seen.learn_pods(pods)
