@@ -44,7 +44,7 @@ class ClusterCache(CacheReads):
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
-        # The `resourceVersion` that the watches have come to: what they don't show was gone by then.
+        # The `resourceVersion` that the watches are at: what they haven't shown was gone by then.
         self._pods_shown = self._nodes_shown = 0
         # What we have read since the list that is under way began: the list may be older.
         self._pods_read: set[str] | None = None

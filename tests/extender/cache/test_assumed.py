@@ -133,6 +133,7 @@ def test_a_replaced_decision_stays_away(between: str) -> None:
 
 def test_a_list_removes_no_pod_that_was_read_later_than_it() -> None:
     seen, asked = cluster(), waiting("a", CARD)
+    seen.begin_pods()
     seen.add_pod(asked)
     seen.assume("a", cards(*OURS))
     seen.sync_pods([], asked.version - 1)
@@ -145,7 +146,9 @@ def test_a_watch_that_is_behind_keeps_a_newer_read_of_a_node() -> None:
     seen.set_node(read)
     seen.node_event("MODIFIED", before)
     assert seen.base("n0") == read.node
-    seen.sync_nodes([before])
+    seen.begin_nodes()
+    seen.set_node(read)
+    seen.sync_nodes([before], before.version)
     assert seen.base("n0") == read.node
     # A node that was gone in between may have any version.
     seen.node_event("DELETED", read)
@@ -235,7 +238,7 @@ def _comes(seen: ClusterCache) -> None:
 
 
 def _recovers(seen: ClusterCache) -> None:
-    seen.sync_nodes([known(host("n0")), known(replace(host("n1"), pool="other"))])
+    seen.sync_nodes([known(host("n0")), known(replace(host("n1"), pool="other"))], 1)
 
 
 def _is_reserved(seen: ClusterCache) -> None:

@@ -100,7 +100,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
     seen.sync_pods(pods[: PORTION // 2], pods[-1].version)
     assert len(seen.pods) == PORTION // 2
     assert seen.usage.used("default", "P40") == 30 * (PORTION // 2)
-    seen.sync_nodes(nodes[:3])
+    seen.sync_nodes(nodes[:3], nodes[-1].version)
     assert len(seen.node_names) == 3
 
 
