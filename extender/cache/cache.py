@@ -109,12 +109,12 @@ class ClusterCache(CacheReads):
         self._tell_room()
 
     def drop_node(self, name: str) -> None:
-        """Forget a node."""
+        """Forget a node; its pods may run on, and count in their quota until they are gone."""
         with self.lock:
             self.allocations.drop_node(name)
             self._node_versions.pop(name, None)
             self._hosts.pop(name, None)
-            self._quota_usage.drop(self.allocations.holders(name))
+            self._quota_usage.count(self.allocations.holders(name))
 
     def begin_pods(self) -> None:
         """Learn that a list of the pods is asked for now; nothing that is known is newer."""
