@@ -90,18 +90,16 @@ class Extender(ExtenderBase):
         self._pods = watch(
             "/api/v1/pods",
             decode=decoder.pod,
-            on_list=self.cache.begin_pods,
             on_sync=self._sync_pods,
             on_event=self._pod_event,
-            on_progress=self._consistent_read.shown,
+            on_progress=self._pods_shown,
         )
         self._nodes = watch(
             "/api/v1/nodes",
             decode=decoder.node,
-            on_list=self.cache.begin_nodes,
             on_sync=self._sync_nodes,
             on_event=self.cache.node_event,
-            on_progress=self._consistent_read.nodes_shown,
+            on_progress=self._nodes_shown,
         )
         quota = QuotaWatch(settings.quota, self.quotas, self._quota_events).watcher(watch)
         self._watched: dict[str, kube.Watcher[Any]] = {
@@ -156,6 +154,19 @@ class Extender(ExtenderBase):
         self.preempt = Preempt(
             cache=cache, evaluator=evaluator, find=lookup.find, budgets=self.budgets
         )
+
+    def _pods_shown(self, version: str) -> None:
+        """Learn how far the watch of pods has come; nowhere, where a list begins."""
+        if version:
+            self._consistent_read.shown(version)
+        else:
+            self.cache.begin_pods()
+
+    def _nodes_shown(self, version: str) -> None:
+        if version:
+            self._consistent_read.nodes_shown(version)
+        else:
+            self.cache.begin_nodes()
 
     def _sync_nodes(self, nodes: Sequence[NodeState]) -> None:
         self.cache.sync_nodes(nodes, int(self._nodes.version))

@@ -69,7 +69,7 @@ class OfflineExtender(ExtenderBase):
             cache=cache,
             evaluator=self.evaluator,
             find=self._find,
-            on_refused=lambda _pod, _rooms: None,
+            on_refused=lambda _pod, _results, _time: None,
         )
         self.prioritize = Prioritize(cache=cache, evaluator=self.evaluator, find=self._find)
         self.predicates = self.bind = self.preempt = self._refuse

@@ -59,8 +59,8 @@ class Watcher(Generic[_Item]):
     ``on_sync`` gets the whole list, at first and whenever it had to be read again; ``on_event``
     gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
     thread, one at a time, in the server's order. A bookmark reaches neither. After each of them,
-    and after a bookmark, ``on_progress`` gets the ``resourceVersion`` that the follower is at.
-    ``on_list`` is called before a list is asked for.
+    and after a bookmark, ``on_progress`` gets the ``resourceVersion`` that the follower is at, and
+    an empty text before a list is asked for.
 
     Objects and their versions go back where the server's store is restored from a backup, so after
     a server was away for long the whole list is read again.
@@ -80,7 +80,6 @@ class Watcher(Generic[_Item]):
         on_sync: Callable[[list[_Item]], None],
         on_event: Callable[[str, _Item], None],
         on_progress: Callable[[str], None] | None = None,
-        on_list: Callable[[], None] = lambda: None,
         field_selector: str = "",
         label_selector: str = "",
         idle_seconds: float = _IDLE_SECONDS,
@@ -94,7 +93,6 @@ class Watcher(Generic[_Item]):
         self._on_sync = on_sync
         self._on_event = on_event
         self._on_progress = on_progress
-        self._on_list = on_list
         self._decode = decode
         self._idle_seconds = idle_seconds
         self._clock = clock
@@ -185,7 +183,8 @@ class Watcher(Generic[_Item]):
 
     def _list(self) -> None:
         """Read the whole list; without ``resourceVersion`` it is consistent."""
-        self._on_list()
+        if self._on_progress is not None:
+            self._on_progress("")
         items: list[_Item] = []
         version = ""
         for page in one_ahead(self._client.pages(self._path, self._selectors)):

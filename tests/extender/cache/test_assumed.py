@@ -182,15 +182,15 @@ def test_a_lost_write_on_a_changed_pod_leaves_nothing() -> None:
     assert seen.placement("a") is None
 
 
-def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
+def test_cards_of_a_missing_node_count_in_the_quota() -> None:
     seen = cluster()
     bound(seen, "t", CARD, "n0")
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 200})}))
     assert seen.usage.used("default", "P40") == 100
     seen.drop_node("n0")
-    assert seen.usage.used("default", "P40") == 0
+    assert seen.usage.used("default", "P40") == 100
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 300})}))
-    assert seen.usage.used("default", "P40") == 0
+    assert seen.usage.used("default", "P40") == 100
     seen.set_node(known(host("n0")))
     assert seen.usage.used("default", "P40") == 100
     asked = waiting("a", CARD)
@@ -199,7 +199,7 @@ def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
     seen.pod_event("MODIFIED", here)
     assert seen.usage.used("default", "P40") == 200
     seen.pod_event("MODIFIED", decided(here, ("n9", 0)))
-    assert seen.usage.used("default", "P40") == 100
+    assert seen.usage.used("default", "P40") == 200
 
 
 # Room wakes the pods that wait for it.

@@ -194,8 +194,8 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
     seen.pod_event("ADDED", wanted)
     of = answers.of
 
-    def meanwhile(asked: PodState, names: Any) -> Any:
-        said = of(asked, names)
+    def meanwhile(asked: PodState, names: Any, time: Any) -> Any:
+        said = of(asked, names, time)
         if left:
             seen.set_node(known(Node(name="n0", cards=tuple(card(minor) for minor in left))))
         else:
@@ -225,8 +225,8 @@ def test_cards_reserved_during_a_search_are_never_given_twice(
         seen.pod_event("ADDED", each)
     of, rest, got = answers.of, list(pods), []
 
-    def interrupted(asked: PodState, names: Any) -> Any:
-        said = of(asked, names)
+    def interrupted(asked: PodState, names: Any, time: Any) -> Any:
+        said = of(asked, names, time)
         if rest and rolled.random() < 0.5:
             choose(rest.pop())
         return said
