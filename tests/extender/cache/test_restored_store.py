@@ -1,12 +1,17 @@
 """Lists, reads and watches in the wrong order: what is gone stays gone, and a list is believed."""
 
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.cache.cache import ClusterCache
+from extender.cache.decode import NodeState
+from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
@@ -75,6 +80,69 @@ def test_a_list_of_lower_versions_replaces_what_is_known() -> None:
     assert free(seen) == 3
     assert seen.pod("a") == replace(before, followed=True)
     assert seen.pod("b") is None
+
+
+class History:
+    """Nodes and pods that come, change and go, in any order of versions."""
+
+    def __init__(self, rolled: random.Random) -> None:
+        self.rolled = rolled
+        self.seen = view()
+        self.names = [f"n{at}" for at in range(3)]
+
+    def pod(self) -> PodState:
+        """A pod that waits, or runs on any card of any node, or has ended."""
+        uid = f"p{self.rolled.randrange(4)}"
+        made = waiting(uid, CARD, version=self.rolled.randint(1, 50))
+        placement = place(host(self.rolled.choice(self.names)), CARD)
+        assert isinstance(placement, Placement)
+        match self.rolled.randrange(3):
+            case 0:
+                return made
+            case 1:
+                return running(made, placement, version=made.version)
+        return running(made, placement, version=made.version, finished=True)
+
+    def node(self) -> NodeState:
+        made = host(self.rolled.choice(self.names), self.rolled.randint(1, 3))
+        return NodeState(node=made, version=self.rolled.randint(1, 50))
+
+    def step(self) -> None:
+        kind = self.rolled.choice(["ADDED", "MODIFIED", "DELETED"])
+        match self.rolled.randrange(4):
+            case 0:
+                self.seen.pod_event(kind, self.pod())
+            case 1:
+                self.seen.node_event(kind, self.node())
+            case 2:
+                self.seen.add_pod(self.pod())
+            case 3:
+                self.seen.set_node(self.node())
+
+
+def shown(seen: ClusterCache) -> object:
+    """What decides: the nodes as they are used, who holds what, and the pods."""
+    nodes = {name: seen.node(name) for name in seen.node_names}
+    held = {pod.uid: seen.placement(pod.uid) for pod in seen.pods}
+    return nodes, held, {pod.uid: replace(pod, followed=False) for pod in seen.pods}
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 30), st.integers(0, 60))
+def test_a_list_is_the_whole_truth_whatever_was_known(
+    rolled: random.Random, steps: int, version: int
+) -> None:
+    """Nothing is read beside it, so a cache that starts with it knows the same."""
+    past, fresh = History(rolled), view()
+    for _ in range(steps):
+        past.step()
+    pods = {each.uid: each for each in (past.pod() for _ in range(rolled.randrange(5)))}
+    nodes = {each.node.name: each for each in (past.node() for _ in range(rolled.randrange(4)))}
+    for seen in (past.seen, fresh):
+        seen.begin_nodes()
+        seen.sync_nodes(list(nodes.values()), version)
+        seen.begin_pods()
+        seen.sync_pods(list(pods.values()), version)
+    assert shown(past.seen) == shown(fresh)
 
 
 def test_a_pod_comes_back_that_was_deleted_after_the_backup() -> None:
