@@ -8,7 +8,7 @@ from typing import Any
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.consistent_read import ConsistentRead
-from extender.cache.decode import Decoder
+from extender.cache.decode import Decoder, NodeState
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets, read_budget
 from extender.cache.pods import PodState
 from extender.extender_base import ExtenderBase
@@ -92,18 +92,18 @@ class Extender(ExtenderBase):
             decode=decoder.pod,
             on_sync=self._sync_pods,
             on_event=self._pod_event,
-            on_progress=self._consistent_read.shown,
+            on_progress=self._pods_shown,
         )
-        nodes = watch(
+        self._nodes = watch(
             "/api/v1/nodes",
             decode=decoder.node,
-            on_sync=self.cache.sync_nodes,
+            on_sync=self._sync_nodes,
             on_event=self.cache.node_event,
-            on_progress=self._consistent_read.nodes_shown,
+            on_progress=self._nodes_shown,
         )
         quota = QuotaWatch(settings.quota, self.quotas, self._quota_events).watcher(watch)
         self._watched: dict[str, kube.Watcher[Any]] = {
-            "nodes": nodes,
+            "nodes": self._nodes,
             "pods": self._pods,
             "quota": quota,
         }
@@ -154,6 +154,22 @@ class Extender(ExtenderBase):
         self.preempt = Preempt(
             cache=cache, evaluator=evaluator, find=lookup.find, budgets=self.budgets
         )
+
+    def _pods_shown(self, version: str) -> None:
+        """Learn how far the watch of pods has come; nowhere, where a list begins."""
+        if version:
+            self._consistent_read.shown(version)
+        else:
+            self.cache.begin_pods()
+
+    def _nodes_shown(self, version: str) -> None:
+        if version:
+            self._consistent_read.nodes_shown(version)
+        else:
+            self.cache.begin_nodes()
+
+    def _sync_nodes(self, nodes: Sequence[NodeState]) -> None:
+        self.cache.sync_nodes(nodes, int(self._nodes.version))
 
     def _sync_pods(self, pods: Sequence[PodState]) -> None:
         self.cache.sync_pods(pods, int(self._pods.version))

@@ -54,8 +54,9 @@ class OfflineExtender(ExtenderBase):
         self._decoder = Decoder(self._keys, self._labels)
         quota = settings.quota.namespace, settings.quota.name
         found = parse(self._path, read_file(path), Names(quota=quota, labels=self._labels))
-        cache.sync_nodes([_checked(found, each, self._node) for each in found.nodes])
-        cache.sync_pods([_checked(found, each, self._pod) for each in found.pods], int(_VERSION))
+        version = int(_VERSION)
+        cache.sync_nodes([_checked(found, each, self._node) for each in found.nodes], version)
+        cache.sync_pods([_checked(found, each, self._pod) for each in found.pods], version)
         if found.quota is not None:
             cache.set_quota(_checked(found, found.quota, decode_quota))
         self.policy.renew()
@@ -68,7 +69,7 @@ class OfflineExtender(ExtenderBase):
             cache=cache,
             evaluator=self.evaluator,
             find=self._find,
-            on_refused=lambda _pod, _rooms: None,
+            on_refused=lambda _pod, _results, _time: None,
         )
         self.prioritize = Prioritize(cache=cache, evaluator=self.evaluator, find=self._find)
         self.predicates = self.bind = self.preempt = self._refuse

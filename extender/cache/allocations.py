@@ -44,6 +44,11 @@ class Allocations:
         """The nodes that are known."""
         return frozenset(self._bases)
 
+    @property
+    def lost_nodes(self) -> frozenset[str]:
+        """The nodes that aren't known, though pods hold cards there."""
+        return frozenset(self._by_node.keys() - self._bases.keys())
+
     def base(self, name: str) -> Node | None:
         """Return a node with nothing taken of it."""
         return self._bases.get(name)

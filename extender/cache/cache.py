@@ -44,68 +44,104 @@ class ClusterCache(CacheReads):
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
+        # The `resourceVersion` that the watches are at: what they haven't shown was gone by then.
+        self._pods_shown = self._nodes_shown = 0
+        # What we have read since the list that is under way began: the list may be older.
+        self._pods_read: set[str] | None = None
+        self._nodes_read: set[str] | None = None
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._room = False
 
     # What the watches say.
 
-    def sync_nodes(self, nodes: Sequence[NodeState]) -> None:
-        """Replace all nodes."""
+    def begin_nodes(self) -> None:
+        """Learn that a list of the nodes is asked for now; nothing that is known is newer."""
+        with self.lock:
+            self._nodes_read = set()
+
+    def sync_nodes(self, nodes: Sequence[NodeState], version: int) -> None:
+        """Replace all nodes by a list at ``version``; those that we read since it began may stay.
+
+        The list is right about the others, also where it has older news than what is known: then
+        the API server's store was restored from a backup.
+        """
+        with self.lock:
+            read = set() if self._nodes_read is None else self._nodes_read
         gone = self.node_names - {each.node.name for each in nodes}
         for names in portions(gone):
             with self.lock:
                 for name in names:
-                    self.drop_node(name)
+                    if name not in read or self._node_versions.get(name, 0) <= version:
+                        self.drop_node(name)
         for some in portions(nodes):
             with self.lock:
                 for each in some:
-                    self.set_node(each)
+                    self._learn_node(each, listed=each.node.name not in read)
+        with self.lock:
+            self._nodes_read, self._nodes_shown = None, version
 
     def set_node(self, state: NodeState) -> None:
-        """Learn of a node, or what has changed of it; older news than what is known is dropped."""
+        """Learn of a node that was read; older news than what is known is dropped."""
         with self.lock:
             name = state.node.name
-            if state.version < self._node_versions.get(name, 0):
-                return
-            self._node_versions[name] = state.version
-            self._hosts[name] = state.host
-            if self.allocations.set_node(state.node):
-                self._quota_usage.count(self.allocations.holders(name))
-            self._tell_room()
+            if self._nodes_read is not None:
+                self._nodes_read.add(name)
+            if name in self._node_versions or state.version > self._nodes_shown:
+                self._learn_node(state)
 
     def node_event(self, kind: str, state: NodeState) -> None:
         """Take one change of a node."""
-        if kind == "DELETED":
-            self.drop_node(state.node.name)
-        else:
-            self.set_node(state)
+        with self.lock:
+            self._nodes_shown = state.version
+            if kind == "DELETED":
+                self.drop_node(state.node.name)
+            else:
+                self._learn_node(state)
+
+    def _learn_node(self, state: NodeState, *, listed: bool = False) -> None:
+        name = state.node.name
+        if state.version < self._node_versions.get(name, 0) and not listed:
+            return
+        self._node_versions[name] = state.version
+        self._hosts[name] = state.host
+        if self.allocations.set_node(state.node):
+            self._quota_usage.count(self.allocations.holders(name))
+        self._tell_room()
 
     def drop_node(self, name: str) -> None:
-        """Forget a node."""
+        """Forget a node; its pods may run on, and count in their quota until they are gone."""
         with self.lock:
             self.allocations.drop_node(name)
             self._node_versions.pop(name, None)
             self._hosts.pop(name, None)
-            self._quota_usage.drop(self.allocations.holders(name))
+            self._quota_usage.count(self.allocations.holders(name))
+
+    def begin_pods(self) -> None:
+        """Learn that a list of the pods is asked for now; nothing that is known is newer."""
+        with self.lock:
+            self._pods_read = set()
 
     def sync_pods(self, pods: Sequence[PodState], version: int) -> None:
-        """Replace all pods by a list at ``version``; pods that we read later than it stay.
+        """Replace all pods by a list at ``version``, as `sync_nodes` does.
 
         Pods that take cards come before pods that give some back: in between too much counts as
         taken, and never too little.
         """
+        with self.lock:
+            read = set() if self._pods_read is None else self._pods_read
         for some in portions(sorted(pods, key=lambda pod: pod.finished)):
             with self.lock:
                 for pod in some:
-                    self._learn(pod)
+                    self._learn(pod, listed=pod.uid not in read)
         listed = {pod.uid for pod in pods}
         for uids in portions([pod.uid for pod in self.pods if pod.uid not in listed]):
             with self.lock:
                 for uid in uids:
                     known = self._pods.get(uid)
-                    if known is not None and known.version <= version:
+                    if known is not None and (uid not in read or known.version <= version):
                         self._remove(uid)
         with self.lock:
+            self._pods_read, self._pods_shown = None, version
             self._tell_room()
 
     def learn_pods(self, pods: Iterable[PodState]) -> None:
@@ -121,6 +157,7 @@ class ClusterCache(CacheReads):
     def pod_event(self, kind: str, pod: PodState) -> None:
         """Take one change of a pod."""
         with self.lock:
+            self._pods_shown = pod.version
             if kind == "DELETED":
                 self._remove(pod.uid)
             else:
@@ -146,7 +183,8 @@ class ClusterCache(CacheReads):
     def add_pod(self, pod: PodState) -> PodState | None:
         """Learn of a pod that was read from the API server; None when it is gone since."""
         with self.lock:
-            if pod.uid in self._gone:
+            self._note_read(pod.uid)
+            if pod.uid in self._gone or self._is_outlived(pod):
                 return None
             self._learn(pod)
             self._tell_room()
@@ -182,6 +220,7 @@ class ClusterCache(CacheReads):
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that the API server says is gone."""
         with self.lock:
+            self._note_read(uid)
             self._remove(uid)
             self._tell_room()
 
@@ -192,10 +231,23 @@ class ClusterCache(CacheReads):
                 self._settle_known(uid)
             self._tell_room()
 
-    def _learn(self, pod: PodState) -> None:
+    def _note_read(self, uid: str) -> None:
+        if self._pods_read is not None:
+            self._pods_read.add(uid)
+
+    def _is_outlived(self, pod: PodState) -> bool:
+        """Say whether the watch has come beyond a pod that was read, and hasn't shown it."""
+        kept = pod.ours or not (pod.node or pod.finished)
+        return kept and pod.uid not in self._pods and pod.version <= self._pods_shown
+
+    def _learn(self, pod: PodState, *, listed: bool = False) -> None:
         known = self._pods.get(pod.uid)
         if known is not None and older(pod, known):
-            return  # what we read or wrote was ahead of the watch, or of another read
+            if not listed:
+                return  # what we read or wrote was ahead of the watch, or of another read
+            self._reservations.forget(pod.uid)  # of a history that the API server has lost
+        if listed:
+            self._gone.pop(pod.uid, None)
         pod = told(pod, known, self._clock())
         if pod.ours or not (pod.node or pod.finished):
             self._pods[pod.uid] = pod

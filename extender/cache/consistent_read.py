@@ -67,22 +67,34 @@ class ConsistentRead:
     def shown(self, version: str) -> None:
         """Learn that the cache has taken what the watch of pods shows, up to this version."""
         with self._moved:
+            if int(version) < self._shown:
+                self._forget()
             self._shown = int(version)
             self._moved.notify_all()
 
     def nodes_shown(self, version: str) -> None:
         """Learn that the cache has taken what the watch of nodes shows, up to this version."""
         with self._moved:
+            if int(version) < self._nodes_shown:
+                self._forget()
             self._nodes_shown = int(version)
             self._moved.notify_all()
+
+    def _forget(self) -> None:
+        """Forget what was read: versions go back where the server's store was restored."""
+        with self._lock:
+            self._start_over()
+
+    def _start_over(self) -> None:
+        self._first_version = 0
+        self._read.clear()
+        self._read_nodes.clear()
 
     def due(self, node: str, namespace: str) -> bool:
         """Say whether a decision about a pod of this namespace on this node needs a read first."""
         with self._lock:
             if self._clock() > self._until:
-                self._first_version = 0
-                self._read.clear()
-                self._read_nodes.clear()
+                self._start_over()
             return self._node_due(node) or bool(self._lists_due(node, namespace))
 
     def _node_due(self, node: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 from extender.cache.cache import ClusterCache
 from extender.cache.node_results import NodeResults, Turns
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchTime
 from gpustack.model.equivalence import (
     REFUSED,
     EquivalenceCache,
@@ -32,6 +33,7 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
+_NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
 
 
 class NodeEvaluator:
@@ -46,6 +48,7 @@ class NodeEvaluator:
         self._view = view
         self._results = _cache(policy)
         self._last: tuple[ResultTable | None, NodeResults] = None, NodeResults((), ())
+        self._mended = 0  # the place of the last node that was asked again for the quota
 
     @property
     def policy(self) -> Policy:
@@ -57,20 +60,22 @@ class NodeEvaluator:
         if policy != self.policy:
             self._results = _cache(policy)
 
-    def of(self, pod: PodState, names: Sequence[str]) -> NodeResults:
-        """Return what each of these nodes says to a pod that asks for a GPU."""
+    def of(
+        self, pod: PodState, names: Sequence[str], time: SearchTime | None = None
+    ) -> NodeResults:
+        """Return what each node says to a pod that asks for a GPU, as far as the time goes."""
         rooms = self._view.rooms
-        remembered = self._remembered(_shape(pod), names, rooms)
+        time = time or SearchTime()
+        remembered = self._remembered(_shape(pod), names, rooms, time)
         turns, limited = self._turns(pod), self._view.quota.of(pod.namespace) is not None
         if not turns and not limited:
             return remembered
         found = list(remembered.answers)
-        for at, name in enumerate(names) if turns else ():
-            node = self.node(pod, name) if name in turns else None
-            if node is not None:
-                found[at] = self._ask(pod, node, self._results.placer)
+        there = (at for at, name in enumerate(names) if name in turns) if turns else ()
+        for at in sorted(there, key=lambda at: names[at] != pod.nominated):
+            found[at] = self._ask(pod, names[at], self._results.placer, time) or found[at]
         if limited:
-            self._limit(pod, names, found)
+            self._limit(pod, names, found, time)
         return NodeResults(names, found, version=remembered.version, rooms=rooms, turns=turns)
 
     def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
@@ -149,7 +154,9 @@ class NodeEvaluator:
             leaving = ((uid, 0) for uid in self.leaving(name))
             return (*((each.uid, each.version) for each in first), *leaving)
 
-    def _remembered(self, shape: PodRequest, names: Sequence[str], rooms: int) -> NodeResults:
+    def _remembered(
+        self, shape: PodRequest, names: Sequence[str], rooms: int, time: SearchTime
+    ) -> NodeResults:
         """Return what nodes say to a shape; a node whose state is new is asked."""
         results, allocations = self._results, self._view.allocations
         with self._view.lock:
@@ -166,35 +173,47 @@ class NodeEvaluator:
             try:
                 found.extend(looking_up)  # no line of Python is run for a node that is known
             except KeyError:
-                found.append(self._first(table, names[len(found)]))
+                found.append(self._first(table, names[len(found)], time))
         if table.has_grown:
             with self._view.lock:
                 now = set(states.values())
             results.count(table, now)
         said = NodeResults(names, found, version=version, rooms=rooms)
-        if len(names) > 1:  # bind asks one node, beside those questions
+        if len(names) > 1 and not time.ran_out:  # bind asks one node, beside those questions
             self._last = table, said
         return said
 
-    def _first(self, table: ResultTable, name: str) -> NodeResult:
+    def _first(self, table: ResultTable, name: str, time: SearchTime) -> NodeResult:
         """Return what a node in a new state says; it costs a search at most."""
         allocations, by_name = self._view.allocations, table.request.uuids != ANY
-        with self._view.lock:
-            node = allocations.node(name)
-            if node is None:
-                return REFUSED[Reason.NODE_UNKNOWN]
-            state = allocations.versions[name] if by_name else allocations.state(name)
-        return table.ask(state, node)
+        if time.is_over():
+            return _NOT_SEARCHED
+        with time:
+            with self._view.lock:
+                node = allocations.node(name)
+                if node is None:
+                    return REFUSED[Reason.NODE_UNKNOWN]
+                state = allocations.versions[name] if by_name else allocations.state(name)
+            return table.ask(state, node)
 
-    def _ask(self, pod: PodState, node: Node, placer: Placer) -> NodeResult:
-        return result_of(node, _shape(pod), self.policy, placer(node, _shape(pod)))
+    def _ask(self, pod: PodState, name: str, placer: Placer, time: SearchTime) -> NodeResult | None:
+        """Return what a node says to this very pod; None where it isn't known."""
+        if time.is_over():
+            return _NOT_SEARCHED
+        with time:
+            node = self.node(pod, name)
+            if node is None:
+                return None
+            return result_of(node, _shape(pod), self.policy, placer(node, _shape(pod)))
 
     # The quota.
 
-    def _limit(self, pod: PodState, names: Sequence[str], found: list[NodeResult]) -> None:
+    def _limit(
+        self, pod: PodState, names: Sequence[str], found: list[NodeResult], time: SearchTime
+    ) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
         verdicts: dict[object, Violation | None] = {}
-        mended: dict[object, NodeResult] = {}
+        forbidden: list[tuple[int, Node, Reason]] = []
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
             if base is None or answer.like is None:
@@ -208,19 +227,36 @@ class NodeEvaluator:
                     verdicts[looked_at] = check(*limits, base, placement, without=(pod.uid,))
             broken = verdicts[looked_at]
             if broken is not None:
-                found[at] = self._mend(pod, base, broken.reason, mended)
+                forbidden.append((at, base, broken.reason))
+        # None of these answers is remembered: where time is short, the next question goes on.
+        forbidden.sort(key=lambda each: each[0] < self._mended)
+        mended: dict[object, NodeResult] = {}
+        for at, base, reason in forbidden:
+            found[at] = self._mend(pod, base, reason, mended, time)
+            if not time.ran_out:
+                self._mended = at
 
     def _mend(
-        self, pod: PodState, base: Node, reason: Reason, mended: dict[object, NodeResult]
+        self,
+        pod: PodState,
+        base: Node,
+        reason: Reason,
+        mended: dict[object, NodeResult],
+        time: SearchTime,
     ) -> NodeResult:
         """Ask a node of several models again, for cards that the quota allows."""
         models = {card.model for card in base.cards}
+        if reason is Reason.POOL_FORBIDDEN or len(models) < 2:
+            return REFUSED[reason]
+        if time.is_over():
+            return _NOT_SEARCHED
         node = self.node(pod, base.name)
-        if reason is Reason.POOL_FORBIDDEN or len(models) < 2 or node is None:
+        if node is None:
             return REFUSED[reason]
         alike = base.pool, hardware(node), node.uses, "" if _shape(pod).uuids == ANY else base.name
         if alike not in mended:
-            mended[alike] = self._ask(pod, node, self.within_quota(pod))
+            asked = self._ask(pod, base.name, self.within_quota(pod), time)
+            mended[alike] = asked or REFUSED[reason]
         return mended[alike]
 
     def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpustack.model.equivalence import NodeResult
+from gpustack.model.equivalence import REFUSED, NodeResult
 from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
@@ -45,6 +45,11 @@ class NodeResults:
     def refusals(self) -> list[NodeResult]:
         """Each refusal once; without any, every node has room."""
         return [each for each in self.different if each.reason is not None]
+
+    @property
+    def unsearched(self) -> bool:
+        """Some node wasn't searched for lack of time: it may have room."""
+        return REFUSED[Reason.NOT_SEARCHED] in self.different
 
     @property
     def fits(self) -> bool:

@@ -31,7 +31,7 @@ class ClusterSnapshot:
 
     Attributes:
         cluster: nodes, tenants and quota, as the model has them.
-        holders: what the tenants of each node hold, by UID.
+        holders: what the tenants of each node hold, by UID; of nodes that are gone, too.
         pods: the pods that ask for a GPU and haven't ended, by UID.
         quotas: what the namespaces may hold and hold, as `wire.explanations` has it.
         policy: in which order nodes and cards are tried.
@@ -80,6 +80,9 @@ class Snapshotter:
                 nodes |= {node.name: node for node in found}
                 hosts |= {node.name: cache.host(node.name) for node in found}
                 holders |= {node.name: cache.holders(node.name) for node in found}
+        with cache.lock:  # they are few
+            lost = cache.allocations.lost_nodes
+            holders |= {name: cache.holders(name) for name in lost - nodes.keys()}
         known, quota, policy = cache.pods, cache.quota, self.evaluator.policy
         if guest is not None:
             for name, (node, held) in self._promised(guest, nodes).items():

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from extender.cache.allocations import Allocations
 from extender.cache.pods import PodState
+from gpustack.model.node import Node
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.quota.usage import Usage
 
@@ -40,19 +41,16 @@ class QuotaUsage:
             self._coming = None
 
     def count(self, uids: Iterable[str]) -> None:
-        """Count what these pods hold now; a pod on a node that isn't known holds nothing."""
+        """Count what these pods hold now, also on cards and nodes that aren't known any more."""
         for uid in uids:
             pod, placement = self._pods.get(uid), self._allocations.placement(uid)
             if pod is None or placement is None:
                 continue
-            node = self._allocations.base(placement.node)
-            for quota, usage in self._counted:
-                if quota.of(pod.namespace) is None:
-                    continue
-                if node is None:
-                    usage.drop(uid)
-                else:
-                    usage.put(uid, pod.namespace, pod.name, node, placement)
+            node = self._allocations.base(placement.node) or Node(name=placement.node)
+            where = pod.namespace, pod.name, node, placement
+            for quota, usage in reversed(self._counted):  # the coming one knows no models yet
+                if quota.of(pod.namespace) is not None:
+                    usage.put(uid, *where, before=self.usage)
 
     def drop(self, uids: Iterable[str]) -> None:
         """Count these pods no more."""

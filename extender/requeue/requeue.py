@@ -23,8 +23,10 @@ from typing import Final
 from extender.apiserver.writer import PodWriter
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
+from extender.cache.search_time import SearchTime
 from extender.requeue.simulation import Kind, RoomSimulation
 from extender.requeue.unschedulable_pods import UnschedulablePod, UnschedulablePods
 from gpustack.adapters import kube
@@ -38,6 +40,7 @@ _BETWEEN_SECONDS: Final = 0.1  # two looks at the waiting pods
 _TAKING_SECONDS: Final = 2.0  # in which an activated pod is expected to take its room
 _ROUND: Final = 40  # pods activated at a time
 _KINDS: Final = 64  # of pods that are looked at in one look: each may be asked of every node
+_SEARCH_SECONDS: Final = 1.0  # in which nodes are searched in one look
 _PAUSE: Final = 4.0  # times what a look took: a fifth of a processor at most
 
 _Head = tuple[int, float, str, PodState, Kind, Iterator[UnschedulablePod]]
@@ -86,17 +89,22 @@ class Requeue:
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
 
-    def refused(self, pod: PodState, rooms: int) -> None:
-        """Remember a pod that no node had room for, when there had been ``rooms`` (of the cache).
+    def refused(self, pod: PodState, results: NodeResults, time: SearchTime | None = None) -> None:
+        """Remember a pod that no node had room for, as far as they were searched.
 
-        Don't hold the cache's lock. Room that has come since is looked at, so none is missed.
+        Don't hold the cache's lock. Room that has come since is looked at, and the nodes that there
+        was no time for are searched, so none is missed.
         """
         with self._cache.lock:
             activated = self._waiting.was_activated(pod.uid)
-        in_vain = activated and self._evaluator.of(pod, tuple(self._cache.node_names)).fits
+        in_vain = (
+            activated
+            and not results.unsearched
+            and self._evaluator.of(pod, tuple(self._cache.node_names), time).fits
+        )
         with self._cache.lock:
             self._waiting.add(pod, in_vain=in_vain)
-            if self._cache.rooms != rooms:
+            if results.unsearched or self._cache.rooms != results.rooms:
                 self._woken.set()
 
     def settled(self, uid: str) -> None:
@@ -152,11 +160,14 @@ class Requeue:
             if not len(self._waiting) or self._refuses_all():
                 return []
             activated = self._waiting.activated_after(self._clock() - _TAKING_SECONDS)
-        simulation = RoomSimulation(self._cache, self._evaluator)
+        time = SearchTime(_SEARCH_SECONDS, self._clock)
+        simulation = RoomSimulation(self._cache, self._evaluator, time)
         for pod in filter(None, map(self._still, activated)):
             simulation.let_in(pod)
         fitting = (pod for pod in self._candidates(simulation) if simulation.let_in(pod))
         due = list(itertools.islice(fitting, _ROUND))
+        if time.ran_out:
+            self._woken.set()
         with self._cache.lock:
             for pod in due:
                 self._waiting.activated(pod.uid)
@@ -176,7 +187,7 @@ class Requeue:
             if simulation.hopeful(pod):
                 yield pod
                 self._push(heads, kind, entries)
-            else:
+            elif simulation.knows(pod):
                 self._looked_at.add(kind)
             if simulation.opened >= most and heads:
                 self._woken.set()

@@ -8,6 +8,7 @@ import collections
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchTime
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
 from gpustack.model.quota.usage import Usage
@@ -26,11 +27,14 @@ class RoomSimulation:
     """The cluster as it would be after the pods that were let in.
 
     Made of copies: what changes meanwhile is seen by the next one. Don't hold the cache's lock.
+    Once the ``time`` is over, a node that isn't searched yet seems to have no room (`knows`).
     """
 
-    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator) -> None:
+    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator, time: SearchTime) -> None:
         self._cache = cache
         self._evaluator = evaluator
+        self._time = time
+        self._unsearched: set[Kind] = set()
         self._names = sorted(cache.node_names)
         self._nodes: dict[str, Node] = {}  # those on which a pod was let in
         self._open: dict[Kind, collections.deque[str]] = {}
@@ -45,15 +49,21 @@ class RoomSimulation:
         """Say whether there may be room for a pod; where not, there is none for its like."""
         return bool(self._open_to(pod))
 
+    def knows(self, pod: PodState) -> bool:
+        """Say whether every node was searched for a pod like this."""
+        return self._kind(pod) not in self._unsearched
+
     def let_in(self, pod: PodState) -> bool:
         """Let a pod in where it would go first; returns whether there is room for it."""
         names = self._open_to(pod)
-        while names:
-            name = names[0]
+        tried = False
+        while names and not (tried and self._time.is_over()):
+            name, tried = names[0], True
             node = self._nodes.get(name) or self._evaluator.node(pod, name)
             if node is not None and pod.request is not None:
                 usage = self._usage(pod)
-                placement = self._evaluator.within_quota(pod, usage)(node, pod.request)
+                with self._time:
+                    placement = self._evaluator.within_quota(pod, usage)(node, pod.request)
                 if isinstance(placement, Placement):
                     self._nodes[name] = apply(node, placement)
                     usage.put(pod.uid, pod.namespace, pod.name, node, placement)
@@ -64,8 +74,10 @@ class RoomSimulation:
     def _open_to(self, pod: PodState) -> collections.deque[str]:
         kind = self._kind(pod)
         if kind not in self._open:
-            fitting = self._evaluator.of(pod, self._names).ranked()
-            self._open[kind] = collections.deque(name for name, _ in fitting)
+            results = self._evaluator.of(pod, self._names, self._time)
+            self._open[kind] = collections.deque(name for name, _ in results.ranked())
+            if results.unsearched:
+                self._unsearched.add(kind)
         return self._open[kind]
 
     def _kind(self, pod: PodState) -> Kind:

@@ -2,15 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
+from extender.cache.search_time import SearchTime
 from extender.errors import CannotDecide
+
+# Five thousand nodes in as many states take about as long; the scheduler asks no other question
+# meanwhile. Whatever the setting is, half of it is left to write.
+_SEARCH_SECONDS: Final = 1.0
+_SEARCH_PART: Final = 0.5
 
 
 @dataclass
 class Deadline:
     """The moment until which a decision must be made and written: so many seconds from now.
 
-    ``disconnected`` tells whether the caller has closed its connection.
+    ``disconnected`` tells whether the caller has closed its connection; ``search_time`` is a part
+    of the time.
     """
 
     seconds: float
@@ -19,6 +27,8 @@ class Deadline:
 
     def __post_init__(self) -> None:
         self.end = self.clock() + self.seconds
+        seconds = min(_SEARCH_SECONDS, _SEARCH_PART * self.seconds)
+        self.search_time = SearchTime(seconds, self.clock)
 
     def left(self) -> float:
         """Return the seconds that are left. A decision whose caller has gone is not written.

@@ -13,6 +13,7 @@ from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchTime
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import FITS, NOT_OURS, Outcome, bad_request, refused
 from extender.verbs.pod_lookup import FindPod
@@ -27,13 +28,14 @@ class Filter:
     """Answers `/scheduler/filter`.
 
     Attributes:
-        on_refused: takes a pod that no node has room for, and how often there had been room.
+        on_refused: takes a pod that no node has room for, what each said, and the time that is
+            left to search nodes.
     """
 
     cache: ClusterCache
     evaluator: NodeEvaluator
     find: FindPod
-    on_refused: Callable[[PodState, int], None]
+    on_refused: Callable[[PodState, NodeResults, SearchTime], None]
 
     def __call__(self, args: FilterArgs, deadline: Deadline) -> Outcome:
         """Decide on which nodes the pod fits; the answer is an ExtenderFilterResult.
@@ -50,14 +52,14 @@ class Filter:
             return Outcome(pod=pod, code=NOT_OURS, answer=encode_filter_echo(args))
         refuse_unplaceable(pod)
         self.cache.expire()
-        results = self.evaluator.of(pod, args.names)
+        results = self.evaluator.of(pod, args.names, deadline.search_time)
         awaited = pod.nominated if self.evaluator.leaving(pod.nominated) else ""
         answer = _result(args, results, awaited)
         if results.fits:
             return Outcome(pod=pod, code=FITS, answer=answer, reasons=results.reasons())
         if not args.names:
             return Outcome(pod=pod, code="", answer=answer)
-        self.on_refused(pod, results.rooms)
+        self.on_refused(pod, results, deadline.search_time)
         return refused(pod, results, answer)
 
 

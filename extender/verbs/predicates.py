@@ -96,7 +96,7 @@ class Predicates:
         reserved_ns = 0
         try:
             while True:
-                choice = self.reserver.choose(pod, args.names)
+                choice = self.reserver.choose(pod, args.names, deadline.search_time)
                 if choice.placement is None:
                     self.cache.forget(pod.uid, reserved_ns)
                     return choice

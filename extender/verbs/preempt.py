@@ -37,6 +37,18 @@ _FEWEST_TRIES: Final = 50
 _LOWEST: Final = -(1 << 31)
 
 
+class _TimeOver(Exception):
+    """The question's time is over before a node's pods were compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How long a node's pods are compared: so many sets of them, until the deadline."""
+
+    tries: int
+    deadline: Deadline
+
+
 @dataclass(kw_only=True)
 class Preempt:
     """Answers `/scheduler/preempt`."""
@@ -71,12 +83,14 @@ class Preempt:
     ) -> dict[str, NodeVictims]:
         budgets = self.budgets.now
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
+        limits = _Limits(tries, deadline)
         answer: dict[str, NodeVictims] = {}
         for name, each in proposed.items():
-            if deadline.over:
+            try:
+                victims_there = self._of_node(pod, name, each, budgets, limits)
+            except _TimeOver:
                 logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
                 break
-            victims_there = self._of_node(pod, name, each, budgets, tries)
             if victims_there is not None:
                 answer[name] = victims_there
         return answer
@@ -87,28 +101,33 @@ class Preempt:
         name: str,
         proposed: NodeVictims,
         budgets: Collection[Budget],
-        most_tries: int,
+        limits: _Limits,
     ) -> NodeVictims | None:
         state = self.evaluator.node_and_holders(pod, name)
         if state is None or pod.request is None:
             return None
         node, held = state
-        fits = self._fits(pod, pod.request, node)
+        fits = self._fits(pod, pod.request, node, limits.deadline)
         if fits(()):
             return proposed  # the cards are there; it is something else that the node lacks
         candidates, going = self._candidates(pod, name, held, proposed, budgets)
         ending = tuple(each for each in candidates if each.ending)
         if going and not fits(ending) and fits(ending + going):
             return None
-        found = victims(candidates, fits, most_tries=most_tries)
+        found = victims(candidates, fits, most_tries=limits.tries)
         return None if found is None else _merged(proposed, candidates, found.pods)
 
-    def _fits(self, pod: PodState, request: PodRequest, node: Node) -> Fits:
-        """Return whether the pod fits, quota included, once some pods have ended."""
+    def _fits(self, pod: PodState, request: PodRequest, node: Node, deadline: Deadline) -> Fits:
+        """Return whether the pod fits, quota included, once some pods have ended.
+
+        Each call is a search; after the deadline it raises `_TimeOver`.
+        """
         quota, usage = self.cache.quota, self.cache.usage_of(pod.namespace)
         policy = self.evaluator.policy
 
         def fits(leaving: Leaving) -> bool:
+            if deadline.over:
+                raise _TimeOver
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
             place_here = within(quota, usage, pod.namespace, policy, without=gone)
             return after(node, request, place_here)(leaving)

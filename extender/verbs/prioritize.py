@@ -35,11 +35,13 @@ class Prioritize:
             CannotDecide: the pod is gone, or the API server doesn't answer in time.
         """
         pod = self.find(args.pod, deadline)
-        return Outcome(pod=pod, code="", answer=encode_priorities(args, self._scores(pod, args)))
+        return Outcome(
+            pod=pod, code="", answer=encode_priorities(args, self._scores(pod, args, deadline))
+        )
 
-    def _scores(self, pod: PodState, args: FilterArgs) -> Iterable[int]:
+    def _scores(self, pod: PodState, args: FilterArgs, deadline: Deadline) -> Iterable[int]:
         if pod.request is not None:
-            results = self.evaluator.of(pod, args.names)
+            results = self.evaluator.of(pod, args.names, deadline.search_time)
             return map(scores(results.different).__getitem__, results.answers)
         if pod.problem is not None:
             return itertools.repeat(0, len(args.names))

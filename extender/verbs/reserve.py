@@ -9,6 +9,7 @@ from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchTime
 from extender.errors import CannotDecide, Gone
 from extender.requeue.requeue import Requeue
 from gpustack.model.equivalence import NodeResult
@@ -50,32 +51,36 @@ class Reserver:
     requeue: Requeue
     retry_lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def choose(self, wanted: PodState, names: Sequence[str]) -> Choice:
+    def choose(
+        self, wanted: PodState, names: Sequence[str], time: SearchTime | None = None
+    ) -> Choice:
         """Decide for a pod and reserve its cards on one of these nodes.
 
-        A pod that has cards reserved on one of them keeps them while they suit it still.
+        A pod that has cards reserved on one of them keeps them while they suit it still. Without a
+        ``time`` every node is searched.
 
         Raises:
             CannotDecide: the pod is gone, asks for nothing or badly, or may not be placed.
         """
-        choice = self._try(wanted, names)
+        time = time or SearchTime()
+        choice = self._try(wanted, names, time)
         if choice is None:
             with self.retry_lock:
-                tries = (self._try(wanted, names) for _ in range(_MOST_TRIES))
+                tries = (self._try(wanted, names, time) for _ in range(_MOST_TRIES))
                 choice = next((each for each in tries if each is not None), None)
         if choice is None:
             text = f"what pod {wanted.full_name} may have changes faster than it can be looked at"
             raise CannotDecide("Busy", text)
         if choice.placement is None:
-            self.requeue.refused(choice.pod, choice.results.rooms)
+            self.requeue.refused(choice.pod, choice.results, time)
         return choice
 
-    def _try(self, wanted: PodState, names: Sequence[str]) -> Choice | None:
+    def _try(self, wanted: PodState, names: Sequence[str], time: SearchTime) -> Choice | None:
         """Decide, unless something has changed meanwhile that matters; then None."""
         self.cache.expire()
         pod = self._pod(wanted)
         before = self.cache.placement(pod.uid)
-        results = self.evaluator.of(pod, names)
+        results = self.evaluator.of(pod, names, time)
         held = self._held(pod, before, results)
         chosen: tuple[str, NodeResult | Placement] | None
         chosen = results.best() if held is None else (held.node, held)

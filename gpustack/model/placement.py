@@ -137,12 +137,19 @@ def release(node: Node, placement: Placement) -> Node:
 
 def lost(node: Node, placement: Placement) -> tuple[int, ...]:
     """Return the minors of a placement that are no cards of the node, ascending."""
+    models = models_of(node, placement)
+    return tuple(sorted({minor for (minor, _), model in models.items() if model is None}))
+
+
+def models_of(node: Node, placement: Placement) -> dict[tuple[int, str], str | None]:
+    """Return the model of each card of a placement, by minor and UUID; None of a lost card."""
     find = _finder(node)
-    found: set[int] = set()
+    found: dict[tuple[int, str], str | None] = {}
     for each in placement.containers:
-        pairs = zip(each.minors, each.uuids, strict=True)
-        found.update(minor for minor, uuid in pairs if find(minor, uuid) is None)
-    return tuple(sorted(found))
+        for card in zip(each.minors, each.uuids, strict=True):
+            index = find(*card)
+            found[card] = None if index is None else node.cards[index].model
+    return found
 
 
 def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:

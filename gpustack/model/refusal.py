@@ -26,6 +26,7 @@ class Reason(StrEnum):
     BAD_REQUEST = "BadRequest"
     NO_CARDS = "NoCards"
     NODE_UNKNOWN = "NodeUnknown"
+    NOT_SEARCHED = "NotSearched"
     # What the scheduler asks before any card is looked at (`eligibility`).
     SCHEDULING_GATED = "SchedulingGated"
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
@@ -51,6 +52,7 @@ REASON_WORDS: Final[Mapping[Reason, str]] = {
     Reason.BAD_REQUEST: "the pod's GPU request is invalid",
     Reason.NO_CARDS: "the node has no GPU",
     Reason.NODE_UNKNOWN: "the node is not known to gpustack yet",
+    Reason.NOT_SEARCHED: "no time was left to search the node; a later question comes to it",
     Reason.SCHEDULING_GATED: "the pod has scheduling gates",
     Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
     Reason.TAINT_NOT_TOLERATED: "the node has a taint that the pod does not tolerate",

@@ -10,6 +10,7 @@ import yaml
 from gpustack.model.errors import GpustackError
 from gpustack.wire import schemas
 from gpustack.wire.files import regular_file
+from gpustack.wire.files.strict_yaml import StrictLoader, load, refused
 
 _MOST_BYTES: Final = 1 << 20  # a thousand times as long as ours
 
@@ -28,35 +29,18 @@ class ConfigError(GpustackError):
         super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice: YAML would silently take the last one.
-
-    It also refuses `.nan`, which is within every limit of a schema.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                line = key.start_mark.line + 1
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"line {line}: {key.value} stands twice", key.start_mark
-                )
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
-        return super().construct_mapping(node, deep=deep)
+class _ConfigLoader(StrictLoader):
+    """Refuses `.nan`, which is within every limit of a schema."""
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
         value = super().construct_yaml_float(node)
         if not math.isfinite(value):
-            line = node.start_mark.line + 1
-            raise yaml.constructor.ConstructorError(
-                None, None, f"line {line}: {node.value} is not a number", node.start_mark
-            )
+            raise refused(node, f"{node.value} is not a number")
         return value
 
 
 # A loader's constructors are kept by tag, and the inherited one would be called.
-_StrictLoader.add_constructor("tag:yaml.org,2002:float", _StrictLoader.construct_yaml_float)
+_ConfigLoader.add_constructor("tag:yaml.org,2002:float", _ConfigLoader.construct_yaml_float)
 
 
 def load_config(path: str | pathlib.Path, schema_name: str) -> dict[str, Any]:
@@ -81,7 +65,7 @@ def parse_config(text: str, schema: Mapping[str, Any], file: pathlib.Path) -> di
         ConfigError: as `load_config`.
     """
     try:
-        value = _read_yaml(text)
+        value = load(text, _ConfigLoader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(file, [f"is not YAML: {_one_line(error)}"]) from error
     value = {} if value is None else value
@@ -90,14 +74,6 @@ def parse_config(text: str, schema: Mapping[str, Any], file: pathlib.Path) -> di
         raise ConfigError(file, problems)
     filled: dict[str, Any] = _with_defaults(schema, value)
     return filled
-
-
-def _read_yaml(text: str) -> Any:
-    loader = _StrictLoader(text)
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
 
 
 def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
@@ -117,4 +93,6 @@ def _with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def _one_line(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
     return " ".join(str(error).split())

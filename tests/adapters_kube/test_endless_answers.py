@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.adapters import kube
-from gpustack.adapters.kube import exchange, watch
+from gpustack.adapters.kube import exchange, streams
 from tests.adapters_kube.following import PODS, WAIT_SECONDS
 from tests.adapters_kube.test_exchange import configured, serving
 
@@ -47,7 +47,7 @@ def test_an_error_without_an_end_is_an_error(tmp_path: Path) -> None:
 def test_a_change_without_an_end_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "_LINE_BYTES", LINE_BYTES)
+    monkeypatch.setattr(streams, "_LINE_BYTES", LINE_BYTES)
     problem = turn(tmp_path, chunks(200, b"x" * (LINE_BYTES // 3), 4), lambda: 0.0)
     assert problem == f"a change of more than {LINE_BYTES} bytes"
 
@@ -56,7 +56,7 @@ def test_a_change_in_tiny_pieces_takes_the_memory_of_its_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A piece of two bytes takes fifty as an object of Python's."""
-    monkeypatch.setattr(watch, "_LINE_BYTES", LINE_BYTES)
+    monkeypatch.setattr(streams, "_LINE_BYTES", LINE_BYTES)
     head, *pieces = chunks(200, b"xy", LINE_BYTES // 2 + 1)
     answer = [head, b"".join(pieces)]
     tracemalloc.start()

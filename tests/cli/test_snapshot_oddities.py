@@ -40,10 +40,11 @@ def test_objects_of_other_kinds_are_passed_over_in_any_shape(
     assert "gpu1" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("said", [{}, {"kind": None}])
 def test_an_object_of_no_kind_is_named(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], said: dict[str, None]
 ) -> None:
-    path = write(tmp_path, {"metadata": {"name": "x"}})
+    path = write(tmp_path, {**said, "metadata": {"name": "x"}})
     assert main(["usage", "--snapshot", path]) == 2
     assert f"{path}: items[0].kind: is missing" in capsys.readouterr().err
 

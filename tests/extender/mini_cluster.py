@@ -5,7 +5,8 @@ import dataclasses
 import datetime
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,16 @@ def settings(api: FakeKubeApi, folder: Path, **changes: Any) -> ExtenderSettings
 
 @contextlib.contextmanager
 def serving(
-    api: FakeKubeApi, folder: Path, *, wait: bool = True, **changes: Any
+    api: FakeKubeApi,
+    folder: Path,
+    *,
+    wait: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+    **changes: Any,
 ) -> Iterator[MiniCluster]:
     """Run an extender against ``api`` on a free port, with the settings changed as given."""
     chosen = settings(api, folder, **changes)
-    service = Extender(chosen)
+    service = Extender(chosen, clock=clock)
     app = create_app(service, request_limit_bytes=chosen.request_limit_bytes)
     with listening(app) as port:
         service.start()

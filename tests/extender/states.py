@@ -6,6 +6,7 @@ from typing import Any
 
 from extender.cache.cache import ClusterCache
 from extender.cache.decode import NodeState
+from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from gpustack.model.node import Node
 from gpustack.model.place import place
@@ -66,6 +67,11 @@ def bound(seen: ClusterCache, uid: str, request: PodRequest, node: str, **fields
     made = running(waiting(uid, request), placement, **fields)
     seen.pod_event("ADDED", made)
     return made
+
+
+def nowhere(seen: ClusterCache) -> NodeResults:
+    """What is said to a pod that there is no node for, now."""
+    return NodeResults((), (), rooms=seen.rooms)
 
 
 def view(**options: Any) -> ClusterCache:

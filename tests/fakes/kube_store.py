@@ -102,6 +102,25 @@ class Store:
             self.oldest = self.version
             self.history.clear()
 
+    def backup(self) -> tuple[int, dict[Key, KubeObject]]:
+        """What etcd's snapshot holds: the version and the objects."""
+        with self.changed:
+            return self.version, copy.deepcopy(self._objects)
+
+    def restore(self, backup: tuple[int, dict[Key, KubeObject]], *, bump: int = 0) -> None:
+        """Go back to a backup, as `etcdutl snapshot restore` does.
+
+        ``bump`` is its `--bump-revision`, which comes with `--mark-compacted`: versions go on
+        above it, and a watch from before gets 410; the objects keep their old versions.
+        """
+        with self.changed:
+            version, objects = backup
+            self._objects = copy.deepcopy(objects)
+            self.version = version + bump
+            self.oldest = self.version if bump else min(self.oldest, version)
+            self.history = [change for change in self.history if change.version <= version]
+            self.changed.notify_all()
+
     def changes_after(self, version: int, resource: str, namespace: str) -> Iterator[Change]:
         """The remembered changes newer than ``version``; hold ``changed`` while iterating."""
         start = bisect.bisect_right(self.history, version, key=lambda change: change.version)

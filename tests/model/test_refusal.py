@@ -96,8 +96,8 @@ OF_A_DECISION = [
     (node(2), replace(HELD, cores=60), Reason.UNJUSTIFIED_DECISION),
 ]  # fmt: skip
 
-ELSEWHERE = {Reason.BAD_REQUEST, Reason.NODE_UNKNOWN}
-"""Codes of the extender alone: it has no request, or no node, for a question to the model."""
+ELSEWHERE = {Reason.BAD_REQUEST, Reason.NODE_UNKNOWN, Reason.NOT_SEARCHED}
+"""Codes of the extender alone: it has no request, no node, or no time, to ask the model."""
 
 
 def answer(cluster: Cluster, request: PodRequest, demands: Demands = NO_DEMANDS) -> Refusal:

@@ -111,7 +111,34 @@ def test_text_that_is_not_plain_yaml_is_refused_in_one_line(text: str) -> None:
 
 
 def test_a_key_that_stands_twice_is_named_with_its_line() -> None:
-    assert "line 2: node stands twice" in problems("node: a\nnode: b")[0]
+    assert "line 2: the key 'node' stands twice" in problems("node: a\nnode: b")[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("!!timestamp nope", "is not YAML: line 2: 'nope' is no timestamp"),
+        ("!!int abc", "is not YAML: line 2: 'abc' is no int"),
+        ("!!int ''", "is not YAML: line 2: '' is no int"),
+        ("!!float x", "is not YAML: line 2: 'x' is no float"),
+        ("!!bool maybe", "is not YAML: line 2: 'maybe' is no bool"),
+        ("!!set [a]", "is not YAML: line 2: a list is no mapping"),
+        ("!!map x", "is not YAML: line 2: 'x' is no mapping"),
+        ("1" * 5000, f"is not YAML: line 2: '{'1' * 40}...' is no int"),
+        ("!!set {a, b}", "node: {'a', 'b'} is not of type string"),
+        ("!!binary YQ==", "node: b'a' is not of type string"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_one_line(value: str, problem: str) -> None:
+    [found] = problems(f"level: debug\nnode: {value}")
+    assert found.startswith(problem.replace("{'a', 'b'}", repr({"a", "b"})))
+    assert "\n" not in found
+
+
+@pytest.mark.parametrize("date", ["2026-13-45", "2026-01-01"])
+def test_a_date_is_a_text(date: str) -> None:
+    port = f"http.port: '{date}' is not of type integer"
+    assert problems(f"node: {date}\nhttp: {{port: {date}}}") == [port]
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: pathlib.Path) -> None:

@@ -8,7 +8,6 @@ count as a loss: a client that sees neither a change nor an end has lost the con
 See https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 
-import concurrent.futures
 import contextlib
 import logging
 import random
@@ -23,12 +22,12 @@ import urllib3
 from gpustack.adapters.kube.client import KubeClient
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
 from gpustack.adapters.kube.listing import (
-    Page,
     WatchEvent,
     decode_change,
     decode_status,
     version_of,
 )
+from gpustack.adapters.kube.streams import lines_of, one_ahead
 from gpustack.wire.kube import managed_fields
 
 logger = logging.getLogger(__name__)
@@ -40,8 +39,10 @@ _IDLE_SECONDS: Final = 90.0
 # Of that, the time for which the server keeps a watch open: it spreads the requests of clients that
 # started together, and leaves time for the late end of a busy server.
 _WATCH_PARTS: Final = (0.5, 0.75)
-# Of one change: more than any object of the API server has as JSON (``paging``).
-_LINE_BYTES: Final = 48 << 20
+# An API server that was away so long may come back with its store restored from a backup: a watch
+# from our version would leave out what differs. A server that only restarts is back sooner, or
+# another one answers.
+_RESTORED_SECONDS: Final = 10.0
 _SPIN_SECONDS: Final = 0.5  # below the shortest watch that can be asked for, a second
 _BACKOFF_FIRST_SECONDS: Final = 0.2
 _BACKOFF_LAST_SECONDS: Final = 5.0  # recovery within 5 s of the server's return
@@ -58,7 +59,11 @@ class Watcher(Generic[_Item]):
     ``on_sync`` gets the whole list, at first and whenever it had to be read again; ``on_event``
     gets each change (``ADDED``, ``MODIFIED``, ``DELETED``) after it. Both run on the watcher's
     thread, one at a time, in the server's order. A bookmark reaches neither. After each of them,
-    and after a bookmark, ``on_progress`` gets the ``resourceVersion`` that the follower is at.
+    and after a bookmark, ``on_progress`` gets the ``resourceVersion`` that the follower is at, and
+    an empty text before a list is asked for.
+
+    Objects and their versions go back where the server's store is restored from a backup, so after
+    a server was away for long the whole list is read again.
 
     Attributes:
         synced: the follower has had a list.
@@ -101,6 +106,7 @@ class Watcher(Generic[_Item]):
         }
         self._version = ""
         self._failures = 0
+        self._lost: float | None = None  # since when the server is away
         self._stop = threading.Event()
         self._stream_lock = threading.Lock()
         self._open_stream: urllib3.BaseHTTPResponse | None = None  # guarded by _stream_lock
@@ -155,6 +161,9 @@ class Watcher(Generic[_Item]):
         except KubeUnavailable as error:
             self._failures += 1
             self.problem = str(error)
+            if self._lost is None:
+                silent = self.age_seconds >= self._idle_seconds
+                self._lost = self.last_seen if silent else self._clock()
             if not self._stop.is_set():
                 logger.warning("watch lost path=%s error=%s", self._path, error)
         except Exception as error:
@@ -174,9 +183,11 @@ class Watcher(Generic[_Item]):
 
     def _list(self) -> None:
         """Read the whole list; without ``resourceVersion`` it is consistent."""
+        if self._on_progress is not None:
+            self._on_progress("")
         items: list[_Item] = []
         version = ""
-        for page in _one_ahead(self._client.pages(self._path, self._selectors)):
+        for page in one_ahead(self._client.pages(self._path, self._selectors)):
             items.extend(map(self._decode, page.items))
             version = page.version
             if self._stop.is_set():
@@ -200,9 +211,11 @@ class Watcher(Generic[_Item]):
             self._client.stream(self._path, params, idle_seconds=self._idle_seconds) as response,
             self._stoppable(response),
         ):
-            self.last_seen = self._clock()
-            self.problem = ""
-            for line in _lines(response, self._check_silence):
+            if self._lost is not None and self._clock() - self._lost > _RESTORED_SECONDS:
+                self._version, self._failures = "", 0  # it answers again: list at once
+                return
+            self._answered()
+            for line in lines_of(response, self._check_silence):
                 self._take(decode_change(line))
         if self._clock() - opened < _SPIN_SECONDS:
             self._failures += 1  # a proxy in between closes watches at once: don't spin on it
@@ -244,45 +257,15 @@ class Watcher(Generic[_Item]):
         self._failures = 0  # not with a list: where each watch is refused, lists become rare
         self._seen()
 
-    def _seen(self) -> None:
+    def _answered(self) -> None:
         self.last_seen = self._clock()
         self.problem = ""
+        self._lost = None
+
+    def _seen(self) -> None:
+        self._answered()
         if self._on_progress is not None:
             self._on_progress(self._version)
-
-
-def _one_ahead(pages: Iterator[Page]) -> Iterator[Page]:
-    """Read the next page while the caller decodes one: in a long list each takes as long."""
-    page = next(pages)
-    if not page.following:
-        yield page
-        return
-    with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="pages") as reader:
-        while page.following:
-            coming = reader.submit(next, pages)
-            yield page
-            try:
-                page = coming.result()
-            finally:
-                del coming  # an error in it refers to this frame, and would stay with all pages
-        yield page
-
-
-def _lines(
-    response: urllib3.BaseHTTPResponse, check_silence: Callable[[], None]
-) -> Iterator[bytes]:
-    """Split a stream of chunks into its lines; the server writes one event a line."""
-    pending = bytearray()  # of a line of megabytes, which is looked through once
-    while chunk := response.read1(1 << 16):  # as it comes, also where an answer isn't chunked
-        check_silence()
-        first, *others = chunk.split(b"\n")
-        pending += first
-        if len(pending) > _LINE_BYTES:
-            raise KubeUnavailable(f"a change of more than {_LINE_BYTES} bytes")
-        if others:
-            *lines, rest = (bytes(pending), *others)
-            pending = bytearray(rest)
-            yield from (line for line in lines if line)
 
 
 def as_json(raw: msgspec.Raw) -> KubeObject:

@@ -11,7 +11,7 @@ import yaml
 from gpustack.adapters.cri import CriClient, CriUnavailable
 from gpustack.agent.settings import AgentSettings
 from gpustack.model.errors import GpustackError
-from gpustack.wire.files import regular_file
+from gpustack.wire.files import regular_file, strict_yaml
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _in_config(path: pathlib.Path) -> str:
     """Return `containerRuntimeEndpoint` of a KubeletConfiguration; empty where it has none."""
     text = _read(path)
     try:
-        found = yaml.safe_load(text)
+        found = strict_yaml.load(text)
     except (yaml.YAMLError, RecursionError) as error:
         logger.warning("the kubelet's configuration can't be read path=%s: %s", path, error)
         return ""

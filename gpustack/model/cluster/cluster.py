@@ -46,8 +46,8 @@ class Tenant:
 class Cluster:
     """Nodes by name, with the tenants' uses counted in, and the tenants.
 
-    A tenant whose node isn't there holds nothing. `hosts` says what the nodes say to pods
-    (`eligibility`); one that it doesn't name takes any.
+    A tenant whose node isn't there takes no card of the others, but counts in its quota. `hosts`
+    says what the nodes say to pods (`eligibility`); one that it doesn't name takes any.
     """
 
     nodes: Mapping[str, Node]
@@ -62,8 +62,9 @@ class Cluster:
         """Return what every namespace uses of its quota, or one alone, which costs less."""
         usage = Usage()
         for tenant in self.tenants:
-            node = self.nodes.get(tenant.placement.node)
-            if node is not None and namespace in {None, tenant.namespace}:
+            if namespace in {None, tenant.namespace}:
+                where = tenant.placement.node
+                node = self.nodes.get(where) or Node(name=where)
                 usage.put(tenant.uid, tenant.namespace, tenant.name, node, tenant.placement)
         return usage
 

@@ -2,24 +2,34 @@
 
 Amounts are hundredths of a card. What counts is what placements hold: a pod counts from the moment
 it is reserved, on the model of the very cards it got, and an ordinary init container adds only what
-it holds beyond the pod's containers.
+it holds beyond the pod's containers. A node's word frees nothing: a pod runs on though its node has
+gone, or names a card no more. Such a card counts on the model that it had when the pod was counted
+last, and where that is unknown on every model: too much counts then, and never too little.
 """
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpustack.model.model_name import label_safe_model, model_matches
-from gpustack.model.node import Node
-from gpustack.model.placement import Placement, holds
+from gpustack.model.node import Card, Node
+from gpustack.model.placement import Placement, holds, models_of
+
+_UNKNOWN: Final = "*"  # a model that nobody knows; no label-safe name has this character
+
+
+CardName = tuple[int, str]
+"""A card's minor and UUID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """What one pod holds: hundredths of a card by label-safe model."""
+    """What one pod holds: hundredths of a card by label-safe model, and its cards' models."""
 
     name: str
     amounts: Mapping[str, int]
+    models: Mapping[CardName, str]
 
 
 @dataclass(slots=True)
@@ -48,14 +58,40 @@ class Usage:
         self._where: dict[str, str] = {}
         self._only = ""  # the namespace of a part (`of`), whose pods stand in no ``_where``
 
-    def put(self, uid: str, namespace: str, name: str, node: Node, placement: Placement) -> None:
-        """Count what a pod holds on its node, in place of what it held before."""
+    def put(
+        self,
+        uid: str,
+        namespace: str,
+        name: str,
+        node: Node,
+        placement: Placement,
+        *,
+        before: "Usage | None" = None,
+    ) -> None:
+        """Count what a pod holds on its node, in place of what it held before.
+
+        A node that isn't known is one without cards. `before` knows the models of lost cards.
+        """
+        known = (before or self)._models(namespace, uid)
         self.drop(uid)
-        held = _Held(name=name, amounts=amounts(node, placement))
+        models = {
+            card: _UNKNOWN if model is None else label_safe_model(model)
+            for card, model in models_of(node, placement).items()
+        }
+        lost = {card: known.get(card, _UNKNOWN) for card in models if models[card] == _UNKNOWN}
+        models |= lost
+        whole = _with_lost(node, lost) if lost else node
+        held = _Held(name=name, amounts=amounts(whole, placement), models=models)
         found = self._changing(namespace)
         found.totals.update(held.amounts)
         found.pods[uid] = held
         self._where[uid] = namespace
+
+    def _models(self, namespace: str, uid: str) -> Mapping[CardName, str]:
+        """Return the models of the cards that a pod was counted with."""
+        found = self._namespaces.get(namespace)
+        held = None if found is None else found.pods.get(uid)
+        return {} if held is None else held.models
 
     def drop(self, uid: str) -> None:
         """Forget a pod; one that isn't counted is passed over."""
@@ -122,10 +158,23 @@ def amounts(node: Node, placement: Placement) -> Mapping[str, int]:
     """Return what a placement holds: hundredths of a card by label-safe model."""
     found: Counter[str] = Counter()
     for index, use in holds(node, placement).items():
-        found[label_safe_model(node.cards[index].model)] += use.cores
+        model = node.cards[index].model
+        found[model if model == _UNKNOWN else label_safe_model(model)] += use.cores
     return found
 
 
 def matching(held: Mapping[str, int], pattern: str) -> int:
     """Return the hundredths of all models that `pattern` means."""
-    return sum(cores for model, cores in held.items() if model_matches(pattern, model))
+    return sum(
+        cores for model, cores in held.items() if model == _UNKNOWN or model_matches(pattern, model)
+    )
+
+
+def _with_lost(node: Node, lost: Mapping[CardName, str]) -> Node:
+    """Return a node with the cards that it names no more; only their models matter."""
+    cards = {
+        minor: Card(minor=minor, uuid=uuid, model=model, memory_bytes=0)
+        for (minor, uuid), model in sorted(lost.items())
+    }
+    cards |= {card.minor: card for card in node.cards}
+    return Node(name=node.name, cards=tuple(cards[minor] for minor in sorted(cards)))

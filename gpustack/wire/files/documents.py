@@ -1,8 +1,4 @@
-"""The documents of a YAML or JSON file, and on which line each of their fields stands.
-
-YAML is read as the Kubernetes tools read it: a key that stands twice is an error, and a date is a
-text like any other.
-"""
+"""The documents of a YAML or JSON file, and on which line each of their fields stands."""
 
 import json
 import re
@@ -12,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.files.strict_yaml import StrictLoader
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _JSON: Final = re.compile(r'\s*[{\[]\s*["{\[\]}]')  # how JSON begins, and YAML hardly ever
@@ -44,7 +41,7 @@ class Document:
 
     def _line(self, field: str) -> int:
         try:
-            nodes = list(yaml.compose_all(self.text, _Loader))
+            nodes = list(yaml.compose_all(self.text, StrictLoader))
         except (yaml.YAMLError, RecursionError):
             return 0  # JSON that isn't YAML: indented by tabs, or nested deeply
         node = nodes[self.number]
@@ -81,7 +78,7 @@ def _json(path: str, text: str) -> list[Any] | None:
         return [json.loads(text, object_pairs_hook=_distinct)]
     except json.JSONDecodeError as error:
         try:
-            list(yaml.compose_all(text, _Loader))
+            list(yaml.compose_all(text, StrictLoader))
         except (yaml.YAMLError, RecursionError):
             place = f"{path}:{error.lineno}:{error.colno}"
             raise BadDocument(f"{place}: is not JSON: {error.msg}") from error
@@ -103,36 +100,15 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _yaml(path: str, text: str) -> list[Any]:
     try:
-        return list(yaml.load_all(text, _Loader))  # a SafeLoader
+        return list(yaml.load_all(text, StrictLoader))  # a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = path if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
         raise BadDocument(f"{place}: is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except yaml.YAMLError as error:  # a character that no YAML has
         raise BadDocument(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise BadDocument(f"{path}: is nested too deeply") from error
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as the Kubernetes tools read it."""
-
-    # all of YAML 1.1 but its dates
-    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own form
-        first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
-                if key.value in names:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} stands twice", key.start_mark
-                    )
-                names.add(key.value)
-        return super().construct_mapping(node, deep=deep)
 
 
 def _child(node: yaml.Node, name: str) -> tuple[yaml.Mark, yaml.Node] | None:

@@ -89,7 +89,7 @@ def parse(path: str, value: Mapping[str, Any], names: Names = USUAL) -> Snapshot
         problem = object_validation.problem(item)
         if problem:
             raise SourceError(f"{path}: items[{index}]{problem}")
-        if "kind" not in item:
+        if item.get("kind") is None:
             raise SourceError(f"{path}: items[{index}].kind: is missing")
         by_kind[item["kind"]].append(item)
         named = _titled(item)

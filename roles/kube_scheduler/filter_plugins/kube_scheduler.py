@@ -23,6 +23,8 @@ PROFILING_FLAGS = {
     "--profiling": "enableProfiling",
     "--contention-profiling": "enableContentionProfiling",
 }
+# PyYAML's own, where a value is none of its kind: a date of the 13th month, `!!bool maybe`.
+NOT_YAML = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 FALSE = ("0", "f", "F", "false", "FALSE", "False")  # to Go's strconv.ParseBool
 
 
@@ -34,7 +36,7 @@ def parsed(text: str, path: str) -> dict[str, Any] | None:
     """
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (*NOT_YAML, yaml.YAMLError) as error:
         raise ValueError(f"{path}: {' '.join(str(error).split())}: mend this file") from error
     if found is None or isinstance(found, dict):
         return found

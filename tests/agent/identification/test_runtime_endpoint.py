@@ -32,7 +32,9 @@ def test_kubeadms_flags_name_it(tmp_path: pathlib.Path, value: str) -> None:
     assert find(tmp_path, ()) == "unix:///run/crio/crio.sock"
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "containerRuntimeEndpoint: 7", "{", "\ttab: x"])
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "containerRuntimeEndpoint: 7", "{", "\ttab: x", "at: !!int x"]
+)
 def test_a_configuration_that_does_not_name_it_is_passed_over(
     tmp_path: pathlib.Path, text: str
 ) -> None:

@@ -185,3 +185,13 @@ def test_a_configuration_that_is_not_ours_any_more_is_left_as_it_is(
 ) -> None:
     theirs = {"apiVersion": "x/v2", "percentageOfNodesToScore": 100}
     assert filters.without_extender(theirs, {"apiVersion": "x/v1"}, [ENTRY]) == theirs
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "- a", "1", "at: 2026-13-45", "at: !!bool maybe", "at: !!timestamp x", "[" * 5000]
+)
+def test_a_file_of_another_kind_is_refused_by_its_name(
+    filters: types.ModuleType, text: str
+) -> None:
+    with pytest.raises(ValueError, match=r"^/etc/s\.yaml: [^\n]*: mend this file$"):
+        filters.parsed(text, "/etc/s.yaml")

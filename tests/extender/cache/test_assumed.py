@@ -133,6 +133,7 @@ def test_a_replaced_decision_stays_away(between: str) -> None:
 
 def test_a_list_removes_no_pod_that_was_read_later_than_it() -> None:
     seen, asked = cluster(), waiting("a", CARD)
+    seen.begin_pods()
     seen.add_pod(asked)
     seen.assume("a", cards(*OURS))
     seen.sync_pods([], asked.version - 1)
@@ -145,7 +146,9 @@ def test_a_watch_that_is_behind_keeps_a_newer_read_of_a_node() -> None:
     seen.set_node(read)
     seen.node_event("MODIFIED", before)
     assert seen.base("n0") == read.node
-    seen.sync_nodes([before])
+    seen.begin_nodes()
+    seen.set_node(read)
+    seen.sync_nodes([before], before.version)
     assert seen.base("n0") == read.node
     # A node that was gone in between may have any version.
     seen.node_event("DELETED", read)
@@ -179,15 +182,15 @@ def test_a_lost_write_on_a_changed_pod_leaves_nothing() -> None:
     assert seen.placement("a") is None
 
 
-def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
+def test_cards_of_a_missing_node_count_in_the_quota() -> None:
     seen = cluster()
     bound(seen, "t", CARD, "n0")
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 200})}))
     assert seen.usage.used("default", "P40") == 100
     seen.drop_node("n0")
-    assert seen.usage.used("default", "P40") == 0
+    assert seen.usage.used("default", "P40") == 100
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 300})}))
-    assert seen.usage.used("default", "P40") == 0
+    assert seen.usage.used("default", "P40") == 100
     seen.set_node(known(host("n0")))
     assert seen.usage.used("default", "P40") == 100
     asked = waiting("a", CARD)
@@ -196,7 +199,7 @@ def test_cards_of_a_missing_node_count_in_no_quota_until_it_returns() -> None:
     seen.pod_event("MODIFIED", here)
     assert seen.usage.used("default", "P40") == 200
     seen.pod_event("MODIFIED", decided(here, ("n9", 0)))
-    assert seen.usage.used("default", "P40") == 100
+    assert seen.usage.used("default", "P40") == 200
 
 
 # Room wakes the pods that wait for it.
@@ -235,7 +238,7 @@ def _comes(seen: ClusterCache) -> None:
 
 
 def _recovers(seen: ClusterCache) -> None:
-    seen.sync_nodes([known(host("n0")), known(replace(host("n1"), pool="other"))])
+    seen.sync_nodes([known(host("n0")), known(replace(host("n1"), pool="other"))], 1)
 
 
 def _is_reserved(seen: ClusterCache) -> None:

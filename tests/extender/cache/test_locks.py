@@ -92,7 +92,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
     any_lock: Any = lock
     seen.lock = any_lock
     nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
-    seen.sync_nodes(nodes)
+    seen.sync_nodes(nodes, nodes[-1].version)
     pods = [bound(seen, f"p{at}", wanted, f"n{at}") for at in range(MANY)]
     seen.sync_pods(pods, pods[-1].version)
     seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 100_000})}))
@@ -100,7 +100,7 @@ def test_a_long_list_is_taken_in_portions(lock: MeteredLock) -> None:
     seen.sync_pods(pods[: PORTION // 2], pods[-1].version)
     assert len(seen.pods) == PORTION // 2
     assert seen.usage.used("default", "P40") == 30 * (PORTION // 2)
-    seen.sync_nodes(nodes[:3])
+    seen.sync_nodes(nodes[:3], nodes[-1].version)
     assert len(seen.node_names) == 3
 
 
@@ -111,9 +111,9 @@ def test_a_page_that_is_read_before_a_decision_is_taken_in_portions(lock: Metere
     seen.on_room = lambda: shown.append({*seen.holders("n0")})
     first, wanted = view(), asking((100, 0))
     nodes = [known(Node(name=f"n{at}", cards=(card(0),))) for at in range(MANY)]
-    first.sync_nodes(nodes)
+    first.sync_nodes(nodes, 0)
     pods = [bound(first, f"p{at}", wanted, f"n{at}") for at in range(MANY)]
-    seen.sync_nodes(nodes)
+    seen.sync_nodes(nodes, nodes[-1].version)
     any_lock: Any = lock
     seen.lock = any_lock
     seen.learn_pods(pods)
@@ -194,8 +194,8 @@ def test_a_node_that_loses_cards_during_the_search_is_asked_again(
     seen.pod_event("ADDED", wanted)
     of = answers.of
 
-    def meanwhile(asked: PodState, names: Any) -> Any:
-        said = of(asked, names)
+    def meanwhile(asked: PodState, names: Any, time: Any) -> Any:
+        said = of(asked, names, time)
         if left:
             seen.set_node(known(Node(name="n0", cards=tuple(card(minor) for minor in left))))
         else:
@@ -225,8 +225,8 @@ def test_cards_reserved_during_a_search_are_never_given_twice(
         seen.pod_event("ADDED", each)
     of, rest, got = answers.of, list(pods), []
 
-    def interrupted(asked: PodState, names: Any) -> Any:
-        said = of(asked, names)
+    def interrupted(asked: PodState, names: Any, time: Any) -> Any:
+        said = of(asked, names, time)
         if rest and rolled.random() < 0.5:
             choose(rest.pop())
         return said

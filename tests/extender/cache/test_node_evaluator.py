@@ -134,6 +134,7 @@ def test_a_list_from_before_our_binding_does_not_unbind_the_pod() -> None:
     seen.pod_event("ADDED", asked)
     placement = place(host("n0"), CARD)
     assert isinstance(placement, Placement)
+    seen.begin_pods()
     seen.add_pod(replace(running(asked, placement), version=asked.version))
     seen.learn_pods([asked])
     assert seen.placement("a") == placement

@@ -35,6 +35,7 @@ class Truth:
         self.pods: dict[str, PodState] = {}
         self.held: dict[str, Placement] = {}
         self.quota = NO_QUOTA
+        self.before: dict[str, Usage] = {}  # of each pod that has a quota
         self.numbers = itertools.count()
 
     def node(self, name: str, without: str = "") -> Node:
@@ -47,14 +48,22 @@ class Truth:
     def usage(self) -> Usage:
         counted = Usage()
         for uid, placement in self.held.items():
-            if placement.node in self.bases:
-                base, owner = self.bases[placement.node], self.pods[uid]
-                counted.put(uid, owner.namespace, owner.name, base, placement)
+            where, owner = placement.node, self.pods[uid]
+            node = self.bases.get(where) or Node(name=where)
+            before = self.before.get(uid)
+            counted.put(uid, owner.namespace, owner.name, node, placement, before=before)
         return counted
+
+    def remember(self) -> None:
+        """Keep which models pods were counted on; without a quota they aren't."""
+        now = self.usage()
+        limited = (uid for uid in self.held if self.quota.of(self.pods[uid].namespace))
+        self.before = dict.fromkeys(limited, now)
 
     def step(self) -> None:
         steps = (self.set_node, self.drop_node, self.run, self.reserve, self.end, self.limit)
         self.rolled.choices(steps, weights=(3, 1, 6, 3, 3, 1))[0]()
+        self.remember()
 
     def set_node(self) -> None:
         name = self.rolled.choice(NAMES)

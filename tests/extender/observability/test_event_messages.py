@@ -35,7 +35,7 @@ class Cluster:
         self.now = 0.0
         self.step = 0.0  # seconds by which each read moves the clock on
         self.view: ClusterCache = states.view()
-        self.view.sync_nodes([states.known(node) for node in nodes])
+        self.view.sync_nodes([states.known(node) for node in nodes], 0)
         answers = NodeEvaluator(self.view)
         self.words = EventMessages(Snapshotter(self.view, answers), answers, clock=self._clock)
 

@@ -13,7 +13,7 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
-from tests.extender.states import bound, known, view, waiting
+from tests.extender.states import bound, known, nowhere, view, waiting
 from tests.model.machines import card, pod
 
 CARD = pod((100, 0))
@@ -47,7 +47,7 @@ class Queue:
     def refuse(self, uid: str, request: PodRequest = CARD, **fields: Any) -> PodState:
         made = waiting(uid, request, **fields)
         self.view.pod_event("ADDED", made)
-        self.retry.refused(made, self.view.rooms)
+        self.retry.refused(made, nowhere(self.view))
         self.seconds += 0.01
         return made
 
@@ -209,7 +209,7 @@ def test_a_pod_that_is_refused_again_is_woken_less_often() -> None:
     for _ in range(4000):
         if queue.woken():
             moments.append(queue.seconds)
-            queue.retry.refused(asked, queue.view.rooms)
+            queue.retry.refused(asked, nowhere(queue.view))
         queue.seconds += 0.5
     pauses = [round(b - a) for a, b in itertools.pairwise(moments)]
     assert pauses[:7] == [4, 8, 16, 32, 64, 128, 256]
@@ -222,7 +222,7 @@ def test_a_pod_that_lost_its_room_is_woken_by_the_next_room() -> None:
     queue.end("t0")
     assert queue.woken() == ["a"]
     bound(queue.view, "quicker", CARD, "n0")
-    queue.retry.refused(asked, queue.view.rooms)
+    queue.retry.refused(asked, nowhere(queue.view))
     queue.seconds += 2.5
     queue.end("t1")
     assert queue.woken() == ["a"]

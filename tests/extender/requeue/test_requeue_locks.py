@@ -10,7 +10,7 @@ from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
 from tests.extender.cache.metered import MeteredLock
 from tests.extender.cache.test_locks import MANY
-from tests.extender.states import known, view, waiting
+from tests.extender.states import known, nowhere, view, waiting
 from tests.model.machines import card
 from tests.model.machines import pod as asking
 
@@ -25,7 +25,7 @@ def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
     pods.append(waiting("fits", asking((30, 8))))
     for each in pods:
         seen.pod_event("ADDED", each)
-        retry.refused(each, seen.rooms)
+        retry.refused(each, nowhere(seen))
     return retry, pods
 
 
@@ -52,10 +52,10 @@ def test_an_endless_change_of_request_kinds_blocks_no_pod() -> None:
     def come(count: int) -> None:
         for _ in range(count):
             seen.pod_event("ADDED", coming[0])
-            retry.refused(coming.pop(0), seen.rooms)
+            retry.refused(coming.pop(0), nowhere(seen))
 
     seen.pod_event("ADDED", first)
-    retry.refused(first, seen.rooms)
+    retry.refused(first, nowhere(seen))
     come(200)
     assert retry._look() == []
     seen.set_node(known(Node(name="n0", cards=(card(0),))))
@@ -80,7 +80,7 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
     pods = [waiting(f"w{number}", asking((30, 8))) for number in range(MANY)]
     for each in pods:
         seen.pod_event("ADDED", each)
-        retry.refused(each, seen.rooms)
+        retry.refused(each, nowhere(seen))
     for each in pods:
         seen.pod_event("DELETED", each)
     look_up = seen.pod

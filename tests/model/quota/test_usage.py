@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.model.cluster.cluster import Cluster
+from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.place import place
@@ -95,3 +95,40 @@ def test_usage_kept_pod_by_pod_is_what_the_placements_hold(cluster: Cluster) -> 
                 found = amounts(where, tenant.placement)
                 expected = sum(v for model, v in found.items() if model_matches("P40", model))
         assert usage.used(namespace, "P40") == expected
+
+
+A100 = (card(0, model="NVIDIA A100", uuid="a"), card(1, model="NVIDIA A100", uuid="b"))
+WITHOUT = {
+    "the node names no card any more": Node(name="n0"),
+    "the node names the other card only": Node(name="n0", cards=A100[1:]),
+}
+
+
+def on_the_first(cores: int) -> Placement:
+    found = place(Node(name="n0", cards=A100), pod((cores, 8 if cores < 100 else 0)))
+    assert isinstance(found, Placement)
+    return found
+
+
+@pytest.mark.parametrize("now", WITHOUT.values(), ids=WITHOUT.keys())
+@pytest.mark.parametrize("cores", [50, 100])
+def test_a_lost_card_counts_on_the_model_that_it_had(now: Node, cores: int) -> None:
+    usage, held = Usage(), on_the_first(cores)
+    usage.put("p", "team", "p", Node(name="n0", cards=A100), held)
+    for _ in range(2):
+        usage.put("p", "team", "p", now, held)
+        assert [usage.used("team", each) for each in ("A100", "T4")] == [cores, 0]
+    usage.drop("p")
+    assert usage.used("team", "A100") == 0
+
+
+def test_a_lost_card_of_an_unknown_model_counts_on_every_model() -> None:
+    usage = Usage()
+    usage.put("p", "team", "p", Node(name="n0"), on_the_first(50))
+    assert [usage.used("team", each) for each in ("A100", "T4")] == [50, 50]
+    assert usage.holders("team", "T4") == [("p", "p", 50)]
+
+
+def test_a_pod_of_a_node_that_is_gone_counts_in_the_cluster() -> None:
+    tenant = Tenant(uid="p", namespace="team", name="p", placement=on_the_first(50))
+    assert Cluster(nodes={}, tenants=(tenant,)).usage("team").used("team", "A100") == 50

@@ -62,6 +62,7 @@ class Preemptions:
         return (
             caller.current(truth.server)
             and not caller.no_quota_yet
+            and not truth.has_lost_cards(asked.pod["metadata"]["namespace"])
             and not any(True for _ in truth.doubts(caller))
             and all(
                 truth.holds(pod, surely=True) == truth.holds(pod, surely=False)

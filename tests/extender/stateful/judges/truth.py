@@ -227,9 +227,11 @@ class Truth:
         *,
         without: Collection[str] = (),
     ) -> bool:
-        """Whether cards are free that the pod's namespace may have."""
+        """Whether cards are free that the pod's namespace surely may have."""
         host = self.hosts.now(node)
         limit = Limit(quota, pod["metadata"]["namespace"])
+        if limit and self.has_lost_cards(pod["metadata"]["namespace"]):
+            return False
         used = self.used(
             pod, self.hosts.now, lambda each: pods.uid(each) not in without, surely=False
         )
@@ -240,6 +242,15 @@ class Truth:
             if not limit.problem(host, host.amounts(more), used):
                 return True
         return False
+
+    def has_lost_cards(self, namespace: str) -> bool:
+        """Whether pods hold cards that their nodes lack: they count on what an instance knew."""
+        return any(
+            minor >= len(self.hosts.now(name).models)
+            for each in self.pods()
+            if each["metadata"]["namespace"] == namespace
+            for name, minor in self.holds(each, surely=False)
+        )
 
 
 def amounts(taken: Cards, host: Callable[[str], Host]) -> Counter[str]:
