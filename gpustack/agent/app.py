@@ -182,6 +182,7 @@ class Agent:
             self.keys,
             self.pods,
             self.records,
+            inventory=self.inventory,
             writes=self.writes,
             kubelet=self.kubelet,
             folders=self.folders,

@@ -80,6 +80,7 @@ def pre_start(
     pods: PodView,
     records: AllocationRecords,
     *,
+    inventory: CardInventory,
     writes: PodWrites,
     kubelet: KubeletView,
     folders: LimitsFiles,
@@ -95,7 +96,13 @@ def pre_start(
         may_come=may_come,
     )
     check = PreStartCheck(
-        keys=keys, pods=pods, records=records, kubelet=kubelet, folders=folders, refusals=refusals
+        keys=keys,
+        pods=pods,
+        records=records,
+        kubelet=kubelet,
+        folders=folders,
+        refusals=refusals,
+        inventory=inventory,
     )
     answer = PreStart(
         pods=pods, records=records, check=check, limits=limits, confirmation=confirmation

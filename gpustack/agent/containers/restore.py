@@ -166,7 +166,8 @@ class Restore:
         decision = self._decision(pod, request)
         containers = []
         for asked in request.containers:
-            placement = self._running(asked, here.get(asked.name)) or _decided(asked, decision)
+            decided = _decided(asked, decision)
+            placement = self._running(asked, here.get(asked.name), decided) or decided
             if placement is not None:
                 containers.append(self._container(placement, held))
         if not containers:
@@ -200,14 +201,20 @@ class Restore:
             return None
 
     def _running(
-        self, asked: ContainerRequest, container: RuntimeContainer | None
+        self,
+        asked: ContainerRequest,
+        container: RuntimeContainer | None,
+        decided: ContainerPlacement | None,
     ) -> ContainerPlacement | None:
-        """Return a living container's cards from its own annotations."""
+        """Return a living container's cards: minors as it was given, UUIDs as they were decided."""
         text = container.annotations.get(self._keys.vcuda_device, "") if container else ""
         minors = tuple(sorted(int(minor) for minor in _CARD.findall(text)))
         if not minors:
             return None
         known = {card.minor: card.uuid for card in self._inventory.node.cards}
+        if decided is not None:
+            pairs = zip(decided.minors, decided.uuids, strict=True)
+            known |= {minor: uuid for minor, uuid in pairs if uuid}
         return ContainerPlacement(
             name=asked.name,
             kind=asked.kind,

@@ -72,11 +72,15 @@ class PairingRefusals:
         return self.mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)
 
     def mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
-        """Count it and fail the visible ones of these pods; return the refusal for the kubelet.
+        """Count it and fail these pods; return the refusal for the kubelet."""
+        self.mismatches += 1
+        return self.fail(code, problem, uids)
+
+    def fail(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
+        """Fail the visible ones of these pods; return the refusal for the kubelet.
 
         A static pod can't be failed: the kubelet doesn't read the status of its mirror.
         """
-        self.mismatches += 1
         seen = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
         pods = [pod for pod in seen if not is_static(pod)]
         for pod in pods:

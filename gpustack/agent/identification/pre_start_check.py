@@ -30,8 +30,11 @@ from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.pairing_refusals import Pair, PairingRefusals
 from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
+from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.errors import GpustackError
+from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerKind
+from gpustack.model.verification import wrong_cards
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
@@ -56,6 +59,7 @@ class PreStartCheck:
         kubelet: KubeletView,
         folders: LimitsFiles,
         refusals: PairingRefusals,
+        inventory: CardInventory,
     ) -> None:
         self._keys = keys
         self._pods = pods
@@ -63,6 +67,7 @@ class PreStartCheck:
         self._kubelet = kubelet
         self._folders = folders
         self._refusals = refusals
+        self._inventory = inventory
 
     def of(self, ids: Sequence[str]) -> list[Pair]:
         """Return the containers that hold exactly these `vcuda-core` IDs.
@@ -74,7 +79,8 @@ class PreStartCheck:
             PluginRefusal: `NotAllocated` where no container was given them; `PairingMismatch` when
                 the kubelet says that they belong to another container, or to a pod without a
                 record; the pod that the kubelet means is failed then. `PairingUnproven` when
-                neither source answers.
+                neither source answers. `CardRenumbered` where its device nodes are other cards'
+                now; the pod is failed then, too.
         """
         wanted = frozenset(ids)
         try:
@@ -83,12 +89,24 @@ class PreStartCheck:
         except KubeletCheckpointError as error:
             given, problem = [], str(error)
         if given:
-            return self._written(given, wanted)
+            return self._on_own_cards(self._written(given, wanted))
         logger.warning("pairing goes by names: %s", problem)
         try:
-            return self._named(wanted)
+            return self._on_own_cards(self._named(wanted))
         except (KubeError, KubeUnavailable, PodResourcesLimited, _MuteKubeletError) as error:
             raise PluginRefusal("PairingUnproven", f"{problem}, and {error}") from error
+
+    def _on_own_cards(self, pairs: list[Pair]) -> list[Pair]:
+        """Refuse containers whose device nodes lead to other cards than those of their UUIDs.
+
+        The kubelet keeps its answer with the old nodes for as long as the pod lives.
+        """
+        node = self._inventory.node
+        for record, container in pairs:
+            refusal = wrong_cards(node, (container.placement,))
+            if refusal is not None and refusal.reason is Reason.CARD_RENUMBERED:
+                raise self._refusals.fail(refusal.reason.value, refusal.detail, [record.uid])
+        return pairs
 
     def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[Pair]:
         """Compare the checkpoint's entries of these devices with the records, by UID."""
