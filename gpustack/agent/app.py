@@ -211,6 +211,7 @@ class Agent:
             registrar=self.registrar,
             inventory=self.inventory,
             checks=checks(settings, self.pods, self.publisher, self.runtime, self.inventory)
+            | {"no allocation can be recorded": lambda: self.records.problem}
             | {"shares can't get the hook": lambda: self.host_files.hook_problem}
             | {"the shares are not watched": lambda: self.activity.problem},
             nvml_seconds=lambda: self.nvml.hung_seconds,

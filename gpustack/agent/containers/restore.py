@@ -149,6 +149,7 @@ class Restore:
                 return False  # its Allocate came just now
         except CheckpointError as error:
             logger.warning("pod not taken up pod=%s/%s: %s", *name_of(pod), error)
+            self._records.hold(record)  # it runs: nobody else may get its cards meanwhile
             return False
         logger.info("took up a pod that has no record pod=%s/%s", *name_of(pod))
         if _lacks_devices(record):
