@@ -123,9 +123,11 @@ class CheckpointFile:
         self._write(line, {**self._lines, record["uid"]: line})
 
     def hold(self, record: Mapping[str, Any]) -> None:
-        """Add a record that the next change writes, with its own."""
+        """Add a record, which the next change writes where the disk refuses it now (`refused`)."""
         self._lines = {**self._lines, record["uid"]: _line({"put": record})}
         self._size_bytes = -1
+        with contextlib.suppress(CheckpointError):
+            self.renew()
 
     def remove(self, uid: str) -> None:
         """Remove a record, likewise; one that isn't there is no change.

@@ -184,7 +184,7 @@ class AllocationRecords:
         return True
 
     def hold(self, record: PodRecord) -> None:
-        """Take the cards of a pod that runs, though the disk takes its record with the next one."""
+        """Take the cards of a pod that runs, even while the disk refuses its record."""
         with self._lock:
             if record.uid not in self._pods:
                 self._checkpoint.hold(_encode(record))

@@ -98,6 +98,7 @@ def test_the_cards_of_a_pod_that_runs_are_taken_while_no_record_is_kept(
         (host.state / "checkpoint.json").unlink()
         mend = damage(host)
         host.start_agent()
+        assert [each.name for each in host.agent.records.all()] == ["running"]
         mend()
         with pytest.raises(AdmissionError, match="NoWholeCard"):
             host.kubelet.admit(host.whole_card("second", 1))
