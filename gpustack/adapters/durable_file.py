@@ -52,9 +52,14 @@ def checksum(data: Any) -> str:
 
 
 def refusal(path: pathlib.Path, error: OSError) -> str:
-    """Return why the disk refused a file, and what to do where that is known."""
-    remedy = _REMEDIES.get(error.errno or 0)
-    return f"{path}: {error}; {remedy}" if remedy else f"{path}: {error}"
+    """Return why the disk refused a file, as `explained` does."""
+    return f"{path}: {explained(error)}"
+
+
+def explained(error: Exception) -> str:
+    """Return an error's text, and what to do where it is one of a disk and that is known."""
+    remedy = _REMEDIES.get(error.errno or 0) if isinstance(error, OSError) else None
+    return f"{error}; {remedy}" if remedy else str(error)
 
 
 def obstacle(folder: pathlib.Path, size_bytes: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from gpustack import __version__
+from gpustack.adapters import durable_file
 from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnavailable
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         agent = Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
     except (GpustackError, OSError) as error:
-        logger.critical("does not start: %s", error)
+        logger.critical("does not start: %s", durable_file.explained(error))
         return 1
     return _run(agent)
 

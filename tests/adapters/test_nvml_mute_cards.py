@@ -40,7 +40,13 @@ def _hangs(call: Callable[..., Any], card: FakeCard, let_go: threading.Event) ->
 
 
 @pytest.mark.parametrize(
-    "query", ["nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetRemappedRows"]
+    "query",
+    [
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetPowerUsage",
+    ],
 )
 def test_a_card_that_hangs_at_the_start_is_left_out_and_named(
     driver: FakeDriver, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch, query: str

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpustack.adapters.nvml import health, links
+from gpustack.adapters.nvml import figures, health, links
 from gpustack.adapters.nvml.calls import CallsInFlight
 from gpustack.model.node import Card
 from gpustack.model.topology.link_level import Links
@@ -79,7 +79,9 @@ def find(
 def _ask(index: int, sysfs: pathlib.Path) -> tuple[Any, Card]:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     card = _card(handle, sysfs)
-    health.ask(handle)  # a card that hangs here would hold up every look at the cards
+    # A card that hangs in one of these would hold up every look at the cards.
+    health.ask(handle)
+    figures.read(handle)
     return handle, card
 
 

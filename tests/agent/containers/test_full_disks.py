@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from gpustack.adapters.checkpoint import CheckpointError
+from gpustack.agent import main
 from gpustack.agent.containers.allocation_records import open_records
 from tests.agent.host import CORE, Host, card_of
 from tests.agent.mounts.namespace import alone, mount_tmpfs, remount
 from tests.fakes.kubelet import AdmissionError
-from tests.fakes.nvml import card
+from tests.fakes.nvml import FakeNvml, card
 
 _DISK_BYTES = 2 << 20
 
@@ -127,6 +128,22 @@ def test_an_agent_with_a_broken_checkpoint_on_a_bad_disk_ends_in_one_line(
         host.start_agent()
         with pytest.raises(AdmissionError, match="NoWholeCard"):
             host.kubelet.admit(host.whole_card("second", 1))
+
+    _on_own_disk(tmp_path, body)
+
+
+def test_an_agent_without_a_state_folder_ends_with_path_and_remedy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "Nvml", lambda: FakeNvml(card(0)))
+
+    def body(host: Host) -> None:
+        _read_only(host)
+        host.state /= "missing"
+        host.write_configuration(host.root / "agent.yml")
+        assert main.main(["--config", str(host.root / "agent.yml")]) == 1
+        (line,) = [each for each in capfd.readouterr().err.splitlines() if "start" in each]
+        assert f"Read-only file system: '{host.state}'; mount that disk for writing" in line
 
     _on_own_disk(tmp_path, body)
 
