@@ -94,6 +94,7 @@ def pre_start(
         records=records,
         failure=PodFailure(keys=keys, writes=writes),
         may_come=may_come,
+        inventory=inventory,
     )
     check = PreStartCheck(
         keys=keys,
@@ -102,7 +103,6 @@ def pre_start(
         kubelet=kubelet,
         folders=folders,
         refusals=refusals,
-        inventory=inventory,
     )
     answer = PreStart(
         pods=pods, records=records, check=check, limits=limits, confirmation=confirmation

@@ -30,11 +30,8 @@ from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.pairing_refusals import Pair, PairingRefusals
 from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
-from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.errors import GpustackError
-from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerKind
-from gpustack.model.verification import wrong_cards
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
@@ -59,7 +56,6 @@ class PreStartCheck:
         kubelet: KubeletView,
         folders: LimitsFiles,
         refusals: PairingRefusals,
-        inventory: CardInventory,
     ) -> None:
         self._keys = keys
         self._pods = pods
@@ -67,7 +63,6 @@ class PreStartCheck:
         self._kubelet = kubelet
         self._folders = folders
         self._refusals = refusals
-        self._inventory = inventory
 
     def of(self, ids: Sequence[str]) -> list[Pair]:
         """Return the containers that hold exactly these `vcuda-core` IDs.
@@ -101,11 +96,9 @@ class PreStartCheck:
 
         The kubelet keeps its answer with the old nodes for as long as the pod lives.
         """
-        node = self._inventory.node
-        for record, container in pairs:
-            refusal = wrong_cards(node, (container.placement,))
-            if refusal is not None and refusal.reason is Reason.CARD_RENUMBERED:
-                raise self._refusals.fail(refusal.reason.value, refusal.detail, [record.uid])
+        refusal = self._refusals.renumbered(pairs)
+        if refusal is not None:
+            raise refusal
         return pairs
 
     def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[Pair]:
