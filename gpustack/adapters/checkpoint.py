@@ -27,9 +27,8 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpustack.adapters import durable_file
 from gpustack.model.errors import GpustackError
-from gpustack.wire.files import regular_file
+from gpustack.wire.files import durable_file, regular_file
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from types import FrameType
 
 from gpustack import __version__
-from gpustack.adapters import durable_file
 from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnavailable
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
@@ -21,6 +20,7 @@ from gpustack.agent.control.server import SOCKET
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
+from gpustack.wire.files import durable_file
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gpustack.adapters import durable_file
 from gpustack.agent.health.card_state import CardState
 from gpustack.model.errors import GpustackError
-from gpustack.wire.files import regular_file
+from gpustack.wire.files import durable_file, regular_file
 
 logger = logging.getLogger(__name__)
 

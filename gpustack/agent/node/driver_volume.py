@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-from gpustack.adapters import durable_file
 from gpustack.agent.node import shared_files
 from gpustack.agent.node.driver_files import DriverFilesError, Library
+from gpustack.wire.files import durable_file
 
 logger = logging.getLogger(__name__)
 
