@@ -18,7 +18,6 @@ canonical JSON of `data`. It is read, and replaced at the agent's start.
 """
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -29,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpustack.model.errors import GpustackError
-from gpustack.wire.files import regular_file
+from gpustack.wire.files import durable_file, regular_file
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +70,13 @@ class CheckpointFile:
     Attributes:
         rebooted: whether the host has started again since the file was made; None where that isn't
             known. Set by `read`.
+        refused: why the disk refused the last change; empty when it took it.
     """
 
     def __init__(self, path: pathlib.Path, *, boot_id: str | None = None) -> None:
         self.path = path
         self.rebooted: bool | None = None
+        self.refused = ""
         self._boot_id = boot_id if boot_id is not None else _BOOT_ID.read_text().strip()
         self._lines: dict[str, bytes] = {}  # by UID: the line that puts the record
         self._made_bytes = 0  # length of the file when it was last made
@@ -120,6 +121,13 @@ class CheckpointFile:
         line = _line({"put": record})
         self._write(line, {**self._lines, record["uid"]: line})
 
+    def hold(self, record: Mapping[str, Any]) -> None:
+        """Add a record, which the next change writes where the disk refuses it now (`refused`)."""
+        self._lines = {**self._lines, record["uid"]: _line({"put": record})}
+        self._size_bytes = -1
+        with contextlib.suppress(CheckpointError):
+            self.renew()
+
     def remove(self, uid: str) -> None:
         """Remove a record, likewise; one that isn't there is no change.
 
@@ -129,6 +137,12 @@ class CheckpointFile:
         if uid in self._lines:
             left = {key: line for key, line in self._lines.items() if key != uid}
             self._write(_line({"remove": uid}), left)
+
+    @property
+    def problem(self) -> str:
+        """Why no change can be written, as the last one or the disk shows; empty while none is."""
+        size_bytes = sum(map(len, self._lines.values())) + _LEAST_BYTES
+        return self.refused or durable_file.obstacle(self.path.parent, size_bytes)
 
     def set_aside(self, ending: str) -> pathlib.Path:
         """Move the file, or a folder in its place, out of the way; return its new path.
@@ -146,7 +160,8 @@ class CheckpointFile:
                 aside.unlink(missing_ok=True)
             self.path.replace(aside)
         except OSError as error:
-            raise CheckpointError(f"{self.path}: can't be moved away: {error}") from error
+            why = durable_file.refusal(self.path, error)
+            raise CheckpointError(f"can't be moved away, nor used: {why}") from error
         return aside
 
     def _decode(self, content: bytes) -> dict[str, Any]:
@@ -175,8 +190,7 @@ class CheckpointFile:
         document = json.loads(content)
         self._check_version(document)
         data = document["data"]
-        canonical = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-        if document["checksum"] != "sha256:" + hashlib.sha256(canonical).hexdigest():
+        if document["checksum"] != durable_file.checksum(data):
             raise ValueError("the checksum does not match")
         return {pod["uid"]: pod for pod in data["pods"]}
 
@@ -201,7 +215,9 @@ class CheckpointFile:
                 self._replace(lines.values())
         except OSError as error:
             self._size_bytes = -1
-            raise CheckpointError(f"{self.path}: {error}") from error
+            self.refused = durable_file.refusal(self.path, error)
+            raise CheckpointError(self.refused) from error
+        self.refused = ""
         self._lines = lines
 
     def _append(self, line: bytes) -> bool:
@@ -225,7 +241,7 @@ class CheckpointFile:
 
     def _append_to(self, descriptor: int, line: bytes) -> None:
         try:
-            _write_all(descriptor, line)
+            durable_file.write_all(descriptor, line)
             os.fsync(descriptor)
         except OSError:
             # Its caller is told that it doesn't count. Where this fails too, the next change makes
@@ -238,22 +254,7 @@ class CheckpointFile:
         body = tuple(lines)
         header = {"version": VERSION, "boot_id": self._boot_id, "records": len(body)}
         content = b"".join((_line(header), *body))
-        temporary = self.path.with_name(f".{self.path.name}.new")
-        temporary.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o600)
-        try:
-            _write_all(descriptor, content)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(self.path)
-        # The rename is only as durable as its folder.
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable_file.replace(self.path, content)
         self._made_bytes = self._size_bytes = len(content)
 
 
@@ -275,9 +276,3 @@ def _apply(change: Mapping[str, Any], records: dict[str, Any]) -> None:
         records[change["put"]["uid"]] = change["put"]
     else:
         del records[change["remove"]]
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -190,6 +190,7 @@ class Agent:
             self.keys,
             self.pods,
             self.records,
+            inventory=self.inventory,
             writes=self.writes,
             kubelet=self.kubelet,
             folders=self.folders,
@@ -215,6 +216,7 @@ class Agent:
             registrar=self.registrar,
             inventory=self.inventory,
             checks=checks(settings, self.pods, self.publisher, self.runtime, self.inventory)
+            | {"no allocation can be recorded": lambda: self.records.problem}
             | {"shares can't get the hook": lambda: self.host_files.hook_problem}
             | {"the shares are not watched": lambda: self.activity.problem}
             | {"devices can't be given by CDI": lambda: self.cdi.problem},

@@ -17,7 +17,6 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.node.publisher import NodePublisher
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
-from gpustack.model.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ class Condition:
             if self._nvml_seconds() < _HUNG_SECONDS:
                 notifier.watchdog()
             problems = self.unready()
-            status = "; ".join(problems) or _cards(self._inventory.node)
+            status = "; ".join(problems) or _cards(self._inventory)
             if not started and self._registrar.ready:
                 started = True
                 notifier.ready(status)
@@ -113,8 +112,11 @@ class Condition:
         return 1 if self._tasks.failed else 0
 
 
-def _cards(node: Node) -> str:
-    """Return the node's cards in words, with those that take no new work by minor and reason."""
+def _cards(inventory: CardInventory) -> str:
+    """Return the node's cards in words, with those that take no new work and those left out."""
+    node = inventory.node
     text = f"{len(node.cards)} cards, driver {node.driver}"
     closed = [f"{card.minor}: {card.reason}" for card in node.cards if not card.healthy]
-    return f"{text}; closed to new pods: {', '.join(closed)}" if closed else text
+    if closed:
+        text += f"; closed to new pods: {', '.join(closed)}"
+    return "; left out: ".join((text, *inventory.left_out))

@@ -20,6 +20,7 @@ from gpustack.agent.control.server import SOCKET
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
+from gpustack.wire.files import durable_file
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         agent = Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
     except (GpustackError, OSError) as error:
-        logger.critical("does not start: %s", error)
+        logger.critical("does not start: %s", durable_file.explained(error))
         return _WRONG_USE if isinstance(error, ConfigError) else 1
     return _run(agent)
 

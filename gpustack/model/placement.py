@@ -152,6 +152,13 @@ def models_of(node: Node, placement: Placement) -> dict[tuple[int, str], str | N
     return found
 
 
+def minors_now(node: Node, container: ContainerPlacement) -> tuple[int, ...]:
+    """Return the present minors of a container's cards; that of before where a card is gone."""
+    now = {card.uuid: card.minor for card in node.cards if card.uuid}
+    pairs = zip(container.minors, container.uuids, strict=True)
+    return tuple(now.get(uuid, minor) for minor, uuid in pairs)
+
+
 def take_of(node: Node, container: ContainerPlacement, index: int) -> Use:
     """Return what one container takes of the card at `index`."""
     if not container.is_share:

@@ -4,6 +4,8 @@ The agent obeys the decision that the extender wrote, but only after this check:
 annotations too, cards are renumbered and fail, and two schedulers may have decided at once.
 """
 
+from collections.abc import Iterable
+
 from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, holds
 from gpustack.model.refusal import CardRefusal, Reason, Refusal
@@ -19,7 +21,7 @@ def verify(node: Node, placement: Placement, request: PodRequest) -> Refusal | N
     """
     return (
         _unjustified(node, placement, request)
-        or _wrong_cards(node, placement)
+        or wrong_cards(node, placement.containers)
         or _unwanted_cards(node, placement, request)
         or _taken_cards(node, placement)
     )
@@ -57,9 +59,10 @@ def mismatch(asked: ContainerRequest, given: ContainerPlacement) -> str:
     return ""
 
 
-def _wrong_cards(node: Node, placement: Placement) -> Refusal | None:
+def wrong_cards(node: Node, containers: Iterable[ContainerPlacement]) -> Refusal | None:
+    """Return why minors and UUIDs that were written down are not the node's; None when they are."""
     now = {card.uuid: card.minor for card in node.cards if card.uuid}
-    for container in placement.containers:
+    for container in containers:
         for minor, uuid in zip(container.minors, container.uuids, strict=True):
             index = node.index_of(minor)
             elsewhere = f"; that one is card {now[uuid]} now" if uuid in now else ""

@@ -75,7 +75,14 @@ class FakeCri:
             self._server.stop(grace=None).wait()
             self._server = None
 
-    def run(self, pod_uid: str, name: str, *, annotations: Mapping[str, str] | None = None) -> str:
+    def run(
+        self,
+        pod_uid: str,
+        name: str,
+        *,
+        pod: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> str:
         """Start a container and return its ID: 64 hex digits, as real runtimes make them."""
         with self._lock:
             container_id = f"{len(self._containers) + 1:064x}"
@@ -86,6 +93,8 @@ class FakeCri:
                 labels={
                     "io.kubernetes.pod.uid": pod_uid,
                     "io.kubernetes.container.name": name,
+                    "io.kubernetes.pod.namespace": "default",
+                    "io.kubernetes.pod.name": pod,
                 },
                 annotations=dict(annotations or {}),
             )

@@ -45,6 +45,7 @@ class FakeNvml(Nvml):
         self.busy_percent: dict[int, int] = {}  # by PID
         self.silent: set[str] = set()
         self.opened = 1
+        self.left_out: tuple[str, ...] = ()
         self._calls = CallsInFlight()
         self._mismatch = ""
         self._answers = threading.Event()
@@ -65,12 +66,23 @@ class FakeNvml(Nvml):
         self._driver = driver
         self.opened += agrees
 
+    def show(self, *cards: Card) -> None:
+        """Let other cards be there: some that were found anew, without some, or in other places."""
+        self._cards = cards
+        self.opened += 1
+
     def inventory(self) -> Inventory:
         size = len(self._cards)
         links = tuple(
             tuple("X" if row == column else "NV12" for column in range(size)) for row in range(size)
         )
-        return Inventory(cards=self._cards, links=links, driver=self._driver, cuda="12.2")
+        return Inventory(
+            cards=self._cards,
+            links=links,
+            driver=self._driver,
+            cuda="12.2",
+            left_out=self.left_out,
+        )
 
     def set_faults(self, *faults: CardFault) -> None:
         with self._lock:

@@ -15,6 +15,8 @@ _MAX_ANSWER_BYTES = 16 * 1024 * 1024  # the kubelet's own limit for CRI answers
 
 # Labels that the kubelet puts on every container (k8s.io/kubelet pkg/types).
 _POD_UID = "io.kubernetes.pod.uid"
+_POD_NAMESPACE = "io.kubernetes.pod.namespace"
+_POD_NAME = "io.kubernetes.pod.name"
 _CONTAINER_NAME = "io.kubernetes.container.name"
 
 
@@ -35,6 +37,7 @@ class RuntimeContainer:
     """A container as the runtime knows it.
 
     Attributes:
+        pod: its pod's namespace and name; empty where the runtime doesn't say them.
         running: it runs now.
         created: it was made and not started yet; it runs as it was made, or never.
         annotations: among others those of the Allocate response.
@@ -42,6 +45,7 @@ class RuntimeContainer:
 
     id: str
     pod_uid: str
+    pod: tuple[str, str]
     name: str
     running: bool
     created: bool
@@ -132,6 +136,10 @@ class CriClient:
             RuntimeContainer(
                 id=container.id,
                 pod_uid=container.labels[_POD_UID],
+                pod=(
+                    container.labels.get(_POD_NAMESPACE, ""),
+                    container.labels.get(_POD_NAME, ""),
+                ),
                 name=container.labels[_CONTAINER_NAME],
                 running=container.state == pb.CONTAINER_RUNNING,
                 created=container.state == pb.CONTAINER_CREATED,

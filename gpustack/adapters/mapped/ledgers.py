@@ -1,4 +1,4 @@
-"""A share's ledger: made whole, and read in bounded time, whatever its tenant does to it.
+"""A share's ledger: the agent makes it whole, and reads it in a time that no tenant can extend.
 
 The kernel looks through all locks on a file for each question about one. A read waits for the
 file's blocks and, on XFS (xfs_file_buffered_read in fs/xfs/xfs_file.c), for a write to it that is
@@ -17,8 +17,8 @@ from typing import Final
 from gpustack.adapters.mapped.files import FORMS, create, open_file
 from gpustack.wire.mapped import ledger, two_slot_page
 
-# Of this thread's own CPU time. All 256 slots take less than a millisecond; on a file with 60 000
-# locks, which a process makes in a minute and a half, one of them takes 13.
+# The bound counts this thread's own CPU time. All 256 slots take less than a millisecond; on a file
+# with 60 000 locks, which a process makes in a minute and a half, one slot takes 13 milliseconds.
 _LOCKS_SECONDS: Final = 0.05
 
 # The kernel reads no more ahead at once than the disk's read_ahead_kb, which is 128 by default.
@@ -102,7 +102,7 @@ def read_ledger_head(fd: int) -> bytes:
 
 
 def load(fd: int) -> None:
-    """Bring a file's blocks into memory; this may wait for as long as a tenant likes.
+    """Bring a file's blocks into memory; the tenant decides how long the read waits.
 
     Raises:
         OSError: they can't be read.
@@ -112,7 +112,7 @@ def load(fd: int) -> None:
 
 
 def fetch(path: pathlib.Path) -> None:
-    """Read a ledger into memory, and wait for that: for use where nothing of its tenant runs.
+    """Read a ledger into memory, and wait for the disk; no process of its tenant may run.
 
     Raises:
         OSError: it can't be read.
@@ -162,7 +162,7 @@ def _read_now(fd: int, size_bytes: int, offset: int) -> bytes:
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
-        count = os.preadv(fd, [data], offset)  # such as tmpfs, where no read waits
+        count = os.preadv(fd, [data], offset)  # a tmpfs has no such flag, and its reads don't wait
     if count < size_bytes and offset + count < os.fstat(fd).st_size:
         raise BusyLedgerError("a part of the ledger is not in memory")
     return bytes(data[:count])

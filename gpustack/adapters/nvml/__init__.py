@@ -3,6 +3,7 @@
 The only importer of `pynvml`. Source of truth: https://docs.nvidia.com/deploy/nvml-api/
 """
 
+from gpustack.adapters.nvml.cards import Inventory
 from gpustack.adapters.nvml.errors import NvmlError
 from gpustack.adapters.nvml.figures import CardFigures
 from gpustack.adapters.nvml.health import (
@@ -14,7 +15,7 @@ from gpustack.adapters.nvml.health import (
     CardFault,
     xid_fault,
 )
-from gpustack.adapters.nvml.library import Inventory, Nvml
+from gpustack.adapters.nvml.library import Nvml
 from gpustack.adapters.nvml.processes import Busy, GpuProcess
 from gpustack.adapters.nvml.xids import ENDS_WORDS, XID_RULES, Ends, XidRule
 

@@ -4,13 +4,17 @@ A call may hang in the driver for ever, and no other thread can end it. Its age 
 then stops telling systemd that it is alive. Nobody may be in the library when it is closed.
 """
 
+import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Final, TypeVar
 
 from gpustack.adapters.nvml.errors import NvmlError
+
+_T = TypeVar("_T")
 
 _DRAIN_SECONDS: Final = 5.0  # longer than any call that doesn't hang
 
@@ -26,6 +30,7 @@ class CallsInFlight:
         self._clock = clock
         self._changed = threading.Condition()  # guards what follows
         self._since: dict[object, float] = {}
+        self._apart = 0  # calls of `ask_apart` that have not returned
         self._shut = ""
 
     @contextlib.contextmanager
@@ -47,6 +52,37 @@ class CallsInFlight:
                 del self._since[call]
                 self._changed.notify_all()
 
+    def ask_apart(
+        self, questions: Sequence[Callable[[], _T]], seconds: float
+    ) -> tuple["Future[_T]", ...]:
+        """Ask each question in a thread of its own, and wait for all answers for a bounded time.
+
+        A question that hangs then keeps no other from its answer. It has no age, because a new
+        process would hang at the same card; the gate can't be shut before it returns.
+
+        Args:
+            questions: about one card each.
+            seconds: of all together; a future that isn't done by then belongs to one that hangs.
+        """
+        with self._changed:
+            self._apart += len(questions)
+        answers = tuple(Future[_T]() for _ in questions)
+        for question, answer in zip(questions, answers, strict=True):
+            # No pool: the interpreter waits for a pool's threads before it ends.
+            threading.Thread(target=self._answer, args=(question, answer), daemon=True).start()
+        concurrent.futures.wait(answers, seconds)
+        return answers
+
+    def _answer(self, question: Callable[[], _T], answer: "Future[_T]") -> None:
+        try:
+            answer.set_result(question())
+        except Exception as error:  # raised anew where the answer is read
+            answer.set_exception(error)
+        finally:
+            with self._changed:
+                self._apart -= 1
+                self._changed.notify_all()
+
     @property
     def oldest_seconds(self) -> float:
         """The age of the oldest call; 0 without one."""
@@ -61,8 +97,11 @@ class CallsInFlight:
         """
         with self._changed:
             self._shut = why
-            if not self._changed.wait_for(lambda: not self._since, _DRAIN_SECONDS):
+            if not self._changed.wait_for(self._is_empty, _DRAIN_SECONDS):
                 raise NvmlError(f"{why}; a call has not returned for {_DRAIN_SECONDS:g} s")
+
+    def _is_empty(self) -> bool:
+        return not self._since and not self._apart
 
     def open(self) -> None:
         """Let calls pass again."""

@@ -1,15 +1,23 @@
 """The cards that the driver shows, one by one: what each is and where it stands."""
 
+import functools
 import logging
 import pathlib
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pynvml
 
-from gpustack.adapters.nvml import health, links
+from gpustack.adapters.nvml import figures, health, links
+from gpustack.adapters.nvml.calls import CallsInFlight
 from gpustack.model.node import Card
+from gpustack.model.topology.link_level import Links
 
 logger = logging.getLogger(__name__)
+
+# Sixteen cards without persistence mode, which start anew for each reader, take less; and it is
+# below the 30 s after which the agent counts a call as hung.
+_ANSWER_SECONDS: Final = 20.0
 
 # CUDA cores in one SM by compute capability (CUDA C++ programming guide, "Compute Capabilities");
 # 128 for all others.
@@ -19,29 +27,67 @@ _CORES_PER_SM = {
 }
 
 
-def find(sysfs: pathlib.Path) -> list[tuple[Any, Card]]:
-    """Return the handle and the card of each that answers, in the order of NVML's indexes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The host's cards ascending by minor, their links in the same order, and the driver.
+
+    `paths` are the links without NVLink: what PCIe says of every pair. `left_out` names each card
+    that doesn't answer, and says why.
+    """
+
+    cards: tuple[Card, ...]
+    links: Links
+    driver: str
+    cuda: str
+    paths: Links = ()
+    left_out: tuple[str, ...] = ()
+
+
+def find(
+    sysfs: pathlib.Path, calls: CallsInFlight
+) -> tuple[list[tuple[Any, Card]], tuple[str, ...]]:
+    """Return the handle and the card of each that answers, and what is wrong with the others.
+
+    Both are in the order of NVML's indexes. A card answers when it says what it is and how it is.
 
     Args:
         sysfs: where PCI devices stand, for their NUMA nodes.
+        calls: asks each card apart from the others.
 
     Raises:
         pynvml.NVMLError: the driver doesn't say how many there are.
     """
     found: list[tuple[Any, Card]] = []
-    for index in range(pynvml.nvmlDeviceGetCount()):
+    left_out: list[str] = []
+    count = pynvml.nvmlDeviceGetCount()
+    questions = [functools.partial(_ask, index, sysfs) for index in range(count)]
+    for index, answer in enumerate(calls.ask_apart(questions, _ANSWER_SECONDS)):
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            card = _card(handle, sysfs)
-        except (pynvml.NVMLError, ValueError) as error:
-            logger.error("a card does not answer and is left out index=%d: %s", index, error)
-            continue
-        if any(card.minor == other.minor or card.uuid == other.uuid for _, other in found):
-            said = "a card has the number or the UUID of another and is left out"
-            logger.error("%s index=%d minor=%d uuid=%s", said, index, card.minor, card.uuid)
-            continue
-        found.append((handle, card))
-    return found
+            handle, card = answer.result(timeout=0)
+            _check_identity(card, found)
+        except TimeoutError:
+            left_out.append(f"card of index {index} gives no answer within {_ANSWER_SECONDS:g} s")
+        except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, ValueError) as error:
+            left_out.append(f"card of index {index} does not answer: {error}")
+        else:
+            found.append((handle, card))
+    for each in left_out:
+        logger.error("left out: %s", each)
+    return found, tuple(left_out)
+
+
+def _ask(index: int, sysfs: pathlib.Path) -> tuple[Any, Card]:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    card = _card(handle, sysfs)
+    # A card that hangs in one of these would hold up every look at the cards.
+    health.ask(handle)
+    figures.read(handle)
+    return handle, card
+
+
+def _check_identity(card: Card, others: list[tuple[Any, Card]]) -> None:
+    if any(card.minor == other.minor or card.uuid == other.uuid for _, other in others):
+        raise ValueError(f"it has minor {card.minor} or UUID {card.uuid} of another card")
 
 
 def _card(handle: Any, sysfs: pathlib.Path) -> Card:

@@ -10,35 +10,20 @@ import logging
 import pathlib
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
 from gpustack.adapters.nvml import cards, figures, health, links, loading, processes
 from gpustack.adapters.nvml.calls import CallsInFlight
+from gpustack.adapters.nvml.cards import Inventory
 from gpustack.adapters.nvml.errors import NvmlError
 from gpustack.adapters.nvml.figures import CardFigures
 from gpustack.adapters.nvml.health import CardFault
 from gpustack.adapters.nvml.processes import Busy
-from gpustack.model.node import Card, arrange
-from gpustack.model.topology.link_level import Links
+from gpustack.model.node import arrange
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
-    """The host's cards ascending by minor, their links in the same order, and the driver.
-
-    `paths` are the links without NVLink: what PCIe says of every pair.
-    """
-
-    cards: tuple[Card, ...]
-    links: Links
-    driver: str
-    cuda: str
-    paths: Links = ()
 
 
 class Nvml:
@@ -51,7 +36,7 @@ class Nvml:
         sysfs: where PCI devices stand, for their NUMA nodes.
 
     Attributes:
-        opened: how many times it was opened; a new one has its cards to be read again.
+        opened: how many times it was opened, or has found a card anew: `inventory` may differ then.
 
     Raises:
         NvmlError: no libnvidia-ml.so.1, or no driver behind it.
@@ -63,7 +48,7 @@ class Nvml:
         self._sysfs = sysfs
         self._calls = CallsInFlight()
         self._asking = threading.Lock()  # one thread at a time asks for faults, and opens again
-        self._handles: dict[str, Any] = {}
+        self._handles: dict[str, Any] = {}  # None: the library, opened again, lacks the card
         self._silent: set[str] = set()  # the cards that didn't answer when last asked
         self._events: Any = None
         self._events_are_old = False
@@ -101,22 +86,30 @@ class Nvml:
         """Read all cards that answer and how they are joined.
 
         A card that doesn't answer, or has the number or UUID of another, is left out: its identity
-        is unknown, and the others go on working.
+        is unknown, and the others go on working. One that was in an earlier answer keeps its faults
+        known.
 
         Raises:
             NvmlError: the driver refused a question that is not about one card.
         """
         with self._calls.one():
             try:
-                found = cards.find(self._sysfs)
+                found, left_out = cards.find(self._sysfs, self._calls)
                 driver = str(pynvml.nvmlSystemGetDriverVersion())
             except pynvml.NVMLError as error:
                 raise NvmlError(f"reading the cards: {error}") from error
             handles, shown = [each[0] for each in found], tuple(each[1] for each in found)
-            self._handles = {card.uuid: handle for handle, card in found}
+            self._handles = self._handles | {card.uuid: handle for handle, card in found}
             arranged, tokens = arrange(shown, links.read(handles, [card.bus for card in shown]))
             _, paths = arrange(shown, links.paths(handles))
-            return Inventory(cards=arranged, links=tokens, driver=driver, cuda=_cuda(), paths=paths)
+            return Inventory(
+                cards=arranged,
+                links=tokens,
+                driver=driver,
+                cuda=_cuda(),
+                paths=paths,
+                left_out=left_out,
+            )
 
     def faults(self) -> tuple[CardFault, ...]:
         """Send every card some small queries; return what they find, a fault a row.
@@ -211,7 +204,7 @@ class Nvml:
         """
         handles = tuple(self._handles.items())
         with self._calls.one():
-            found = {uuid: figures.energy_joules(handle) for uuid, handle in handles}
+            found = {uuid: figures.energy_joules(each) for uuid, each in handles if each}
         return {uuid: joules for uuid, joules in found.items() if joules is not None}
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
@@ -232,13 +225,15 @@ class Nvml:
     def _open_again(self) -> None:
         """Close the library and open the one that is installed now; keep why it can't be."""
         try:
-            self._calls.shut(self._mismatch)
+            self._calls.shut(health.FAULTS[health.DRIVER_MISMATCH])
             self._unsubscribe()
             with contextlib.suppress(NvmlError):  # an earlier attempt has closed it
                 loading.stop()
             loading.unload()
             loading.start()
-            self._handles = {card.uuid: handle for handle, card in cards.find(self._sysfs)}
+            found, _ = cards.find(self._sysfs, self._calls)
+            # A handle of the library that was closed leads nowhere.
+            self._handles = dict.fromkeys(self._handles) | {card.uuid: each for each, card in found}
         except (NvmlError, pynvml.NVMLError) as error:
             self._mismatch = str(error)
             return
@@ -249,7 +244,8 @@ class Nvml:
 
     def _reasons(self, uuid: str) -> tuple[str, ...]:
         """Return why a card should get no new work, nothing when it is well."""
-        reasons = health.ask(self._handles[uuid])
+        known = self._handles[uuid]
+        reasons = (health.LOST,) if known is None else health.ask(known)
         if not health.SILENT.intersection(reasons):
             return reasons
         try:
@@ -260,13 +256,14 @@ class Nvml:
         now = health.ask(handle)
         if not health.SILENT.intersection(now):
             self._handles[uuid] = handle
+            self.opened += 1  # it may have another minor
         return now
 
     def _uuid(self, device: Any) -> str:
         """Return the UUID of a handle's card; a card that has just been lost can't give it."""
         address = ctypes.cast(device, ctypes.c_void_p).value
         for uuid, handle in tuple(self._handles.items()):
-            if ctypes.cast(handle, ctypes.c_void_p).value == address:
+            if handle and ctypes.cast(handle, ctypes.c_void_p).value == address:
                 return uuid
         return str(pynvml.nvmlDeviceGetUUID(device))
 
@@ -274,7 +271,8 @@ class Nvml:
         events = pynvml.nvmlEventSetCreate()
         try:
             for uuid, handle in self._handles.items():
-                health.listen(uuid, handle, events)
+                if handle is not None:
+                    health.listen(uuid, handle, events)
         except pynvml.NVMLError:
             pynvml.nvmlEventSetFree(events)
             raise

@@ -5,6 +5,7 @@ were decided with the first one's, and the kubelet's calls so far. Every change 
 it counts: an agent that dies in between has given no answer.
 """
 
+import contextlib
 import dataclasses
 import enum
 import logging
@@ -12,6 +13,8 @@ import pathlib
 import threading
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
 from gpustack.model.node import Node
@@ -127,6 +130,19 @@ class AllocationRecords:
         except CheckpointError as error:  # the records stand, and each change tries again
             logger.warning("no change of the records can be written at present: %s", error)
 
+    @property
+    def problem(self) -> str:
+        """Why no allocation can be recorded; empty while nothing shows that."""
+        # No lock: the watchdog must not wait for a disk.
+        return self._checkpoint.problem
+
+    def retry(self) -> None:
+        """Make the file anew where the disk has refused the last change."""
+        with self._lock:
+            if self._checkpoint.refused:
+                with contextlib.suppress(CheckpointError):  # `problem` still says it
+                    self._checkpoint.renew()
+
     def all(self) -> tuple[PodRecord, ...]:
         """Return every record."""
         with self._lock:
@@ -166,6 +182,14 @@ class AllocationRecords:
                 return False
             self._put(record)
         return True
+
+    def hold(self, record: PodRecord) -> None:
+        """Take the cards of a pod that runs, even while the disk refuses its record."""
+        with self._lock:
+            if record.uid not in self._pods:
+                self._checkpoint.hold(_encode(record))
+                self._pods = {**self._pods, record.uid: record}
+                self.version += 1
 
     def remove(self, uid: str) -> None:
         """Forget a pod.
@@ -234,15 +258,8 @@ def _encode(record: PodRecord) -> dict[str, Any]:
 
 
 def _encode_container(container: ContainerRecord) -> dict[str, Any]:
-    placement = container.placement
     return {
-        "name": placement.name,
-        "kind": placement.kind.value,
-        "index": placement.index,
-        "minors": placement.minors,
-        "uuids": placement.uuids,
-        "cores": placement.cores,
-        "memory_units": placement.memory_units,
+        **msgspec.to_builtins(container.placement),
         "core_ids": container.core_ids,
         "memory_ids": container.memory_ids,
         "verified": container.verified,
@@ -273,17 +290,8 @@ def _decode(pod: Mapping[str, Any]) -> PodRecord:
 
 
 def _decode_container(container: Mapping[str, Any]) -> ContainerRecord:
-    placement = ContainerPlacement(
-        name=container["name"],
-        kind=ContainerKind(container["kind"]),
-        index=container["index"],
-        minors=tuple(container["minors"]),
-        uuids=tuple(container["uuids"]),
-        cores=container["cores"],
-        memory_units=container["memory_units"],
-    )
     return ContainerRecord(
-        placement=placement,
+        placement=msgspec.convert(container, ContainerPlacement),
         core_ids=tuple(container["core_ids"]),
         memory_ids=tuple(container["memory_ids"]),
         verified=container["verified"],

@@ -153,6 +153,7 @@ class Allocator:
             raise PluginRefusal(
                 "UnjustifiedDecision", f"nothing was decided for container {name!r}"
             )
+        self._decisions.check_cards(container)
         return record, container
 
     def _paths(self, container: ContainerRecord) -> HostPaths:

@@ -80,6 +80,7 @@ def pre_start(
     pods: PodView,
     records: AllocationRecords,
     *,
+    inventory: CardInventory,
     writes: PodWrites,
     kubelet: KubeletView,
     folders: LimitsFiles,
@@ -93,9 +94,15 @@ def pre_start(
         records=records,
         failure=PodFailure(keys=keys, writes=writes),
         may_come=may_come,
+        inventory=inventory,
     )
     check = PreStartCheck(
-        keys=keys, pods=pods, records=records, kubelet=kubelet, folders=folders, refusals=refusals
+        keys=keys,
+        pods=pods,
+        records=records,
+        kubelet=kubelet,
+        folders=folders,
+        refusals=refusals,
     )
     answer = PreStart(
         pods=pods, records=records, check=check, limits=limits, confirmation=confirmation

@@ -27,7 +27,7 @@ from gpustack.model.place import place
 from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest
-from gpustack.model.verification import verify
+from gpustack.model.verification import verify, wrong_cards
 from gpustack.wire.annotations import BadAnnotation, decode_decision
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import usage
@@ -98,6 +98,16 @@ class PodDecisions:
         if isinstance(refusal, Refusal):
             raise _refused(refusal)
         return self._new(pod, placement, decision.time_ns, Source.EXTENDER)
+
+    def check_cards(self, container: ContainerRecord) -> None:
+        """Let a recorded container pass whose cards still have the minors of the record.
+
+        Raises:
+            PluginRefusal: `CardRenumbered` or `UnknownCard`.
+        """
+        refusal = wrong_cards(self._inventory.node, (container.placement,))
+        if refusal is not None:
+            raise _refused(refusal)
 
     def _decide(self, pod: Pod, limits: PodRequest) -> PodRecord:
         chosen = parse_user_keys(self._keys, pod)

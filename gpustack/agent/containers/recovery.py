@@ -68,6 +68,7 @@ class Recovery:
         """Look again and again; soon after a pod changed, and every `period_seconds`."""
         while not stop.is_set():
             _, version = self._pods.snapshot()
+            self._records.retry()
             self.restore()
             self.free_ended()
             self._pods.wait_or_stop(version, stop, self._period_seconds)

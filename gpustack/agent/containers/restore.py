@@ -4,6 +4,7 @@ A running container's cards stand in the runtime, in the annotations that its Al
 carried; the kubelet knows its device IDs; the rest is the pod's decision.
 """
 
+import contextlib
 import dataclasses
 import logging
 import re
@@ -25,6 +26,7 @@ from gpustack.agent.identification.runtime import Held, KubeletView
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.request import BadRequest, ContainerKind, ContainerRequest, PodRequest
+from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 from gpustack.wire.annotations import BadAnnotation, Decision, decode_decision
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished, parse_held_limits
@@ -75,7 +77,9 @@ class Restore:
             living: the containers that run.
         """
         lacking = []
-        for pod in self._pods.snapshot()[0]:
+        pods = self._pods.snapshot()[0]
+        self._take_up_podless(living, {uid_of(pod) for pod in pods})
+        for pod in pods:
             uid = uid_of(pod)
             if self._open is not None and uid not in self._open:
                 continue
@@ -108,6 +112,42 @@ class Restore:
         if record is None or _lacks_devices(record):
             return False
         return self._take_up(pod, None, record)
+
+    def _take_up_podless(self, living: tuple[RuntimeContainer, ...], shown: set[str]) -> None:
+        """Record containers that run although their pod was deleted by force.
+
+        They keep their cards until they end, and nothing but their annotations says which.
+        """
+        podless: dict[str, list[RuntimeContainer]] = {}
+        for each in living:
+            if each.running and each.pod_uid not in shown and self._minors(each):
+                podless.setdefault(each.pod_uid, []).append(each)
+        for uid, containers in podless.items():
+            namespace, name = containers[0].pod
+            record = PodRecord(
+                uid=uid,
+                namespace=namespace,
+                name=name,
+                node=self._inventory.node.name,
+                decided_ns=time.time_ns(),
+                source=Source.RECOVERED,
+                containers=tuple(map(self._podless, range(len(containers)), containers)),
+            )
+            if self._records.get(uid) is None:
+                self._records.hold(record)
+                logger.warning("took up a pod that was deleted by force pod=%s/%s", namespace, name)
+
+    def _podless(self, index: int, container: RuntimeContainer) -> ContainerRecord:
+        """Return a container as its annotations say; unreadable amounts are those of the card."""
+        minors, said = self._minors(container), container.annotations
+        asked = ContainerRequest(
+            name=container.name, index=index, cores=CORES_PER_CARD * len(minors), memory_units=0
+        )
+        with contextlib.suppress(KeyError, ValueError):
+            units = int(said[self._keys.vcuda_memory]) // MEMORY_UNIT_BYTES
+            cores = int(said[self._keys.vcuda_core])
+            asked = dataclasses.replace(asked, cores=cores, memory_units=units)
+        return ContainerRecord(placement=self._placed(asked, minors))
 
     def _held(self, pods: tuple[Pod, ...]) -> Held:
         return self._kubelet.held(pods, time.monotonic() + _KUBELET_SECONDS) or {}
@@ -149,6 +189,7 @@ class Restore:
                 return False  # its Allocate came just now
         except CheckpointError as error:
             logger.warning("pod not taken up pod=%s/%s: %s", *name_of(pod), error)
+            self._records.hold(record)  # it runs: nobody else may get its cards meanwhile
             return False
         logger.info("took up a pod that has no record pod=%s/%s", *name_of(pod))
         if _lacks_devices(record):
@@ -166,7 +207,8 @@ class Restore:
         decision = self._decision(pod, request)
         containers = []
         for asked in request.containers:
-            placement = self._running(asked, here.get(asked.name)) or _decided(asked, decision)
+            decided = _decided(asked, decision)
+            placement = self._running(asked, here.get(asked.name), decided) or decided
             if placement is not None:
                 containers.append(self._container(placement, held))
         if not containers:
@@ -200,14 +242,29 @@ class Restore:
             return None
 
     def _running(
-        self, asked: ContainerRequest, container: RuntimeContainer | None
+        self,
+        asked: ContainerRequest,
+        container: RuntimeContainer | None,
+        decided: ContainerPlacement | None,
     ) -> ContainerPlacement | None:
-        """Return a living container's cards from its own annotations."""
-        text = container.annotations.get(self._keys.vcuda_device, "") if container else ""
-        minors = tuple(sorted(int(minor) for minor in _CARD.findall(text)))
-        if not minors:
-            return None
+        """Return a living container's cards: minors as it was given, UUIDs as they were decided."""
+        minors = self._minors(container) if container else ()
+        return self._placed(asked, minors, decided) if minors else None
+
+    def _minors(self, container: RuntimeContainer) -> tuple[int, ...]:
+        text = container.annotations.get(self._keys.vcuda_device, "")
+        return tuple(sorted({int(minor) for minor in _CARD.findall(text)}))
+
+    def _placed(
+        self,
+        asked: ContainerRequest,
+        minors: tuple[int, ...],
+        decided: ContainerPlacement | None = None,
+    ) -> ContainerPlacement:
         known = {card.minor: card.uuid for card in self._inventory.node.cards}
+        if decided is not None:
+            pairs = zip(decided.minors, decided.uuids, strict=True)
+            known |= {minor: uuid for minor, uuid in pairs if uuid}
         return ContainerPlacement(
             name=asked.name,
             kind=asked.kind,
@@ -233,13 +290,6 @@ def _lacks_devices(record: PodRecord) -> bool:
 
 
 def _decided(asked: ContainerRequest, decision: Decision | None) -> ContainerPlacement | None:
-    if decision is None:
-        return None
-    return next(
-        (
-            each
-            for each in decision.placement.containers
-            if (each.kind, each.index) == (asked.kind, asked.index)
-        ),
-        None,
-    )
+    placed = () if decision is None else decision.placement.containers
+    key = (asked.kind, asked.index)
+    return next((each for each in placed if (each.kind, each.index) == key), None)

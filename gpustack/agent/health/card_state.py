@@ -2,13 +2,13 @@
 
     healthy ──► unhealthy ──► quarantined ──► probed ──► healthy
 
-A card is *unhealthy* while queries find a fault. It is *quarantined* while the agent remembers what
-queries don't show: an XID whose end was not seen yet, or the word of a person. It is *probed* when
-nothing stands against it any more: NVML answers, no memory row waits for its remapping, and no new
-XID has come. After a quiet time it is *healthy*, and only then takes new work. Containers that run
-on the card keep it in every state.
+A card is *unhealthy* while queries find a fault. It is *quarantined* while the agent remembers a
+fault that queries don't show: an XID whose end was not seen yet, or the word of a person. It is
+*probed* once its faults are over: NVML answers, no memory row waits for its remapping, and no new
+XID has come. After a quiet time the card is *healthy*, and only then takes new work. Containers
+that run on the card keep it in every state.
 
-What a rule took, the probe gives back; what a person took, only a person does.
+The probe returns a card that a rule closed; only a person returns a card that a person closed.
 """
 
 import enum
@@ -27,7 +27,7 @@ LONGEST_TEXT: Final = 256  # characters of a person's words
 
 
 class State(enum.Enum):
-    """What a card may be; the values stand in the state file and on the control socket."""
+    """The state of a card; the values stand in the state file and on the control socket."""
 
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
@@ -37,12 +37,12 @@ class State(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """What a card became, when and why.
+    """A change of a card: its new state, the time and the reason.
 
     Attributes:
         time: RFC 3339, UTC.
         reason: one word; of a healthy card, empty.
-        text: what happened, in words.
+        text: the event, in words.
     """
 
     time: str
@@ -53,13 +53,13 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardState:
-    """What is known of a card's health.
+    """The knowledge of a card's health.
 
     Attributes:
         held: a person's words, while a person keeps the card out of use.
         blames: reasons of XIDs whose end was not seen yet, oldest first.
         accepted: faults that a person has put the card to use with, until queries miss them.
-        lost: it has fallen off the bus and is not back yet.
+        lost: the card has fallen off the bus and is not back yet.
         history: the last changes, oldest first.
     """
 
@@ -96,7 +96,7 @@ class CardState:
         return replace(self, lost=False, blames=blames)
 
     def released(self, found: Collection[str]) -> "CardState":
-        """Return the card after a person has released it, whatever kept it out of use."""
+        """Return the card after a person has released it from faults and quarantine."""
         return replace(self, held=None, blames=(), accepted=ACCEPTABLE.intersection(found))
 
     def judged(self, found: Collection[str], *, quiet: bool, now: str, why: str) -> "CardState":
@@ -106,7 +106,7 @@ class CardState:
             found: the faults that queries find now.
             quiet: the time of a probe is over, or a person needs none.
             now: the time, RFC 3339.
-            why: what happened, where the state itself doesn't say it.
+            why: the event, where the state itself doesn't say it.
         """
         faults = [each for each in found if each not in self.accepted]
         reason = (faults or self.blames[-1:] or (self.reason,))[0]

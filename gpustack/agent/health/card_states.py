@@ -173,8 +173,9 @@ class CardStates:
         try:
             self._file.write([*here, *others[::-1]][:_MOST_CARDS])
         except StateFileError as error:
+            if self.problem != str(error):
+                logger.error("the states of cards are not kept: %s", error)
             self.problem = str(error)
-            logger.error("the states of cards are not kept: %s", error)
             return
         self._unsaved = False
         self.problem = ""

@@ -1,16 +1,12 @@
 """The states of cards on disk: `health.json` in the agent's state folder.
 
-The file is replaced as a whole: written beside, made durable, and renamed. One that can't be used
-is moved aside and named in the log: cards that were quarantined before count as they are found.
+The file is replaced as a whole. One that can't be used is moved aside and named in the log: cards
+that were quarantined before count as they are found.
 """
 
-import contextlib
-import hashlib
 import json
 import logging
-import os
 import pathlib
-import tempfile
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -18,7 +14,7 @@ import msgspec
 
 from gpustack.agent.health.card_state import CardState
 from gpustack.model.errors import GpustackError
-from gpustack.wire.files import regular_file
+from gpustack.wire.files import durable_file, regular_file
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +72,8 @@ class StateFile:
         try:
             self.path.replace(aside)
         except OSError as error:
-            raise StateFileError(f"{self.path}: can't be moved away: {error}") from error
+            why = durable_file.refusal(self.path, error)
+            raise StateFileError(f"can't be moved away: {why}") from error
         return aside
 
     def write(self, cards: Iterable[CardState]) -> None:
@@ -86,41 +83,17 @@ class StateFile:
             StateFileError: the disk refuses; the old one stands.
         """
         data = msgspec.to_builtins(_Content(boot_id=self._boot_id, cards=tuple(cards)))
-        document = {"version": _VERSION, "checksum": _checksum(data), "data": data}
+        document = {"version": _VERSION, "checksum": durable_file.checksum(data), "data": data}
         try:
-            _replace(self.path, json.dumps(document).encode())
+            durable_file.replace(self.path, json.dumps(document).encode())
         except OSError as error:
-            raise StateFileError(f"{self.path}: {error}") from error
+            raise StateFileError(durable_file.refusal(self.path, error)) from error
 
 
 def _decode(document: Any) -> _Content:
     if not isinstance(document, dict) or document.get("version") != _VERSION:
         raise ValueError(f"is no document of version {_VERSION}")
     data = document.get("data")
-    if document.get("checksum") != _checksum(data):
+    if document.get("checksum") != durable_file.checksum(data):
         raise ValueError("the checksum does not match")
     return msgspec.convert(data, _Content)
-
-
-def _checksum(data: Any) -> str:
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-    return "sha256:" + hashlib.sha256(canonical).hexdigest()
-
-
-def _replace(path: pathlib.Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as sink:
-            sink.write(content)
-            sink.flush()
-            os.fsync(sink.fileno())
-        pathlib.Path(name).replace(path)
-    except OSError:
-        with contextlib.suppress(FileNotFoundError):
-            pathlib.Path(name).unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)  # the rename is only as durable as its folder
-    finally:
-        os.close(folder)

@@ -16,6 +16,9 @@ from gpustack.agent.containers.allocation_records import (
     PodRecord,
 )
 from gpustack.agent.containers.pod_failure import PodFailure
+from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.refusal import Reason
+from gpustack.model.verification import wrong_cards
 from gpustack.wire.pods import is_static
 
 logger = logging.getLogger(__name__)
@@ -31,6 +34,7 @@ class PairingRefusals:
     Args:
         may_come: whether the record of a pod (by UID) may still be restored: its absence is no
             proof then.
+        inventory: the cards as they are numbered now.
 
     Attributes:
         mismatches: refusals of devices that belong to another pod, or to one without a record.
@@ -43,11 +47,13 @@ class PairingRefusals:
         records: AllocationRecords,
         failure: PodFailure,
         may_come: Callable[[str], bool],
+        inventory: CardInventory,
     ) -> None:
         self._pods = pods
         self._records = records
         self._failure = failure
         self._may_come = may_come
+        self._inventory = inventory
         self.mismatches = 0
 
     def not_recorded(
@@ -71,12 +77,25 @@ class PairingRefusals:
                 self._take_back([pair for pair in holders if pair[0].uid not in holding])
         return self.mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)
 
+    def renumbered(self, pairs: Sequence[Pair]) -> PluginRefusal | None:
+        """Refuse a container whose minors are other cards' now, by the UUIDs of its record."""
+        node = self._inventory.node
+        for record, container in pairs:
+            refusal = wrong_cards(node, (container.placement,))
+            if refusal is not None and refusal.reason is Reason.CARD_RENUMBERED:
+                return self._fail(refusal.reason.value, refusal.detail, [record.uid])
+        return None
+
     def mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
-        """Count it and fail the visible ones of these pods; return the refusal for the kubelet.
+        """Count it and fail these pods; return the refusal for the kubelet."""
+        self.mismatches += 1
+        return self._fail(code, problem, uids)
+
+    def _fail(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
+        """Fail the visible ones of these pods; return the refusal for the kubelet.
 
         A static pod can't be failed: the kubelet doesn't read the status of its mirror.
         """
-        self.mismatches += 1
         seen = [pod for uid in uids if (pod := self._pods.get(uid)) is not None]
         pods = [pod for pod in seen if not is_static(pod)]
         for pod in pods:

@@ -74,7 +74,8 @@ class PreStartCheck:
             PluginRefusal: `NotAllocated` where no container was given them; `PairingMismatch` when
                 the kubelet says that they belong to another container, or to a pod without a
                 record; the pod that the kubelet means is failed then. `PairingUnproven` when
-                neither source answers.
+                neither source answers. `CardRenumbered` where its device nodes are other cards'
+                now; the pod is failed then, too.
         """
         wanted = frozenset(ids)
         try:
@@ -83,12 +84,22 @@ class PreStartCheck:
         except KubeletCheckpointError as error:
             given, problem = [], str(error)
         if given:
-            return self._written(given, wanted)
+            return self._on_own_cards(self._written(given, wanted))
         logger.warning("pairing goes by names: %s", problem)
         try:
-            return self._named(wanted)
+            return self._on_own_cards(self._named(wanted))
         except (KubeError, KubeUnavailable, PodResourcesLimited, _MuteKubeletError) as error:
             raise PluginRefusal("PairingUnproven", f"{problem}, and {error}") from error
+
+    def _on_own_cards(self, pairs: list[Pair]) -> list[Pair]:
+        """Refuse containers whose device nodes lead to other cards than those of their UUIDs.
+
+        The kubelet keeps its answer with the old nodes for as long as the pod lives.
+        """
+        refusal = self._refusals.renumbered(pairs)
+        if refusal is not None:
+            raise refusal
+        return pairs
 
     def _written(self, given: Sequence[Given], ids: frozenset[str]) -> list[Pair]:
         """Compare the checkpoint's entries of these devices with the records, by UID."""

@@ -14,7 +14,8 @@ from gpustack.model.node import Node
 
 logger = logging.getLogger(__name__)
 
-# How soon a change of the records shows in the health of the IDs; without a lost card in none.
+# The pause between looks at the records, whose changes show in the health of the IDs. While all
+# cards are healthy, no record changes an ID's health.
 _LOOK_SECONDS = 0.1
 _IDLE_SECONDS = 60.0
 
@@ -24,8 +25,8 @@ class KubeletCalls:
     """The functions behind the kubelet's calls, each with the device IDs of one container.
 
     Attributes:
-        expect: hears of the Allocate that comes next.
-        allocate: answers it.
+        expect: takes note of the Allocate that comes next.
+        allocate: answers Allocate.
         pre_start: checks a container before it starts; None when the resource needs no check.
     """
 
@@ -42,8 +43,8 @@ class ResourcePlugin:
         inventory: the cards; a change of health is sent to the kubelet at once.
         records: the containers that hold the IDs, whose health is that of their cards.
         devices: the IDs that a node with such records advertises under this name.
-        calls: what the kubelet's calls do.
-        durations: counts them.
+        calls: the functions behind the kubelet's calls.
+        durations: counts the calls.
     """
 
     def __init__(
@@ -99,13 +100,13 @@ class ResourcePlugin:
     def preferred(
         self, available: Sequence[str], required: Sequence[str], size: int
     ) -> Sequence[str]:
-        """Return the lowest-numbered IDs, whatever else fails: an error would fail the pod."""
+        """Return the lowest-numbered IDs, also when the lookup fails: an error fails the pod."""
         with self._durations.measured("GetPreferredAllocation", self.resource):
             ids = prefer_lowest(available, required, size)
             try:
                 self._calls.expect(ids)
             except Exception:
-                text = "left to Allocate: whose devices these are resource=%s"
+                text = "the pod of these devices is not known before Allocate resource=%s"
                 logger.exception(text, self.resource)
             return ids
 

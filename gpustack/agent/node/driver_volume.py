@@ -16,6 +16,7 @@ from typing import Final
 
 from gpustack.agent.node import shared_files
 from gpustack.agent.node.driver_files import DriverFilesError, Library
+from gpustack.wire.files import durable_file
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def build(
         building.rename(volume)
         _sync(root)
     except OSError as error:
-        raise DriverFilesError(f"{volume}: {error}") from error
+        raise DriverFilesError(durable_file.refusal(volume, error)) from error
     logger.info("driver volume built path=%s libraries=%d", volume, len(libraries))
     return volume
 

@@ -22,6 +22,7 @@ from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.kubelet.call_durations import BOUNDS, CallDurations
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.placement import minors_now
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
 _Family = CounterMetricFamily | GaugeMetricFamily
@@ -186,14 +187,15 @@ class _Shares(Collector):
             "Requests for memory beyond its limit since the agent's start.",
             labels=_SHARE,
         )
-        node = self._inventory.node.name
+        node = self._inventory.node
         for record in self._records.all():
             for each in record.containers:
                 placement = each.placement
                 if not (placement.is_share and each.core_ids):
                     continue
-                for minor, uuid in zip(placement.minors, placement.uuids, strict=True):
-                    names = (record.name, record.namespace, node, each.name, str(minor), uuid)
+                pairs = zip(minors_now(node, placement), placement.uuids, strict=True)
+                for minor, uuid in pairs:
+                    names = (record.name, record.namespace, node.name, each.name, str(minor), uuid)
                     own = self._activity.figures.of((record.uid, each.name), uuid)
                     cores.add_metric(names, placement.cores / CORES_PER_CARD)
                     memory.add_metric(names, placement.memory_units * MEMORY_UNIT_BYTES)

@@ -7,6 +7,8 @@ from gpustack.adapters.nvml import GpuProcess, Nvml, NvmlError
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.node import Node
+from gpustack.model.placement import minors_now
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +73,8 @@ class UsageReader:
 
     def read(self) -> tuple[ContainerUse, ...]:
         """Return every container that holds cards."""
-        used = self._by_owner()
+        node = self._inventory.node
+        used = self._by_owner(node)
         return tuple(
             ContainerUse(
                 pod_uid=record.uid,
@@ -82,7 +85,7 @@ class UsageReader:
                 memory_units=container.placement.memory_units,
                 cards=tuple(
                     used.get((record.uid, container.name, minor), CardProcesses(minor=minor))
-                    for minor in container.placement.minors
+                    for minor in minors_now(node, container.placement)
                 ),
             )
             for record in self._records.all()
@@ -90,11 +93,11 @@ class UsageReader:
             if container.core_ids
         )
 
-    def _by_owner(self) -> dict[tuple[str, str, int], CardProcesses]:
+    def _by_owner(self, node: Node) -> dict[tuple[str, str, int], CardProcesses]:
         """Return use by pod UID, container name and card."""
         owner_of = self._owners.now()
         used: dict[tuple[str, str, int], CardProcesses] = {}
-        for card in self._inventory.node.cards:
+        for card in node.cards:
             for process, percent in self._processes(card.uuid):
                 owner = owner_of(process.pid)
                 if owner is not None:

@@ -1,1 +1,1 @@
-"""Files that a person names: objects, snapshots, traces."""
+"""Files: those that a person names (objects, snapshots, traces), and safe reads and writes."""

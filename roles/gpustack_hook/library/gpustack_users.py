@@ -163,7 +163,11 @@ class Users:
 
 
 def _records(path: str) -> Iterable[dict[str, Any]]:
-    """Return the agent's records: of version 2, a line a change, or of version 1, a document."""
+    """Return the agent's records: of version 2, a line a change, or of version 1, a document.
+
+    The host's Python, which runs this, has no package of the agent's. The tests write the records
+    with the agent's own code (gpustack/adapters/checkpoint.py).
+    """
     text = _text(path)
     if text is None:
         return []

@@ -14,6 +14,7 @@ from gpustack.agent.mounts.main import serve
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS of <sched.h>
 _RECURSIVE, _PRIVATE = 1 << 14, 1 << 18  # MS_REC and MS_PRIVATE of <sys/mount.h>
+_READ_ONLY, _REMOUNT = 1, 32  # MS_RDONLY and MS_REMOUNT
 
 
 def alone(body: Callable[[], None]) -> None:
@@ -61,3 +62,15 @@ def helper(state: pathlib.Path) -> Iterator[MountHelper]:
 def _serve(listener: socket.socket, state: pathlib.Path) -> None:
     with contextlib.suppress(OSError):  # the listener is shut down
         serve(listener, state)
+
+
+def mount_tmpfs(folder: pathlib.Path, size_bytes: int) -> None:
+    """Mount an empty file system in the caller's mounts."""
+    options = f"size={size_bytes}".encode()
+    _check(_LIBC.mount(b"none", str(folder).encode(), b"tmpfs", 0, options))
+
+
+def remount(folder: pathlib.Path, *, read_only: bool) -> None:
+    """Let a file system take no more writes, or take them again."""
+    flags = _REMOUNT | (_READ_ONLY if read_only else 0)
+    _check(_LIBC.mount(b"none", str(folder).encode(), None, flags, None))

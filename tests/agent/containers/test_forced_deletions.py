@@ -1,0 +1,59 @@
+"""A pod that was deleted by force is gone from the API server while its containers run on."""
+
+import pytest
+
+from gpustack.model.units import CORES_PER_CARD
+from tests.agent.host import KEYS, Host, Pod, card_of
+from tests.fakes.kubelet import AdmissionError
+from tests.fakes.nvml import card
+
+
+def _lose(host: Host, pod: Pod, **annotations: str) -> str:
+    """Run a pod's container, delete the pod by force, lose the records; return the container."""
+    answer = host.kubelet.admit(pod)["c0"]
+    said = {**answer.annotations, **annotations}
+    name = pod["metadata"]["name"]
+    running = host.cri.run(pod["metadata"]["uid"], "c0", pod=name, annotations=said)
+    host.stop_agent()
+    host.api.delete("pods", name)
+    (host.state / "checkpoint.json").unlink()
+    host.start_agent()
+    return running
+
+
+def test_its_cards_stay_taken_when_the_records_are_lost(host: Host) -> None:
+    host.start_agent()
+    running = _lose(host, host.share("gone", 1))
+    (record,) = host.agent.records.all()
+    (container,) = record.containers
+    assert (record.namespace, record.name) == ("default", "gone")
+    placement = container.placement
+    assert (placement.minors, placement.uuids) == ((1,), (card(1).uuid,))
+    assert (placement.cores, placement.memory_units) == (50, 32)
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+@pytest.mark.parametrize("cores", ["", "many", "-5", "9" * 5000])
+def test_a_container_with_unreadable_amounts_keeps_all_of_its_card(host: Host, cores: str) -> None:
+    host.start_agent()
+    _lose(host, host.share("gone", 1), **{KEYS.vcuda_core: cores})
+    (record,) = host.agent.records.all()
+    assert record.containers[0].placement.cores == CORES_PER_CARD
+
+
+def test_a_container_that_has_ended_keeps_no_card(host: Host) -> None:
+    host.start_agent()
+    pod = host.whole_card("gone", 1)
+    answer = host.kubelet.admit(pod)["c0"]
+    ended = host.cri.run(pod["metadata"]["uid"], "c0", annotations=answer.annotations)
+    host.cri.exit(ended)
+    host.stop_agent()
+    host.api.delete("pods", "gone")
+    (host.state / "checkpoint.json").unlink()
+    host.start_agent()
+    assert host.agent.records.all() == ()
