@@ -140,15 +140,3 @@ def test_a_run_of_gpu_hosts_alone_cleans_these_and_says_what_stays(tmp_path: pat
     assert run.status == 0, run.output
     assert {host for _, host in changed(run)} == {"gpu1"}
     assert "labels stay, because cp1, cp2, gpu2 may need them" in text(run)
-
-
-@pytest.mark.parametrize("missing", ["kube_control_plane", "gpu_nodes"])
-def test_an_inventory_without_one_of_the_groups_is_refused(
-    tmp_path: pathlib.Path, missing: str
-) -> None:
-    groups = site()
-    del groups[missing]
-    run = uninstall(tmp_path, groups)
-    assert run.status != 0
-    assert changed(run) == []
-    assert f"Group {missing} has no hosts" in text(run)
