@@ -9,7 +9,11 @@ import pytest
 from tests.ansible import layout
 
 FOLDER = layout.ROOT / "roles"
-ROOTS: list[str] = layout.load(FOLDER / "preflight/vars/main.yml")["__preflight_roots"]
+VARIABLES = layout.load(FOLDER / "preflight/vars/main.yml")
+ROOTS = [
+    each.replace("{{ __preflight_extender_unit }}", VARIABLES["__preflight_extender_unit"])
+    for each in VARIABLES["__preflight_roots"]
+]
 # Of the agent's uninstall: names in the state folder, which a site may choose.
 STATE = "Look for checkpoint, driver volumes and container folders"
 

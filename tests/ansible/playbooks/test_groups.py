@@ -1,6 +1,7 @@
 """No playbook succeeds with an inventory that lacks one of the product's groups."""
 
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ FIRST = {"kube_control_plane": "cp1", "gpu_nodes": "gpu1"}
 def test_a_missing_group_is_named_and_nothing_else_is_done(
     tmp_path: pathlib.Path, playbook: str, missing: tuple[str, ...]
 ) -> None:
-    groups = {name: {FIRST[name]: {}} for name in GROUPS if name not in missing}
+    groups: dict[str, Any] = {name: {FIRST[name]: {}} for name in GROUPS if name not in missing}
     confirmed = "--extra-vars=uninstall_confirmed=true"
     run = recorder.play(tmp_path, groups, confirmed, playbook=f"playbooks/{playbook}.yml")
     assert run.status != 0
@@ -39,7 +40,7 @@ def test_a_missing_group_is_named_and_nothing_else_is_done(
 def test_a_limited_rollout_without_one_of_the_groups_is_refused(
     tmp_path: pathlib.Path, missing: str
 ) -> None:
-    groups = {name: {FIRST[name]: {}} for name in GROUPS if name != missing}
+    groups: dict[str, Any] = {name: {FIRST[name]: {}} for name in GROUPS if name != missing}
     [host] = [FIRST[name] for name in GROUPS if name != missing]
     run = recorder.play(tmp_path, groups, f"--limit={host}")
     assert run.status != 0
