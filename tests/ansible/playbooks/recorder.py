@@ -106,6 +106,7 @@ def play(
     groups: Mapping[str, Mapping[str, Any]],
     *arguments: str,
     playbook: str = "site.yml",
+    settings: Mapping[str, str] | None = None,
 ) -> Run:
     """Run a playbook, for groups of hosts with their variables.
 
@@ -114,6 +115,7 @@ def play(
         groups: group name to host name to the host's variables.
         arguments: more of ansible-playbook's.
         playbook: its path in the repository.
+        settings: more variables of Ansible's environment.
     """
     common = {
         "ansible_connection": "local",
@@ -129,7 +131,7 @@ def play(
     lay_roles(folder / "roles")
     done: subprocess.CompletedProcess[str] = ansible(
         "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, playbook,
-        roles=folder / "roles",
+        roles=folder / "roles", settings=settings,
     )  # fmt: skip
     output = done.stdout + done.stderr
     entries = [

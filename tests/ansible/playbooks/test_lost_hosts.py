@@ -140,3 +140,19 @@ def test_a_run_of_gpu_hosts_alone_cleans_these_and_says_what_stays(tmp_path: pat
     assert run.status == 0, run.output
     assert {host for _, host in changed(run)} == {"gpu1"}
     assert "labels stay, because cp1, cp2, gpu2 may need them" in text(run)
+
+
+@pytest.mark.parametrize(
+    ("playbook", "arguments"),
+    [("playbooks/uninstall.yml", (DESPITE,)), ("site.yml", ("--tags=kube_scheduler",))],
+)
+def test_facts_of_an_earlier_run_stand_for_no_answer(
+    tmp_path: pathlib.Path, playbook: str, arguments: tuple[str, ...]
+) -> None:
+    cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(tmp_path)}
+    arguments = (*arguments, "--extra-vars=uninstall_confirmed=true")
+    for name, groups in (("earlier", site()), ("now", site(cp2=AWAY))):
+        (tmp_path / name).mkdir()
+        run = recorder.play(tmp_path / name, groups, *arguments, playbook=playbook, settings=cache)
+    assert run.status != 0
+    assert run.changed == []
