@@ -108,6 +108,14 @@ def test_objects_stay_while_a_host_is_not_clean(
     assert ("nvidia_driver", other) in changed(run)
 
 
+def test_a_driver_that_must_stay_is_named_before_anything_is_removed(
+    tmp_path: pathlib.Path,
+) -> None:
+    run = uninstall(tmp_path, site(gpu2={"fails": ["nvidia_driver/removal"]}))
+    assert run.status != 0
+    assert changed(run) == []
+
+
 @pytest.mark.parametrize("host", ["cp1", "cp2"])
 def test_a_control_plane_that_is_lost_on_the_way_ends_the_run(
     tmp_path: pathlib.Path, host: str
