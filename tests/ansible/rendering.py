@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from tests.ansible import layout
 
@@ -16,6 +17,7 @@ def ansible(
     *arguments: str,
     programs: pathlib.Path | None = None,
     roles: pathlib.Path | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Ansible's programs as a user would: our ansible.cfg, a clean environment.
 
@@ -24,6 +26,7 @@ def ansible(
         arguments: its arguments.
         programs: a folder with programs that go before this machine's.
         roles: a folder of roles that stand in for the product's.
+        settings: more variables of its environment.
     """
     found = shutil.which(
         program, path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -36,6 +39,7 @@ def ansible(
         "LANG": "C.UTF-8",
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
+        **(settings or {}),
     }
     if roles:
         environment["ANSIBLE_ROLES_PATH"] = str(roles)

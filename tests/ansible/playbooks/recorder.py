@@ -17,7 +17,8 @@ import yaml
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
-CHECKS = ("preflight", "cluster", "everyone")
+CHECKS = ("preflight", "cluster", "everyone", "removal")
+OWN = ("everyone.yml", "left_out.yml")  # tasks of the role preflight
 # A host's variables: `fails` and `vanishes` list the roles (or ROLE/TASKS) that do so on it.
 RECORD: list[dict[str, Any]] = [
     {
@@ -85,7 +86,7 @@ class Run:
 def lay_roles(folder: pathlib.Path) -> None:
     """Lay a recording role for each of the product's, with the same entry points.
 
-    Preflight's check of a whole run is the product's own.
+    Preflight's checks of a whole run are the product's own.
     """
     for role in layout.ROLES:
         tasks = folder / role / "tasks"
@@ -94,9 +95,10 @@ def lay_roles(folder: pathlib.Path) -> None:
             recorded = role if entry.stem == "main" else f"{role}/{entry.stem}"
             block = {"name": "Record", "vars": {"recorded": recorded}, "block": RECORD}
             (tasks / entry.name).write_text(yaml.safe_dump([block]))
-    own = layout.ROOT / "roles" / "preflight" / "tasks" / "everyone.yml"
-    if own.exists():
-        (folder / "preflight" / "tasks" / own.name).write_text(own.read_text("utf-8"))
+    for name in OWN:
+        own = layout.ROOT / "roles" / "preflight" / "tasks" / name
+        if own.exists():
+            (folder / "preflight" / "tasks" / name).write_text(own.read_text("utf-8"))
 
 
 def play(
@@ -104,6 +106,7 @@ def play(
     groups: Mapping[str, Mapping[str, Any]],
     *arguments: str,
     playbook: str = "site.yml",
+    settings: Mapping[str, str] | None = None,
 ) -> Run:
     """Run a playbook, for groups of hosts with their variables.
 
@@ -112,6 +115,7 @@ def play(
         groups: group name to host name to the host's variables.
         arguments: more of ansible-playbook's.
         playbook: its path in the repository.
+        settings: more variables of Ansible's environment.
     """
     common = {
         "ansible_connection": "local",
@@ -119,13 +123,15 @@ def play(
         "ansible_python_interpreter": sys.executable,
         # the tests need no facts; a ping takes a tenth of the time
         "ansible_facts_modules": ["ansible.builtin.ping"],
+        # is there: hosts that a run leaves out have been set up
+        "__preflight_extender_unit": f"{folder}/hosts.yml",
     }
     inventory = {"all": {"vars": common, "children": {g: {"hosts": h} for g, h in groups.items()}}}
     (folder / "hosts.yml").write_text(json.dumps(inventory))
     lay_roles(folder / "roles")
     done: subprocess.CompletedProcess[str] = ansible(
         "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, playbook,
-        roles=folder / "roles",
+        roles=folder / "roles", settings=settings,
     )  # fmt: skip
     output = done.stdout + done.stderr
     entries = [
