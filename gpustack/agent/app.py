@@ -78,7 +78,7 @@ class Agent:
         linker_cache: str | None = None,
         kernel: KernelFiles = HOST,
     ) -> None:
-        self._settings = settings
+        self._settings, self._kernel = settings, kernel
         self._instance = OnlyInstance(settings.run_dir / "agent.lock")
         self.keys = Keys(settings.domain)
         self.tasks, self.durations = Tasks(), CallDurations()
@@ -90,7 +90,7 @@ class Agent:
         self.pod_resources = PodResourcesClient(settings.pod_resources_socket)
         self.records = open_records(settings.state_dir)
         self._build_views(HeldFiles(store))
-        self._build_allocator(device_dir, linker_cache, kernel)
+        self._build_allocator(device_dir, linker_cache)
         self._build_kubelet()
         self._build_activity()
         self.virtual_manager = virtual_manager.build(
@@ -142,9 +142,7 @@ class Agent:
             adoption=self.restore,
         )
 
-    def _build_allocator(
-        self, device_dir: pathlib.Path, linker_cache: str | None, kernel: KernelFiles
-    ) -> None:
+    def _build_allocator(self, device_dir: pathlib.Path, linker_cache: str | None) -> None:
         self.cdi = cdi.devices(
             self._settings,
             self.client,
@@ -160,7 +158,7 @@ class Agent:
             cdi=self.cdi,
             device_dir=device_dir,
             linker_cache=linker_cache,
-            kernel=kernel,
+            kernel=self._kernel,
         )
         self.finder = PodIdentification(
             keys=self.keys,

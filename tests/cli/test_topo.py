@@ -20,7 +20,7 @@ from gpustack.cli.main import main
 from gpustack.wire import schemas
 from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import decode_node
-from tests.adapters.fake_driver import FakeDriver, cards
+from tests.adapters.nvml.fake_driver import FakeDriver, cards
 from tests.fakes.nvml import FakeNvml, card
 
 TEXTS = pathlib.Path(__file__).parents[1] / "data" / "topo"

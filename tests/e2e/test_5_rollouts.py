@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import workloads
+from tests.cluster import node_views, workloads
 from tests.cluster.kubectl import KubectlError, annotations, is_running, wait_for
 from tests.cluster.site import Site
 
@@ -24,7 +24,7 @@ UNITS = {
     "API server": (("cp1",), "kube-apiserver.service"),
     "extender": (("cp1",), "gpustack-extender.service"),
 }
-NODE_VIEWS = pathlib.Path(__file__).with_name("node_views.py").read_text()
+NODE_VIEWS = pathlib.Path(node_views.__file__).read_text()
 PRODUCT = "/opt/gpustack/venv/bin/python"
 ROLLED = ("deployment/web", "statefulset/db")
 SETTLE_SECONDS = 180

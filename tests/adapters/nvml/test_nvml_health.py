@@ -9,8 +9,8 @@ import pynvml
 import pytest
 
 from gpustack.adapters.nvml import CardFault, Nvml, calls, cards, loading
-from tests.adapters import fake_driver
-from tests.adapters.fake_driver import FakeCard, FakeDriver
+from tests.adapters.nvml import fake_driver
+from tests.adapters.nvml.fake_driver import FakeCard, FakeDriver
 
 NOWHERE = pathlib.Path("/nonexistent")
 LOST = pynvml.NVML_ERROR_GPU_IS_LOST

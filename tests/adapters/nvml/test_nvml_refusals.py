@@ -16,7 +16,7 @@ from gpustack.model.node import Node
 from gpustack.model.topology.link_level import check_links
 from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import decode_node, encode_devices
-from tests.adapters.fake_driver import ANSWERS, FakeDriver, cards
+from tests.adapters.nvml.fake_driver import ANSWERS, FakeDriver, cards
 
 NOWHERE = pathlib.Path("/nonexistent")
 SWITCH = "00000000:C1:00.0"

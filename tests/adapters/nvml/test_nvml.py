@@ -14,7 +14,7 @@ import pytest
 
 from gpustack.adapters.nvml import links
 
-OUT = pathlib.Path(__file__).parents[1] / "simgpu" / "out"
+OUT = pathlib.Path(__file__).parents[2] / "simgpu" / "out"
 
 CARDS = [
     {"minor": 1, "uuid": "GPU-00000000-0000-0000-0000-000000000001", "numa": 1, "sms": 56},
@@ -55,12 +55,12 @@ class Simulation:
     def ask(self, question: str) -> Any:
         if self.probe is None:
             self.probe = subprocess.Popen(
-                [sys.executable, "-m", "tests.adapters.nvml_probe", str(self.sysfs)],
+                [sys.executable, "-m", "tests.adapters.nvml.nvml_probe", str(self.sysfs)],
                 env=self.environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                cwd=pathlib.Path(__file__).parents[2],
+                cwd=pathlib.Path(__file__).parents[3],
             )
         assert self.probe.stdin is not None
         assert self.probe.stdout is not None
