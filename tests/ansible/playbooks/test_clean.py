@@ -36,7 +36,7 @@ def removed(role: str) -> set[str]:
         if module.get("state") == "absent":
             named = [module["path"], *(task["loop"] if isinstance(task.get("loop"), list) else [])]
             found.update(
-                re.sub(r"{{ (\w+) }}", lambda match: str(variables.get(match[1], "")), each)
+                re.sub(r"{{ (\w+) }}", lambda match: str(variables.get(match[1], match[0])), each)
                 for each in named
             )
     return {path for path in found if path.startswith("/") and "{{" not in path}
