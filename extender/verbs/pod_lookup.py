@@ -1,5 +1,6 @@
 """The pod that the scheduler asks about, as we know it ourselves."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -74,3 +75,8 @@ class PodLookup:
                 raise Gone(pod.full_name, pod.uid) from error
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         return self.cache.add_pod(after) or after
+
+    def change(self, pod: PodState, deadline: Deadline) -> None:
+        """Give the pod another version; where that fails, whoever writes about it learns why."""
+        with contextlib.suppress(kube.KubeError, kube.KubeUnavailable):
+            self.cache.add_pod(self.writer.touch(pod, timeout_seconds=deadline.left()))
