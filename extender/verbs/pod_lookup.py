@@ -39,6 +39,7 @@ class PodLookup:
         pod = self.cache.pod(name.uid) or self.read(name, deadline)
         if pod.ours:
             self.quotas.refuse_unknown()
+        deadline.begin(pod.namespace)
         return pod
 
     def read(self, name: PodName, deadline: Deadline) -> PodState:
