@@ -30,6 +30,7 @@ from gpustack.adapters import kube
 
 _IDLE_SECONDS: Final = 10.0  # below any lease of a scheduler's leader (15 s)
 _CATCH_UP_SECONDS: Final = 0.5  # a decision stands in the watch within a few milliseconds
+_FIRST_PAGE: Final = 16  # pods of 9 MB at most
 _PODS: Final = "/api/v1/pods"
 
 _List = tuple[str, str]
@@ -192,7 +193,8 @@ class ConsistentRead:
     def _list(self, wanted: _List, began: float, timeout: Callable[[], float]) -> Iterator[int]:
         """Read a list; yields the number of each page, from 1, that another one follows."""
         path, selector = wanted
-        pages = self._client.pages(path, {"fieldSelector": selector}, timeout=timeout)
+        selectors = {"fieldSelector": selector}
+        pages = self._client.pages(path, selectors, timeout=timeout, first=_FIRST_PAGE)
         for number, page in enumerate(pages, 1):
             self._cache.learn_pods([self._decoder.pod(item) for item in page.items])
             with self._lock:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.adapters.kube import paging
+from extender.cache import consistent_read
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.wire.extender_v1 import PodName
 from tests.extender.calls import at_once, bind
@@ -184,8 +184,8 @@ def test_a_refusal_reads_nothing(mini: MiniCluster) -> None:
 
 @pytest.fixture
 def single_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists are read one pod a page."""
-    monkeypatch.setattr(paging, "_ITEMS", 1)
+    """The first page of a list has one pod."""
+    monkeypatch.setattr(consistent_read, "_FIRST_PAGE", 1)
 
 
 @pytest.mark.usefixtures("single_pods")
