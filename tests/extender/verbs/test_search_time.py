@@ -23,6 +23,7 @@ from gpustack.model.refusal import REASON_WORDS, Reason
 from gpustack.model.request import PodRequest
 from gpustack.model.search.backtracking import Attempt
 from gpustack.wire.extender_v1 import NodeVictims, PodName, PreemptionArgs
+from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.extender.states import bound, known, view, waiting
@@ -179,6 +180,35 @@ def test_the_search_for_victims_on_one_node_ends_with_the_time(every_search: Clo
     assert clock() - began == SECONDS
     assert outcome.code == "NoVictims"
     assert verb(args, Deadline(1e5, clock, lambda: False)).code == "Preempting"
+
+
+def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of them cover each pod; to look at them takes a second a pod here."""
+    seen = view()
+    seen.set_node(known(host("n0", 16)))
+    held = [bound(seen, f"t{at}", CARD, "n0", labels={"a": "b"}).uid for at in range(16)]
+    asked = waiting("a", machines.pod((400, 0)), priority=1000)
+    budgets = PodDisruptionBudgets()
+    budgets.sync([decode_budget({"metadata": {"name": "b", "namespace": "default"}})])
+
+    def may_cover(_budget: Budget, _pod: object) -> bool:
+        clock.seconds += 1
+        return True
+
+    monkeypatch.setattr(Budget, "may_cover", may_cover)
+    verb = Preempt(
+        cache=seen,
+        evaluator=NodeEvaluator(seen),
+        find=lambda _name, _deadline: asked,
+        budgets=budgets,
+    )
+    named = PodName(namespace="default", name="a", uid="a")
+    args = PreemptionArgs(pod=named, victims={"n0": NodeVictims(uids=tuple(held))})
+    began = clock()
+    assert verb(args, Deadline(SECONDS, clock, lambda: False)).code == "NoVictims"
+    assert clock() - began == SECONDS
 
 
 def test_the_time_of_a_question_is_a_part_of_its_deadline(clock: Clock) -> None:
