@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.search_time import SearchShares
 from extender.cache.snapshot import Snapshotter
 from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
@@ -44,6 +45,7 @@ class ExtenderBase:
         """Compose what follows from an empty cache."""
         self._decision_seconds = settings.decision_seconds
         self._clock = clock
+        self._search_shares = SearchShares(clock)
         self.cache = cache
         self.evaluator = NodeEvaluator(cache)
         self.policy = PolicyKeeper(
@@ -69,4 +71,4 @@ class ExtenderBase:
 
     def deadline(self, disconnected: Callable[[], bool]) -> Deadline:
         """Return the deadline of a call that begins now; ``disconnected``: its caller has gone."""
-        return Deadline(self._decision_seconds, self._clock, disconnected)
+        return Deadline(self._decision_seconds, self._clock, disconnected, self._search_shares)

@@ -12,11 +12,15 @@ A list from the API server's store costs it more than a decision costs us, so re
 together take turns: the first one reads, and its decision, once the watch shows it, spares the
 others theirs.
 
+A tenant's pods that wait may take longer to read than a decision may take. So after the first page
+of a list that goes on, the pod in question is changed: a watch that isn't behind shows this at
+once, and has come as far as the list by then, whose rest is left.
+
 What is read only adds to the cache: pods that have ended are the watch's to tell.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from extender.cache.cache import ClusterCache
@@ -26,6 +30,7 @@ from gpustack.adapters import kube
 
 _IDLE_SECONDS: Final = 10.0  # below any lease of a scheduler's leader (15 s)
 _CATCH_UP_SECONDS: Final = 0.5  # a decision stands in the watch within a few milliseconds
+_FIRST_PAGE: Final = 16  # pods of 9 MB at most
 _PODS: Final = "/api/v1/pods"
 
 _List = tuple[str, str]
@@ -106,13 +111,21 @@ class ConsistentRead:
             return []
         return [each for each in self._lists(node, namespace) if each not in self._read]
 
-    def read(self, node: str, namespace: str, *, timeout: Callable[[], float]) -> None:
+    def read(
+        self,
+        node: str,
+        namespace: str,
+        *,
+        timeout: Callable[[], float],
+        change_pod: Callable[[], None],
+    ) -> None:
         """Read what a decision about a pod of this namespace on this node may depend on.
 
         Args:
             node: where the pod is to go.
             namespace: the pod's, for its quota.
             timeout: gives the seconds that are left; raises when none are.
+            change_pod: has the watch of pods show something new, whatever comes of it.
 
         Raises:
             CannotDecide: the API server gave no answer in time, or refused.
@@ -123,7 +136,7 @@ class ConsistentRead:
                 node_due = self._node_due(node)
             if node_due:  # one object: it waits for no other read
                 self._read_node(node, timeout)
-            self._read_lists(node, namespace, began, timeout)
+            self._read_lists(node, namespace, began, timeout, change_pod)
         except (kube.KubeError, kube.KubeUnavailable) as error:
             if not isinstance(error, kube.KubeError) or not error.not_found:
                 raise CannotDecide("ReadFailed", f"node {node}: {error}") from error
@@ -136,7 +149,12 @@ class ConsistentRead:
             self._read_nodes.add(node)
 
     def _read_lists(
-        self, node: str, namespace: str, began: float, timeout: Callable[[], float]
+        self,
+        node: str,
+        namespace: str,
+        began: float,
+        timeout: Callable[[], float],
+        change_pod: Callable[[], None],
     ) -> None:
         alone = self._read_lock.acquire(blocking=False)
         if not alone and not self._read_lock.acquire(timeout=timeout()):
@@ -144,22 +162,26 @@ class ConsistentRead:
         try:
             if not alone:
                 self._wait_for_watch(node, namespace, timeout())
-            with self._lock:
-                lists = self._lists_due(node, namespace)
-            for each in lists:
-                self._list(each, began, timeout)
+            for each in self._due_now(node, namespace):
+                for number in self._list(each, began, timeout):
+                    if number == 1 and self._due_now(node, namespace):
+                        change_pod()
+                        self._wait_for_watch(node, namespace, timeout())
+                    if not self._due_now(node, namespace):
+                        break
         finally:
             self._read_lock.release()
 
     def _wait_for_watch(self, node: str, namespace: str, seconds: float) -> None:
-        """Let the watch show the decision of the request that read before: it spares our read."""
-
-        def spared() -> bool:
-            with self._lock:
-                return not self._lists_due(node, namespace)
-
+        """Let the watch show what was written a moment ago: it spares our read."""
         with self._moved:
-            self._moved.wait_for(spared, min(_CATCH_UP_SECONDS, seconds))
+            self._moved.wait_for(
+                lambda: not self._due_now(node, namespace), min(_CATCH_UP_SECONDS, seconds)
+            )
+
+    def _due_now(self, node: str, namespace: str) -> list[_List]:
+        with self._lock:
+            return self._lists_due(node, namespace)
 
     def _lists(self, node: str, namespace: str) -> list[_List]:
         """Return what is wanted, in order: a pod bound meanwhile stands in a later list then."""
@@ -168,13 +190,18 @@ class ConsistentRead:
             wanted.append((f"/api/v1/namespaces/{namespace}/pods", ""))
         return [*wanted, (_PODS, f"spec.nodeName={node}")]
 
-    def _list(self, wanted: _List, began: float, timeout: Callable[[], float]) -> None:
+    def _list(self, wanted: _List, began: float, timeout: Callable[[], float]) -> Iterator[int]:
+        """Read a list; yields the number of each page, from 1, that another one follows."""
         path, selector = wanted
-        version = 0
-        for page in self._client.pages(path, {"fieldSelector": selector}, timeout=timeout):
+        selectors = {"fieldSelector": selector}
+        pages = self._client.pages(path, selectors, timeout=timeout, first=_FIRST_PAGE)
+        for number, page in enumerate(pages, 1):
             self._cache.learn_pods([self._decoder.pod(item) for item in page.items])
-            version = int(page.version)
+            with self._lock:
+                # All pages are true at the version of the first one.
+                self._first_version = self._first_version or int(page.version)
+                self._until = max(self._until, began + _IDLE_SECONDS)
+            if page.following:
+                yield number
         with self._lock:
-            self._first_version = self._first_version or version
             self._read.add(wanted)
-            self._until = max(self._until, began + _IDLE_SECONDS)

@@ -6,7 +6,7 @@ milliseconds apart, and a pod that moves meanwhile on both or on none; each node
 held of it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -121,15 +121,20 @@ class Snapshotter:
         return {name: found for name in names if (found := look(guest, name)) is not None}
 
 
-def advise(snapshot: ClusterSnapshot, pod: PodState) -> explanation.Explanation:
-    """Say why a pod waits, node by node, and what would let it run; costs a search."""
+def advise(
+    snapshot: ClusterSnapshot, pod: PodState, go_on: Callable[[], None] = lambda: None
+) -> explanation.Explanation:
+    """Say why a pod waits, node by node, and what would let it run; costs a search.
+
+    ``go_on`` is asked again and again meanwhile, and ends it by an error.
+    """
     if pod.request is None:
         message = pod.problem.message if pod.problem is not None else ""
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
         answers = dict.fromkeys(sorted(snapshot.cluster.nodes), refusal)
         return explanation.Explanation(answers=answers)
     pending = Pod(namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands)
-    return explanation.explain(snapshot.cluster, pending, snapshot.policy)
+    return explanation.explain(snapshot.cluster, pending, snapshot.policy, go_on)
 
 
 def standing(

@@ -8,6 +8,7 @@ the decisions. Where there is none, the Event does without; `/v1/explain` search
 asked.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,9 +27,14 @@ from gpustack.model.search.demand import usable
 
 _FRESH_SECONDS: Final = 20.0  # how long an answer is good for pods that ask alike
 _PAUSE: Final = 20.0  # a search of 50 ms is followed by a second without one
+_LONGEST_SECONDS: Final = 5.0  # of a search: no other Event is written meanwhile
 _MOST_KNOWN: Final = 256
 _MOST_CHANGES: Final = 3  # an Event has room for 1024 bytes
 _OF_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.MODEL_FORBIDDEN, Reason.POOL_FORBIDDEN)
+
+
+class _TimeOver(Exception):
+    """A search has taken too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +106,18 @@ class EventMessages:
         return f"{node}: {refusal.detail or refusal.message}"
 
     def _search(self, pod: PodState) -> _Found:
+        until = self._clock() + _LONGEST_SECONDS
+
+        def go_on() -> None:
+            if self._clock() > until:
+                raise _TimeOver
+
         snapshot = self._snapshotter.take(pod)
         name, title = ("", "") if pod.request is None else _closest(snapshot, pod, pod.request)
         refusal = self._evaluator.refusal(pod, name) if name else None
-        changes = [change.text for change in advise(snapshot, pod).changes]
+        changes: list[str] = []
+        with contextlib.suppress(_TimeOver):
+            changes = [change.text for change in advise(snapshot, pod, go_on).changes]
         return _Found(
             closest=f"Closest is {title}: {refusal.detail or refusal.message}" if refusal else "",
             fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",

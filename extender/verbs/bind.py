@@ -138,7 +138,12 @@ class Bind:
         """Reserve cards of the node for the pod; returns the pod as it is known by then."""
         # Only a node that is known: a name from a request's body leads to no path of the API.
         if self.cache.base(node) is not None and self.consistent_read.due(node, pod.namespace):
-            self.consistent_read.read(node, pod.namespace, timeout=deadline.left)
+            self.consistent_read.read(
+                node,
+                pod.namespace,
+                timeout=deadline.left,
+                change_pod=lambda: self.lookup.change(pod, deadline),
+            )
         choice = self.reserver.choose(pod, (node,))
         if choice.placement is not None:
             held.time_ns = choice.time_ns

@@ -1,5 +1,6 @@
 """The pod that the scheduler asks about, as we know it ourselves."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ class PodLookup:
         pod = self.cache.pod(name.uid) or self.read(name, deadline)
         if pod.ours:
             self.quotas.refuse_unknown()
+        deadline.begin(pod.namespace)
         return pod
 
     def read(self, name: PodName, deadline: Deadline) -> PodState:
@@ -74,3 +76,8 @@ class PodLookup:
                 raise Gone(pod.full_name, pod.uid) from error
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         return self.cache.add_pod(after) or after
+
+    def change(self, pod: PodState, deadline: Deadline) -> None:
+        """Give the pod another version; where that fails, whoever writes about it learns why."""
+        with contextlib.suppress(kube.KubeError, kube.KubeUnavailable):
+            self.cache.add_pod(self.writer.touch(pod, timeout_seconds=deadline.left()))

@@ -104,7 +104,12 @@ class Predicates:
                 node = choice.placement.node
                 if not self.consistent_read.due(node, pod.namespace):
                     return choice
-                self.consistent_read.read(node, pod.namespace, timeout=deadline.left)
+                self.consistent_read.read(
+                    node,
+                    pod.namespace,
+                    timeout=deadline.left,
+                    change_pod=lambda: self.lookup.change(pod, deadline),
+                )
         except CannotDecide:
             self.cache.forget(pod.uid, reserved_ns)
             raise

@@ -43,10 +43,16 @@ class _TimeOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How long a node's pods are compared: so many sets of them, until the deadline."""
+    """What protects pods, and how long a node's are compared: so many sets, until the deadline."""
 
+    budgets: Collection[Budget]
     tries: int
     deadline: Deadline
+
+    def go_on(self) -> None:
+        """Raise `_TimeOver` after the deadline."""
+        if self.deadline.over:
+            raise _TimeOver
 
 
 @dataclass(kw_only=True)
@@ -81,13 +87,12 @@ class Preempt:
     def _answer(
         self, pod: PodState, proposed: dict[str, NodeVictims], deadline: Deadline
     ) -> dict[str, NodeVictims]:
-        budgets = self.budgets.now
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
-        limits = _Limits(tries, deadline)
+        limits = _Limits(self.budgets.now, tries, deadline)
         answer: dict[str, NodeVictims] = {}
         for name, each in proposed.items():
             try:
-                victims_there = self._of_node(pod, name, each, budgets, limits)
+                victims_there = self._of_node(pod, name, each, limits)
             except _TimeOver:
                 logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
                 break
@@ -100,24 +105,23 @@ class Preempt:
         pod: PodState,
         name: str,
         proposed: NodeVictims,
-        budgets: Collection[Budget],
         limits: _Limits,
     ) -> NodeVictims | None:
         state = self.evaluator.node_and_holders(pod, name)
         if state is None or pod.request is None:
             return None
         node, held = state
-        fits = self._fits(pod, pod.request, node, limits.deadline)
+        fits = self._fits(pod, pod.request, node, limits)
         if fits(()):
             return proposed  # the cards are there; it is something else that the node lacks
-        candidates, going = self._candidates(pod, name, held, proposed, budgets)
+        candidates, going = self._candidates(pod, name, held, proposed, limits)
         ending = tuple(each for each in candidates if each.ending)
         if going and not fits(ending) and fits(ending + going):
             return None
         found = victims(candidates, fits, most_tries=limits.tries)
         return None if found is None else _merged(proposed, candidates, found.pods)
 
-    def _fits(self, pod: PodState, request: PodRequest, node: Node, deadline: Deadline) -> Fits:
+    def _fits(self, pod: PodState, request: PodRequest, node: Node, limits: _Limits) -> Fits:
         """Return whether the pod fits, quota included, once some pods have ended.
 
         Each call is a search; after the deadline it raises `_TimeOver`.
@@ -126,8 +130,7 @@ class Preempt:
         policy = self.evaluator.policy
 
         def fits(leaving: Leaving) -> bool:
-            if deadline.over:
-                raise _TimeOver
+            limits.go_on()
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
             place_here = within(quota, usage, pod.namespace, policy, without=gone)
             return after(node, request, place_here)(leaving)
@@ -140,7 +143,7 @@ class Preempt:
         name: str,
         held: Mapping[str, Placement],
         proposed: NodeVictims,
-        budgets: Collection[Budget],
+        limits: _Limits,
     ) -> tuple[list[Candidate], Leaving]:
         """Return the pods that may end: bound ones of lower priority, and those proposed.
 
@@ -156,7 +159,7 @@ class Preempt:
             elif holder.node == name and holder.deletion:
                 going.append(holder)
         lower.sort(key=lambda each: (-each.priority, _since(each), each.uid))
-        protected = violating(lower, budgets)
+        protected = violating(lower, limits.budgets, limits.go_on)
 
         def candidate(each: PodState) -> Candidate:
             return Candidate(

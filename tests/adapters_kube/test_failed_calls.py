@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from gpustack.adapters import kube
-from gpustack.adapters.kube import paging
-from tests.adapters_kube.following import PODS, create_many
+from gpustack.adapters.kube import watch
+from tests.adapters_kube.following import PODS, WAIT_SECONDS, create_many
 from tests.adapters_kube.test_exchange import configured, serving
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -96,7 +96,7 @@ def test_a_list_that_breaks_off_keeps_no_objects(
 ) -> None:
     """The second or third page is refused while the first one is decoded."""
     caplog.set_level(logging.CRITICAL)  # pytest keeps the errors that are logged
-    monkeypatch.setattr(paging, "_ITEMS", 10)
+    monkeypatch.setattr(watch, "MOST_ITEMS", 10)
     create_many(api, 30)
     kept: list[weakref.ref[Item]] = []
 
@@ -112,3 +112,21 @@ def test_a_list_that_breaks_off_keeps_no_objects(
     assert watcher.problem
     assert kept
     assert not any(item() for item in kept)
+
+
+def test_a_list_that_takes_too_long_is_asked_for_in_smaller_pages(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    """A server before 1.33 makes a page as a whole: one of a thousand large pods comes too late."""
+    kubeconfig = api.write_kubeconfig(tmp_path / "kubeconfig")
+    client = kube.KubeClient.from_kubeconfig(kubeconfig, timeout_seconds=0.2)
+    api.faults.hold("GET", "/pods$", times=2)
+    watcher = kube.Watcher(client, PODS, decode=kube.as_json, on_sync=print, on_event=print)
+    watcher.turn()
+    watcher.turn()
+    assert "timed out" in watcher.problem
+    watcher.start()
+    assert watcher.synced.wait(WAIT_SECONDS)
+    watcher.stop()
+    lists = [r.query["limit"] for r in api.asked("GET", "/pods$") if "watch" not in r.query]
+    assert lists == ["1000", "250", "62"]

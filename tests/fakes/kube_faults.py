@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import threading
+from collections.abc import Collection
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -14,6 +15,7 @@ class Fault:
         drop: ``before`` breaks the connection and carries nothing out, ``after`` carries the
             request out and breaks the connection without an answer.
         gate: wait for this event before anything else.
+        parameter: of the query, which a request must have; empty: any request.
     """
 
     method: str
@@ -23,6 +25,7 @@ class Fault:
     reason: str = ""
     drop: str = ""
     gate: threading.Event | None = None
+    parameter: str = ""
     reached: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     def release(self) -> None:
@@ -56,15 +59,25 @@ class Faults:
         """Break the connection of matching requests, ``before`` or ``after`` doing them."""
         return self._add(Fault(method=method, pattern=pattern, times=times, drop=when))
 
-    def hold(self, method: str, pattern: str, *, times: int = 1) -> Fault:
+    def hold(self, method: str, pattern: str, *, times: int = 1, parameter: str = "") -> Fault:
         """Let matching requests wait until ``fault.release()``; ``fault.reached`` says when."""
-        return self._add(Fault(method=method, pattern=pattern, times=times, gate=threading.Event()))
+        return self._add(
+            Fault(
+                method=method,
+                pattern=pattern,
+                times=times,
+                gate=threading.Event(),
+                parameter=parameter,
+            )
+        )
 
-    def take(self, method: str, path: str) -> Fault | None:
-        """The rule for this request, if any; counts it."""
+    def take(self, method: str, path: str, query: Collection[str] = ()) -> Fault | None:
+        """The rule for this request, if any; counts it. ``query``: the parameters' names."""
         with self._lock:
             for rule in self._rules:
-                if rule.times and rule.method == method and re.search(rule.pattern, path):
+                there = not rule.parameter or rule.parameter in query
+                matches = rule.method == method and re.search(rule.pattern, path)
+                if rule.times and there and matches:
                     rule.times -= 1
                     return rule
         return None

@@ -110,7 +110,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         request = self._read()
         api = self.server.api
         api.requests.append(request)
-        fault = api.faults.take(request.method, request.path)
+        fault = api.faults.take(request.method, request.path, request.query)
         if fault is not None:
             fault.reached.set()
             if fault.gate is not None:

@@ -17,7 +17,7 @@ import urllib3
 
 import gpustack
 from gpustack.adapters.kube import connect, kubeconfig
-from gpustack.adapters.kube.errors import KubeUnavailable
+from gpustack.adapters.kube.errors import KubeTimeout, KubeUnavailable
 from gpustack.adapters.kube.exchange import (
     ApiResponse,
     exchange,
@@ -26,7 +26,7 @@ from gpustack.adapters.kube.exchange import (
     request,
 )
 from gpustack.adapters.kube.listing import Page, decode_object, decode_refusal
-from gpustack.adapters.kube.paging import read_pages
+from gpustack.adapters.kube.paging import MOST_ITEMS, read_pages
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,13 @@ class KubeClient:
         return self._request("GET", path, params=params, timeout_seconds=timeout_seconds)
 
     def pages(
-        self, path: str, params: Mapping[str, str], *, timeout: Callable[[], float] | None = None
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        timeout: Callable[[], float] | None = None,
+        most: int = MOST_ITEMS,
+        first: int = MOST_ITEMS,
     ) -> Iterator[Page]:
         """Read a list page by page; without a ``resourceVersion`` it is consistent.
 
@@ -103,6 +109,8 @@ class KubeClient:
             path: the collection.
             params: query parameters, such as selectors.
             timeout: gives the seconds that the next page may take; left out, the client's own.
+            most: how many objects a page may have.
+            first: how many the first one may have.
 
         Raises:
             KubeError: the server refused; 410 a list took longer than its version is kept.
@@ -113,7 +121,7 @@ class KubeClient:
             seconds = None if timeout is None else timeout()
             return self.get_raw(path, {**params, **wanted}, timeout_seconds=seconds)
 
-        return read_pages(ask)
+        return read_pages(ask, most, first)
 
     def patch(
         self,
@@ -223,6 +231,8 @@ class KubeClient:
         send = functools.partial(self._send, method, target, headers, data, seconds)
         try:
             answer, again = self._ask(method, path, send)
+        except urllib3.exceptions.TimeoutError as error:
+            raise KubeTimeout(f"{method} {path}: {error}") from error
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"{method} {path}: {error}") from error
         if answer.status >= 300:

@@ -20,6 +20,10 @@ class KubeUnavailable(GpustackError):
     """No answer within the time limit: a write may or may not have happened."""
 
 
+class KubeTimeout(KubeUnavailable):
+    """The server is silent, or its answer has not ended in time."""
+
+
 class KubeError(GpustackError):
     """The API server answered with an error.
 

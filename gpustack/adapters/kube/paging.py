@@ -11,23 +11,28 @@ from gpustack.adapters.kube.errors import KubeUnavailable
 from gpustack.adapters.kube.exchange import ResponseTooLargeError
 from gpustack.adapters.kube.listing import Page, decode_page
 
-_ITEMS: Final = 1000  # about 10 MB of nodes with their image lists
 _FEW_BYTES: Final = 12 << 20  # of a page; after a smaller one, more objects are asked for
-_SHRUNK: Final = 4
+
+MOST_ITEMS: Final = 1000
+"""Objects of a page: about 10 MB of nodes with their image lists."""
+SHRUNK: Final = 4
+"""So many times fewer objects are asked for after a page that was too large."""
 
 Ask = Callable[[Mapping[str, str]], bytes]
 
 
-def read_pages(ask: Ask) -> Iterator[Page]:
+def read_pages(ask: Ask, most: int = MOST_ITEMS, first: int = MOST_ITEMS) -> Iterator[Page]:
     """Read a list; after a page that was too large, fewer objects are asked for at a time.
 
     Args:
         ask: gets query parameters; raises ResponseTooLargeError for an answer that is too large.
+        most: how many objects are asked for at a time.
+        first: how many at first.
 
     Raises:
         KubeUnavailable: a single object is too large, or a page leads to an earlier one.
     """
-    items, following, seen = _ITEMS, "", set[str]()
+    items, following, seen = min(most, first), "", set[str]()
     while True:
         wanted = {"limit": str(items), **({"continue": following} if following else {})}
         try:
@@ -35,10 +40,10 @@ def read_pages(ask: Ask) -> Iterator[Page]:
         except ResponseTooLargeError:
             if items == 1:
                 raise
-            items = max(1, items // _SHRUNK)
+            items = max(1, items // SHRUNK)
             continue
         if len(raw) < _FEW_BYTES:
-            items = min(_ITEMS, items * 2)
+            items = min(most, items * 2)
         page = decode_page(raw)
         following = page.following
         if following in seen:

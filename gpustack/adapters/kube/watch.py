@@ -20,13 +20,14 @@ import msgspec
 import urllib3
 
 from gpustack.adapters.kube.client import KubeClient
-from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+from gpustack.adapters.kube.errors import KubeError, KubeTimeout, KubeUnavailable
 from gpustack.adapters.kube.listing import (
     WatchEvent,
     decode_change,
     decode_status,
     version_of,
 )
+from gpustack.adapters.kube.paging import MOST_ITEMS, SHRUNK
 from gpustack.adapters.kube.streams import lines_of, one_ahead
 from gpustack.wire.kube import managed_fields
 
@@ -106,6 +107,7 @@ class Watcher(Generic[_Item]):
         }
         self._version = ""
         self._failures = 0
+        self._most_items = MOST_ITEMS
         self._lost: float | None = None  # since when the server is away
         self._stop = threading.Event()
         self._stream_lock = threading.Lock()
@@ -187,11 +189,17 @@ class Watcher(Generic[_Item]):
             self._on_progress("")
         items: list[_Item] = []
         version = ""
-        for page in one_ahead(self._client.pages(self._path, self._selectors)):
-            items.extend(map(self._decode, page.items))
-            version = page.version
-            if self._stop.is_set():
-                return
+        pages = self._client.pages(self._path, self._selectors, most=self._most_items)
+        try:
+            for page in one_ahead(pages):
+                items.extend(map(self._decode, page.items))
+                version = page.version
+                if self._stop.is_set():
+                    return
+        except KubeTimeout:  # a server before 1.33 makes a page of any size before it sends a byte
+            self._most_items = max(1, self._most_items // SHRUNK)
+            raise
+        self._most_items = MOST_ITEMS
         self._version = version
         self._on_sync(items)
         self._seen()

@@ -5,7 +5,7 @@ changed pod or the changed cluster. A figure is the one nearest to what the pod 
 nearer, and it does not fit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,10 +14,12 @@ from gpustack.model.equivalence import result_of
 from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
 from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.frozen import freeze
+from gpustack.model.node import Node
 from gpustack.model.place import place, within
-from gpustack.model.placement import Placement
+from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.refusal import Refusal
+from gpustack.model.request import PodRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +45,31 @@ class Explanation:
         return bool(self.choice)
 
 
-def explain(cluster: Cluster, pod: Pod, policy: Policy = EXACT) -> Explanation:
-    """Say why a pod that holds nothing waits, node by node, and what would let it run."""
-    question = Query(cluster, pod, policy, partial(place, policy=policy), within)
+def explain(
+    cluster: Cluster, pod: Pod, policy: Policy = EXACT, go_on: Callable[[], None] = lambda: None
+) -> Explanation:
+    """Say why a pod that holds nothing waits, node by node, and what would let it run.
+
+    ``go_on`` is asked before each time that the pod is placed, which may be very often; may raise.
+    """
+
+    def asked_on(placer: Placer) -> Placer:
+        def placing(node: Node, wanted: PodRequest) -> Placement | Refusal:
+            go_on()
+            return placer(node, wanted)
+
+        return placing
+
+    placer = asked_on(partial(place, policy=policy))
+    question = Query(
+        cluster, pod, policy, placer, lambda *args, **options: asked_on(within(*args, **options))
+    )
     answers = question.answers()
     fitting = {name: each for name, each in answers.items() if isinstance(each, Placement)}
     if fitting:
         return Explanation(answers=answers, choice=_first(question, fitting))
     if pod.demands.gates:
-        return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy))
+        return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy, go_on))
     searches = (lower_request.search, relax_constraints.search, evict.search, add_capacity.search)
     changes = tuple(change for search in searches for change in search(question))
     return Explanation(answers=answers, changes=changes)
@@ -63,10 +81,12 @@ def _first(question: Query, fitting: Mapping[str, Placement]) -> str:
     return min(results, key=lambda name: (results[name].rank, name))
 
 
-def _without_gates(cluster: Cluster, pod: Pod, policy: Policy) -> tuple[Change, ...]:
+def _without_gates(
+    cluster: Cluster, pod: Pod, policy: Policy, go_on: Callable[[], None]
+) -> tuple[Change, ...]:
     """Ask again without the pod's scheduling gates: until they go, nothing else matters."""
     free = replace(pod, demands=replace(pod.demands, gates=()))
-    then = explain(cluster, free, policy)
+    then = explain(cluster, free, policy, go_on)
     placement = then.answers.get(then.choice)
     if not isinstance(placement, Placement):
         return ()

@@ -6,7 +6,7 @@ budget that selects it, and the pods that come after a budget is used up violate
 without a selector selects nothing there, unlike for evictions.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -116,12 +116,17 @@ def decode_budget(value: Mapping[str, Any]) -> Budget:
     )
 
 
-def violating(pods: Iterable[Labelled], budgets: Collection[Budget]) -> frozenset[str]:
+def violating(
+    pods: Iterable[Labelled],
+    budgets: Collection[Budget],
+    go_on: Callable[[], None] = lambda: None,
+) -> frozenset[str]:
     """Return the UIDs of the pods that no budget of theirs allows to end.
 
     Args:
         pods: every pod of a node that could be ended, the most important first.
         budgets: of all namespaces.
+        go_on: is asked before each pod, for a tenant may have thousands of budgets; may raise.
     """
     left = [each.allowed for each in budgets]
     by_namespace: dict[str, list[tuple[int, Budget]]] = {}
@@ -129,6 +134,7 @@ def violating(pods: Iterable[Labelled], budgets: Collection[Budget]) -> frozense
         by_namespace.setdefault(each.namespace, []).append((number, each))
     found: set[str] = set()
     for pod in pods:
+        go_on()
         # The scheduler skips a pod without labels, even where a selector would take it.
         for number, budget in by_namespace.get(pod.namespace, ()) if pod.labels != {} else ():
             if budget.may_cover(pod):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from extender.cache import consistent_read
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.wire.extender_v1 import PodName
 from tests.extender.calls import at_once, bind
@@ -179,3 +180,34 @@ def test_a_node_that_goes_before_the_read_is_not_chosen(mini: MiniCluster) -> No
 def test_a_refusal_reads_nothing(mini: MiniCluster) -> None:
     assert mini.place("p", 300)["NodeNames"] == []
     assert lists(mini.api) == []
+
+
+@pytest.fixture
+def single_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first page of a list has one pod."""
+    monkeypatch.setattr(consistent_read, "_FIRST_PAGE", 1)
+
+
+@pytest.mark.usefixtures("single_pods")
+@pytest.mark.parametrize("verb", ["bind", "predicates"])
+def test_a_list_without_an_end_delays_no_decision(mini: MiniCluster, verb: str) -> None:
+    for number in range(3):
+        mini.create(pod(f"waits{number}"))
+    created = mini.sees(mini.create(pod("p", 50, 32)))
+    mini.api.faults.hold("GET", "/api/v1/pods$", times=100, parameter="continue")
+    if verb == "bind":
+        assert bind(mini, created, "gpu1") == ""
+    else:
+        assert mini.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
+
+
+@pytest.mark.usefixtures("single_pods")
+def test_a_long_list_is_read_to_its_end_while_the_watch_is_behind(
+    pair: tuple[MiniCluster, MiniCluster],
+) -> None:
+    first, second = pair
+    for number in range(3):
+        first.create(pod(f"waits{number}", 300))
+    first.place("one", 200)
+    assert "gpu1" not in second.place("two", 200)["NodeNames"]
+    assert max(cards(first.api).values()) == 100

@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
-from extender.cache.search_time import SearchTime
+from extender.cache.search_time import SearchShares, SearchTime
 from extender.requeue.requeue import Requeue
 from extender.verbs.deadline import Deadline
 from extender.verbs.preempt import Preempt
@@ -23,6 +23,7 @@ from gpustack.model.refusal import REASON_WORDS, Reason
 from gpustack.model.request import PodRequest
 from gpustack.model.search.backtracking import Attempt
 from gpustack.wire.extender_v1 import NodeVictims, PodName, PreemptionArgs
+from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.extender.states import bound, known, view, waiting
@@ -36,16 +37,17 @@ SECONDS = 4.0  # of one question; a search takes one second
 
 
 class Clock:
-    """Stands still, but for searches: each takes a second."""
+    """Stands still, but for searches: each takes a second, or as long as ``search`` says."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
+        self.search = 1.0
 
     def __call__(self) -> float:
         return self.seconds
 
     def place(self, there: Node, request: PodRequest, **options: Any) -> Any:
-        self.seconds += 1
+        self.seconds += self.search
         return place(there, request, **options)
 
 
@@ -180,6 +182,35 @@ def test_the_search_for_victims_on_one_node_ends_with_the_time(every_search: Clo
     assert verb(args, Deadline(1e5, clock, lambda: False)).code == "Preempting"
 
 
+def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of them cover each pod; to look at them takes a second a pod here."""
+    seen = view()
+    seen.set_node(known(host("n0", 16)))
+    held = [bound(seen, f"t{at}", CARD, "n0", labels={"a": "b"}).uid for at in range(16)]
+    asked = waiting("a", machines.pod((400, 0)), priority=1000)
+    budgets = PodDisruptionBudgets()
+    budgets.sync([decode_budget({"metadata": {"name": "b", "namespace": "default"}})])
+
+    def may_cover(_budget: Budget, _pod: object) -> bool:
+        clock.seconds += 1
+        return True
+
+    monkeypatch.setattr(Budget, "may_cover", may_cover)
+    verb = Preempt(
+        cache=seen,
+        evaluator=NodeEvaluator(seen),
+        find=lambda _name, _deadline: asked,
+        budgets=budgets,
+    )
+    named = PodName(namespace="default", name="a", uid="a")
+    args = PreemptionArgs(pod=named, victims={"n0": NodeVictims(uids=tuple(held))})
+    began = clock()
+    assert verb(args, Deadline(SECONDS, clock, lambda: False)).code == "NoVictims"
+    assert clock() - began == SECONDS
+
+
 def test_the_time_of_a_question_is_a_part_of_its_deadline(clock: Clock) -> None:
     for seconds, searched in ((60.0, 1.0), (0.5, 0.25)):
         time = Deadline(seconds, clock, lambda: False).search_time
@@ -191,6 +222,28 @@ def test_the_time_of_a_question_is_a_part_of_its_deadline(clock: Clock) -> None:
         assert time.is_over()
 
 
+def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: Clock) -> None:
+    """Each pod is of a kind of its own; the last node alone has room, for any."""
+    clock.search = 0.01
+    evaluator, shares = NodeEvaluator(full_but_last()), SearchShares(clock)
+
+    def searched(namespace: str, number: int) -> int:
+        deadline = Deadline(8.0, clock, lambda: False, shares)
+        deadline.begin(namespace)
+        asked = waiting(f"{namespace}{number}", machines.pod((99, number + 1)), namespace=namespace)
+        said = evaluator.of(asked, NAMES, deadline.search_time)
+        return COUNT - [each.reason for each in said.answers].count(Reason.NOT_SEARCHED)
+
+    began = clock()
+    found = [searched("greedy", number) for number in range(300)]
+    assert found[:100] == [COUNT] * 100
+    assert clock() - began < 20
+    assert set(found[200:]) <= {2, 3}
+    assert searched("modest", 0) == COUNT
+    clock.seconds += 100
+    assert searched("greedy", 300) == COUNT
+
+
 @pytest.fixture
 def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     for at in range(3):
@@ -199,20 +252,25 @@ def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
         yield made
 
 
-@pytest.mark.parametrize("verb", ["filter", "predicates"])
-def test_the_scheduler_is_told_which_nodes_were_not_searched(
-    mini: MiniCluster, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
-    """The pod waits, is not said to fit nowhere, and is woken once the other nodes are searched."""
-    clock: Any = mini.service._clock
+@pytest.fixture
+def slow(mini: MiniCluster, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the extender, whose searches take time by it."""
+    clock: Any = mini.service._clock  # a Clock
     table = EquivalenceCache.table
 
-    def slow(self: EquivalenceCache, request: PodRequest) -> Any:
+    def timed(self: EquivalenceCache, request: PodRequest) -> Any:
         made = table(self, request)
         made._placer = clock.place
         return made
 
-    monkeypatch.setattr(EquivalenceCache, "table", slow)
+    monkeypatch.setattr(EquivalenceCache, "table", timed)
+    return cast(Clock, clock)
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("verb", ["filter", "predicates"])
+def test_the_scheduler_is_told_which_nodes_were_not_searched(mini: MiniCluster, verb: str) -> None:
+    """The pod waits, is not said to fit nowhere, and is woken once the other nodes are searched."""
     created = mini.create(pod("a", 300))
     names = ["gpu0", "gpu1", "gpu2"]
     body = mini.ask(created, names) if verb == "predicates" else _filter(mini, created, names)
@@ -222,6 +280,15 @@ def test_the_scheduler_is_told_which_nodes_were_not_searched(
     assert [body["FailedAndUnresolvableNodes"][name] for name in names[1:]] == [words] * 2
     eventually(lambda: "tencent.com/gpu-retry" in mini.annotations("a"))
     eventually(lambda: _filter(mini, created, names)["NodeNames"] == ["gpu2"])
+
+
+def test_odd_pods_of_one_namespace_leave_the_scheduler_time(mini: MiniCluster, slow: Clock) -> None:
+    slow.search = 0.3
+    began = slow()
+    for number in range(30):
+        asked = mini.create(pod(f"p{number}", 99, number + 1))
+        assert "gpu0" in _filter(mini, asked, ["gpu0", "gpu1", "gpu2"])["NodeNames"]
+    assert slow() - began < 20
 
 
 def _filter(mini: MiniCluster, asked: dict[str, Any], names: list[str]) -> Any:
