@@ -1,4 +1,4 @@
-"""A pod that was deleted by force is gone from the API server while its containers run on."""
+"""A pod that was deleted by force, or has failed, is over while its containers run on."""
 
 import pytest
 
@@ -57,3 +57,21 @@ def test_a_container_that_has_ended_keeps_no_card(host: Host) -> None:
     (host.state / "checkpoint.json").unlink()
     host.start_agent()
     assert host.agent.records.all() == ()
+
+
+def test_a_failed_pod_keeps_its_card_while_its_container_runs(host: Host) -> None:
+    """As one that is evicted, or that the agent fails for another of its containers."""
+    host.start_agent()
+    pod = host.share("failed", 1)
+    answer = host.kubelet.admit(pod)["c0"]
+    running = host.cri.run(pod["metadata"]["uid"], "c0", annotations=answer.annotations)
+    host.stop_agent()
+    host.end(pod, "Failed")
+    (host.state / "checkpoint.json").unlink()
+    host.start_agent()
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
