@@ -75,3 +75,18 @@ def test_a_failed_pod_keeps_its_card_while_its_container_runs(host: Host) -> Non
     host.end(refused, "Failed")
     host.cri.exit(running)
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("gone", 1)
+    host.kubelet.admit(pod)
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    host.cri.lose_state(running)
+    host.api.delete("pods", "gone")
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
