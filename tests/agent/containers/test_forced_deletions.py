@@ -1,5 +1,7 @@
 """A pod that was deleted by force, or has failed, is over while its containers run on."""
 
+import time
+
 import pytest
 
 from gpustack.model.units import CORES_PER_CARD
@@ -90,3 +92,21 @@ def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
     host.end(refused, "Failed")
     host.cri.exit(running)
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_wait_in_vain_is_not_repeated_for_each_pod(host: Host) -> None:
+    """The kubelet makes one call at a time: other users' pods would wait behind all of these."""
+    host.start_agent()
+    pod = host.whole_card("gone", 1)
+    host.kubelet.admit(pod)
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    host.api.delete("pods", "gone")
+    began = time.monotonic()
+    for number in range(4):
+        refused = host.share(f"refused-{number}", 1)
+        with pytest.raises(AdmissionError, match="are over and may still run here: 1"):
+            host.kubelet.admit(refused)
+        host.end(refused, "Failed")
+    assert time.monotonic() - began < 8
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.share("next", 1))["c0"]) == "/dev/nvidia1"
