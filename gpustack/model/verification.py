@@ -4,7 +4,7 @@ The agent obeys the decision that the extender wrote, but only after this check:
 annotations too, cards are renumbered and fail, and two schedulers may have decided at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, holds
@@ -60,19 +60,31 @@ def mismatch(asked: ContainerRequest, given: ContainerPlacement) -> str:
 
 
 def wrong_cards(node: Node, containers: Iterable[ContainerPlacement]) -> Refusal | None:
-    """Return why minors and UUIDs that were written down are not the node's; None when they are."""
+    """Return why minors and UUIDs that were written down are not the node's; None when they are.
+
+    A minor that leads to another card is told before one that leads nowhere: only the first gives
+    a container what may be another's.
+    """
     now = {card.uuid: card.minor for card in node.cards if card.uuid}
-    for container in containers:
-        for minor, uuid in zip(container.minors, container.uuids, strict=True):
-            index = node.index_of(minor)
-            elsewhere = f"; that one is card {now[uuid]} now" if uuid in now else ""
-            if index is None:
-                reason = Reason.CARD_RENUMBERED if elsewhere else Reason.UNKNOWN_CARD
-                return _no(reason, f"node {node.name} has no card {minor}{elsewhere}", minor)
-            present = node.cards[index].uuid
-            if uuid and present and uuid != present:
-                text = f"card {minor} of {node.name} is {present}, the decision says {uuid}"
-                return _no(Reason.CARD_RENUMBERED, text + elsewhere, minor)
+    found = [
+        refusal
+        for container in containers
+        for minor, uuid in zip(container.minors, container.uuids, strict=True)
+        if (refusal := _wrong_card(node, now, minor, uuid)) is not None
+    ]
+    return min(found, key=lambda each: each.reason is not Reason.CARD_RENUMBERED, default=None)
+
+
+def _wrong_card(node: Node, now: Mapping[str, int], minor: int, uuid: str) -> Refusal | None:
+    index = node.index_of(minor)
+    elsewhere = f"; that one is card {now[uuid]} now" if uuid in now else ""
+    if index is None:
+        reason = Reason.CARD_RENUMBERED if elsewhere else Reason.UNKNOWN_CARD
+        return _no(reason, f"node {node.name} has no card {minor}{elsewhere}", minor)
+    present = node.cards[index].uuid
+    if uuid and present and uuid != present:
+        text = f"card {minor} of {node.name} is {present}, the decision says {uuid}"
+        return _no(Reason.CARD_RENUMBERED, text + elsewhere, minor)
     return None
 
 

@@ -119,6 +119,11 @@ class FakeCri:
         with self._lock:
             self._containers[container_id].state = pb.CONTAINER_EXITED
 
+    def lose_state(self, container_id: str) -> None:
+        """Show a container as containerd does whose state it could not load when it started."""
+        with self._lock:
+            self._containers[container_id].state = pb.CONTAINER_UNKNOWN
+
     def _version(self, _: pb.VersionRequest, __: grpc.ServicerContext) -> pb.VersionResponse:
         return pb.VersionResponse(
             version="0.1.0",

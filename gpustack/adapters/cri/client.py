@@ -19,6 +19,10 @@ _POD_NAMESPACE = "io.kubernetes.pod.namespace"
 _POD_NAME = "io.kubernetes.pod.name"
 _CONTAINER_NAME = "io.kubernetes.container.name"
 
+# containerd says "unknown" of a container whose state it could not load when it started: it may
+# well run, and the end of its pod doesn't stop it (kubernetes/kubernetes pull request 73802).
+_RUNNING = (pb.CONTAINER_RUNNING, pb.CONTAINER_UNKNOWN)
+
 
 class CriUnavailable(GpustackError):
     """The runtime's socket does not answer."""
@@ -38,7 +42,7 @@ class RuntimeContainer:
 
     Attributes:
         pod: its pod's namespace and name; empty where the runtime doesn't say them.
-        running: it runs now.
+        running: it runs now, or may: its state is unknown.
         created: it was made and not started yet; it runs as it was made, or never.
         annotations: among others those of the Allocate response.
     """
@@ -141,7 +145,7 @@ class CriClient:
                     container.labels.get(_POD_NAME, ""),
                 ),
                 name=container.labels[_CONTAINER_NAME],
-                running=container.state == pb.CONTAINER_RUNNING,
+                running=container.state in _RUNNING,
                 created=container.state == pb.CONTAINER_CREATED,
                 annotations=dict(container.annotations),
             )

@@ -1,7 +1,7 @@
 """The processes on a card as NVML counts them."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ class Busy:
 
 # The driver keeps samples for some seconds only; its average covers no earlier time.
 _LONGEST_SPAN_US: Final = 3_000_000
+# Time stamps are the host's clock, which may be set back: what is later than this was before.
+_AHEAD_US: Final = 1_000_000
 
 
 def busy(handle: Any, since_us: int) -> Busy:
@@ -42,8 +44,11 @@ def busy(handle: Any, since_us: int) -> Busy:
     and says nothing of processes that were idle (nvmlDeviceGetProcessUtilization).
     """
     now_us = time.time_ns() // 1000
+    if since_us > now_us + _AHEAD_US:
+        since_us = now_us
     begin_us = max(since_us, now_us - _LONGEST_SPAN_US)
-    latest = _latest(_samples(handle, begin_us))
+    samples = _samples(handle, begin_us)
+    latest = _latest(each for each in samples if each.timeStamp <= now_us + _AHEAD_US)
     until_us = max((int(sample.timeStamp) for sample in latest.values()), default=begin_us)
     return Busy(
         until_us=until_us,
@@ -89,7 +94,7 @@ def _samples(handle: Any, since_us: int) -> Any:
         return ()
 
 
-def _latest(samples: Any) -> dict[int, Any]:
+def _latest(samples: Iterable[Any]) -> dict[int, Any]:
     latest: dict[int, Any] = {}
     for sample in samples:
         known = latest.get(sample.pid)

@@ -18,6 +18,7 @@ from gpustack.adapters import memory_maps, process
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.adapters.process import Identity
+from gpustack.agent.activity.maps_reader import MapsBusyError, MapsReader
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.one_line import one_line
@@ -27,9 +28,11 @@ logger = logging.getLogger(__name__)
 _HOOK: Final = "libvcuda.so"
 _LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), and each may be escaped
 _OWN_FILES: Final = ("limits", "ledger")
-# CPU time that one container may take of a look. A hundred processes with a thousand mappings each
-# take as long; one process with the most mappings that the kernel allows takes half of that.
+# Time that one container may take of a look: of CPU, and of waiting for maps that don't come. A
+# hundred processes with a thousand mappings each take as long; one process with the most mappings
+# that the kernel allows takes half of that.
 _LOOK_SECONDS: Final = 0.1
+_MOST_BUSY: Final = 4  # of a container's processes that are waited for; its others come later
 # After which no other container's turn begins; it comes first at the next look, a second later.
 # Bursts end within 200 ms: meanwhile no neighbour's wish is looked for.
 _LOOKS_SECONDS: Final = 0.05
@@ -71,7 +74,7 @@ class IsolationViolations:
         proc: the proc file system of the host.
         identity: tells processes apart, by host PID; None for one that has ended. Left out: asked
             of `proc`.
-        clock: CPU time of this thread, in seconds.
+        clock: the time that looks have taken, in seconds; left out: CPU time, and that of waiting.
         now: monotonic seconds.
     """
 
@@ -82,12 +85,13 @@ class IsolationViolations:
         hooks: pathlib.Path,
         proc: pathlib.Path = pathlib.Path("/proc"),
         identity: Callable[[int], Identity | None] | None = None,
-        clock: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tell = tell
         self._identity = identity or functools.partial(process.identity, proc=proc)
-        self._clock = clock
+        self._maps = MapsReader((_HOOK, *_OWN_FILES), proc)
+        self._clock = clock or (lambda: time.thread_time() + self._maps.seconds)
         self._now = now
         self._next: Owner | None = None  # the container that the last look had no time for
         self._hooks = hooks
@@ -118,7 +122,7 @@ class IsolationViolations:
         good = self._still_good(before, pids)
         others = frozenset(pids).difference(reported, good)
         identities = {pid: self._identity(pid) for pid in others}
-        fresh = self._look(others, before.looked)
+        fresh = self._look(share, others, before.looked)
         looked, passed = others & before.looked.union(fresh), others.difference(fresh)
         maps = {pid: files for pid, files in fresh.items() if files is not None}
         hooks = _files(self._hooks.glob(f"*/{_HOOK}")) if maps else frozenset()
@@ -233,19 +237,24 @@ class IsolationViolations:
         )
 
     def _look(
-        self, pids: Collection[int], last: Collection[int]
+        self, share: Share, pids: Collection[int], last: Collection[int]
     ) -> dict[int, frozenset[MappedFile] | None]:
         """Return the mappings of as many processes as a container's time allows."""
         found: dict[int, frozenset[MappedFile] | None] = {}
-        until = self._clock() + _LOOK_SECONDS
+        busy, until = 0, self._clock() + _LOOK_SECONDS
         for pid in sorted(pids, key=lambda pid: (pid in last, pid)):
-            if found and self._clock() > until:
+            try:
+                found[pid] = self._mapped(pid)
+            except MapsBusyError as error:
+                busy += 1
+                if self._is_news(share, "busy maps"):
+                    logger.warning("not looked at for now share=%s: %s", share.full_name, error)
+            if busy == _MOST_BUSY or self._clock() > until:
                 break
-            found[pid] = self._mapped(pid)
         return found
 
     def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
-        return memory_maps.of_process(pid, (_HOOK, *_OWN_FILES), proc=self._proc)
+        return self._maps.of(pid)
 
     def _names(self, pids: Iterable[int]) -> str:
         return ", ".join(f"{self._name(pid)} (host PID {pid})" for pid in sorted(pids))

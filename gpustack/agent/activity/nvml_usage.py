@@ -73,7 +73,8 @@ class NvmlUsage:
                 continue
             # Only the end of the first look is of use: its beginning is unknown.
             times = busy.busy_ns if uuid in self._counted_us else {}
-            span_ns = 1000 * (busy.until_us - self._counted_us.get(uuid, busy.until_us))
+            span_us = busy.until_us - self._counted_us.get(uuid, busy.until_us)
+            span_ns = 1000 * max(0, span_us)  # the clock may have been set back
             self._counted_us[uuid] = busy.until_us
             empty = functools.partial(
                 ContainerSample, span_ns=span_ns, lag_ns=int(span_ns * busy.lag)

@@ -25,6 +25,11 @@ _LOOK_SECONDS = 0.1  # how soon a stop is noticed
 
 # A watch that ends is opened anew within 5 s, and an API server restarts in less than that again.
 _LATE_SECONDS: Final = 30.0
+# How long a pod that the kubelet knows may be missing. A watch is milliseconds behind, and then
+# the API server is asked; it may be one that was deleted at once, and the kubelet, which makes one
+# call at a time, has more of these. While the server is away, nobody else says so.
+_WATCH_SECONDS: Final = 0.25
+_AWAY_SECONDS: Final = 2.0
 
 
 def uid_of(pod: Pod) -> str:
@@ -95,6 +100,11 @@ class PodView:
         if self.synced and (not watcher.problem or watcher.age_seconds < self._late_seconds):
             return ""
         return watcher.problem or "the API server has not answered yet"
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long to wait for a pod that isn't here, before the API server is asked."""
+        return _AWAY_SECONDS if self._watcher.problem else _WATCH_SECONDS
 
     def start(self) -> None:
         """Begin to watch."""

@@ -30,7 +30,7 @@ from gpustack.model.request import PodRequest
 from gpustack.model.verification import verify, wrong_cards
 from gpustack.wire.annotations import BadAnnotation, decode_decision
 from gpustack.wire.keys import Keys
-from gpustack.wire.pods import usage
+from gpustack.wire.pods import finished, usage
 from gpustack.wire.user_keys import parse_user_keys
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,9 @@ _WANT_OF_ROOM = frozenset(
 # Time for which a pod that has just ended may still hold cards: a force-deleted pod is gone from
 # the API server at once, and its containers end a second or two later, without a watch event.
 _WAIT_SECONDS = 4.0
+# The same after a wait in vain for the same pods: the kubelet makes one call at a time, and one
+# user's pods of this kind would keep those of all others waiting.
+_SHORT_WAIT_SECONDS = 0.25
 _LOOK_SECONDS = 0.25
 _ASK_SECONDS = 2.0
 
@@ -78,6 +81,7 @@ class PodDecisions:
         self._records = records
         self._free_ended = free_ended
         self._undecided = undecided
+        self._in_vain = frozenset[str]()  # UIDs of ended pods whose cards were waited for
 
     def record(self, pod: Pod, request: PodRequest) -> PodRecord:
         """Return the pod's record, not saved yet.
@@ -138,6 +142,9 @@ class PodDecisions:
         if not _wants_room(answer):
             return answer
         self._ask_api_server()
+        over = self._over()
+        if over and over <= self._in_vain:
+            deadline = min(deadline, time.monotonic() + _SHORT_WAIT_SECONDS)
         while (now := time.monotonic()) < deadline:
             answer = self._try(pod, attempt, deadline)
             if not _wants_room(answer):
@@ -146,10 +153,20 @@ class PodDecisions:
             _, version = self._pods.snapshot()
         problem = self._ask_api_server()
         answer = self._try(pod, attempt, time.monotonic() + _ASK_SECONDS)
-        if not isinstance(answer, Refusal) or not _wants_room(answer) or not problem:
+        if not isinstance(answer, Refusal) or not _wants_room(answer):
             return answer
-        known = f"the API server doesn't say which pods have ended: {problem}"
-        return dataclasses.replace(answer, detail="; ".join(filter(None, (answer.detail, known))))
+        self._in_vain = self._over()
+        details = [answer.detail] if answer.detail else []
+        if self._in_vain:
+            details.append(f"pods that are over and may still run here: {len(self._in_vain)}")
+        if problem:
+            details.append(f"the API server doesn't say which pods have ended: {problem}")
+        return dataclasses.replace(answer, detail="; ".join(details))
+
+    def _over(self) -> frozenset[str]:
+        """Return the UIDs of the pods that are over, by the API server, and have cards here."""
+        found = {record.uid: self._pods.get(record.uid) for record in self._records.all()}
+        return frozenset(uid for uid, pod in found.items() if pod is None or finished(pod))
 
     def _try(
         self, pod: Pod, attempt: Callable[[Node], _T | Refusal], deadline: float

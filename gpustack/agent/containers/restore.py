@@ -78,7 +78,7 @@ class Restore:
         """
         lacking = []
         pods = self._pods.snapshot()[0]
-        self._take_up_podless(living, {uid_of(pod) for pod in pods})
+        self._take_up_podless(living, {uid_of(pod) for pod in pods if not finished(pod)})
         for pod in pods:
             uid = uid_of(pod)
             if self._open is not None and uid not in self._open:
@@ -113,14 +113,14 @@ class Restore:
             return False
         return self._take_up(pod, None, record)
 
-    def _take_up_podless(self, living: tuple[RuntimeContainer, ...], shown: set[str]) -> None:
-        """Record containers that run although their pod was deleted by force.
+    def _take_up_podless(self, living: tuple[RuntimeContainer, ...], present: set[str]) -> None:
+        """Record containers that run although their pod was deleted by force, or has failed.
 
-        They keep their cards until they end, and nothing but their annotations says which.
+        They keep their cards until they end, and their own annotations say which.
         """
         podless: dict[str, list[RuntimeContainer]] = {}
         for each in living:
-            if each.running and each.pod_uid not in shown and self._minors(each):
+            if each.running and each.pod_uid not in present and self._minors(each):
                 podless.setdefault(each.pod_uid, []).append(each)
         for uid, containers in podless.items():
             namespace, name = containers[0].pod
@@ -135,7 +135,7 @@ class Restore:
             )
             if self._records.get(uid) is None:
                 self._records.hold(record)
-                logger.warning("took up a pod that was deleted by force pod=%s/%s", namespace, name)
+                logger.warning("took up an ended pod that still runs pod=%s/%s", namespace, name)
 
     def _podless(self, index: int, container: RuntimeContainer) -> ContainerRecord:
         """Return a container as its annotations say; unreadable amounts are those of the card."""

@@ -1,7 +1,7 @@
 """Finding the container of an Allocate call, within a bounded time.
 
 A pod that was just bound may reach the kubelet before our watch shows it: then the finder waits for
-the watch, for at most `WAIT_SECONDS`, asks the API server once, and refuses the call.
+the watch, for a bounded time, asks the API server once, and refuses the call.
 
 A pod that the kubelet knows to be deleted or has rejected may look like one that still waits: a
 kubelet that has just started keeps its rejections back from the API server until it has gone
@@ -52,7 +52,6 @@ from gpustack.wire.pods import finished, parse_limits
 
 logger = logging.getLogger(__name__)
 
-WAIT_SECONDS = 2.0  # a watch is milliseconds behind; the kubelet waits for us meanwhile
 SETTLE_SECONDS = 1.0
 _ASK_SECONDS = 2.0
 _CONFIRM_SECONDS = 1.0
@@ -151,7 +150,7 @@ class PodIdentification:
         while True:
             pods, version = self._pods.snapshot()
             found = self._matches(pods, call)
-            seconds = SETTLE_SECONDS if found.matches else WAIT_SECONDS
+            seconds = SETTLE_SECONDS if found.matches else self._pods.wait_seconds
             if found.is_clear(self._passed):
                 break
             if not found.matches and self._bad(pods, call) is not None:

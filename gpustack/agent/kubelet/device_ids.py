@@ -7,7 +7,8 @@ NUMA node. Shapes are the original's (docs/reference/pods.md).
 Their health is that of the cards of the container that has them, by its record: the kubelet shows
 it in the pod's status, and once it has restarted it fails a pod of which an ID is unhealthy
 (k8s.io/kubernetes pkg/kubelet/cm/devicemanager devicesToAllocate). For what is free of an unhealthy
-card as many free IDs are unhealthy, so that the scheduler doesn't count on it.
+card as many free IDs are unhealthy, so that the scheduler doesn't count on it. Where a card is left
+out, containers of the others may have IDs beyond those of fewer cards, and keep them.
 """
 
 import re
@@ -44,11 +45,30 @@ def _devices(
 ) -> tuple[Device, ...]:
     """Return an ID for each entry of `cards`, the position of the card behind it."""
     ids = [f"{prefix}-{index}" for index in range(len(cards))]
-    unhealthy = _unhealthy(ids, cards, node, held)
+    well = _positions(node, held)
+    others = (each for each in well.keys() - {*ids} if each.startswith(f"{prefix}-"))
+    beyond = {each: well[each] for each in sorted(others, key=_number)}
+    unhealthy = {*_unhealthy(ids, cards, node, held)}
+    if beyond:
+        taken = {each for _, own in held for each in own}
+        spare = [each for each in reversed(ids) if each not in unhealthy and each not in well]
+        unhealthy.update(sorted(spare, key=taken.__contains__)[: len(beyond)])  # free ones first
+    numbered = (*zip(ids, cards, strict=True), *beyond.items())
     return tuple(
         Device(id=each, healthy=each not in unhealthy, numa=node.cards[card].numa)
-        for each, card in zip(ids, cards, strict=True)
+        for each, card in numbered
     )
+
+
+def _positions(node: Node, held: Sequence[_Held]) -> dict[str, int]:
+    """Return the IDs of the containers whose cards are here, with the position of the card."""
+    return {
+        each: card
+        for placement, own in held
+        for card, part in _parts(node, placement, own)
+        if card is not None
+        for each in part
+    }
 
 
 def _unhealthy(

@@ -1,5 +1,6 @@
 """A tenant that harms its ledger or fills its processes' maps harms no other tenant."""
 
+import os
 import pathlib
 import subprocess
 import threading
@@ -232,6 +233,34 @@ def test_processes_whose_maps_take_long_are_looked_at_in_turn(
         violations.look_at(share, tuple(pids))
         assert 0 < violations.read - before < 5
     assert [each.reason for each in events] == [reason]
+
+
+def test_maps_that_do_not_come_keep_no_other_container_waiting(stage: Stage) -> None:
+    """As where the server of a volume leaves a process's mmap without an answer."""
+    pid = stage.process(stage.share("one"), memory_bytes=MIB)
+    maps = stage.proc / str(pid) / "maps"
+    text = maps.read_text()
+    maps.unlink()
+    os.mkfifo(maps)
+    stage.process(stage.share("two"), memory_bytes=MIB, maps=())
+
+    def look() -> None:
+        for _ in range(3):
+            stage.sampler.look()
+
+    looks = threading.Thread(target=look, daemon=True)
+    looks.start()
+    looks.join(5)
+    try:
+        assert not looks.is_alive()
+        assert [each.name for each in stage.events] == ["two"]
+    finally:
+        maps.write_text(text)
+    for thread in threading.enumerate():
+        if thread.name == "maps":
+            thread.join()
+    stage.sampler.look()
+    assert [each.name for each in stage.events] == ["two"]
 
 
 def test_a_ledger_of_invented_cards_is_reported_and_not_kept(stage: Stage) -> None:

@@ -1,4 +1,6 @@
-"""A pod that was deleted by force is gone from the API server while its containers run on."""
+"""A pod that was deleted by force, or has failed, is over while its containers run on."""
+
+import time
 
 import pytest
 
@@ -57,3 +59,54 @@ def test_a_container_that_has_ended_keeps_no_card(host: Host) -> None:
     (host.state / "checkpoint.json").unlink()
     host.start_agent()
     assert host.agent.records.all() == ()
+
+
+def test_a_failed_pod_keeps_its_card_while_its_container_runs(host: Host) -> None:
+    """As one that is evicted, or that the agent fails for another of its containers."""
+    host.start_agent()
+    pod = host.share("failed", 1)
+    answer = host.kubelet.admit(pod)["c0"]
+    running = host.cri.run(pod["metadata"]["uid"], "c0", annotations=answer.annotations)
+    host.stop_agent()
+    host.end(pod, "Failed")
+    (host.state / "checkpoint.json").unlink()
+    host.start_agent()
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("gone", 1)
+    host.kubelet.admit(pod)
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    host.cri.lose_state(running)
+    host.api.delete("pods", "gone")
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_wait_in_vain_is_not_repeated_for_each_pod(host: Host) -> None:
+    """The kubelet makes one call at a time: other users' pods would wait behind all of these."""
+    host.start_agent()
+    pod = host.whole_card("gone", 1)
+    host.kubelet.admit(pod)
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    host.api.delete("pods", "gone")
+    began = time.monotonic()
+    for number in range(4):
+        refused = host.share(f"refused-{number}", 1)
+        with pytest.raises(AdmissionError, match="are over and may still run here: 1"):
+            host.kubelet.admit(refused)
+        host.end(refused, "Failed")
+    assert time.monotonic() - began < 8
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.share("next", 1))["c0"]) == "/dev/nvidia1"

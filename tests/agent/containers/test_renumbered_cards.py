@@ -36,6 +36,19 @@ def test_a_container_does_not_start_on_another_card(host: Host, checkpoint: bool
     assert host.agent.refusals.mismatches == 0
 
 
+def test_a_card_that_is_gone_hides_no_other_card_behind_a_minor(host: Host) -> None:
+    host.start_agent()
+    written = decision((0, 1), cores=200, memory=0)
+    pod = host.create(make_pod("p", container("c0", 200), annotations=written))
+    host.kubelet.admit(pod)
+    host.stop_agent()
+    host.nvml.show(dataclasses.replace(card(3), minor=1), card(2))  # card 0 is gone, 1 replaced
+    host.start_agent()
+    with pytest.raises(AdmissionError, match="CardRenumbered: card 1 "):
+        host.kubelet.start_container(pod, "c0", CORE)
+    host.wait_until(lambda: host.is_failed(pod))
+
+
 def test_a_second_container_gets_no_other_card_than_the_first(host: Host) -> None:
     host.start_agent()
     pod = _two_containers(host)

@@ -3,9 +3,12 @@
 PreStartContainer would find the mistake, and fail the pod that the kubelet meant.
 """
 
+import time
+
 import pytest
 
 from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, card_of, container, decision, make_pod
+from tests.fakes.kubelet import AdmissionError
 
 
 def _share(host: Host, name: str, minor: int, *, uid: str, init: bool = False) -> Pod:
@@ -95,3 +98,16 @@ def test_a_pod_is_admitted_while_the_api_server_is_away(host: Host) -> None:
     host.api.faults.fail("GET", "/pods/p$", status=503, times=10)
     _gets_its_card(host, pod, 1)
     assert host.agent.finder.guesses == 0
+
+
+def test_pods_that_were_deleted_at_once_delay_others_little(host: Host) -> None:
+    """The kubelet makes one call at a time: other users' pods wait behind all of these."""
+    host.start_agent()
+    deleted = [host.share(f"deleted-{number}", 1) for number in range(8)]
+    for pod in deleted:
+        host.api.delete("pods", pod["metadata"]["name"])
+    began = time.monotonic()
+    for pod in deleted:
+        with pytest.raises(AdmissionError, match="NoCandidate"):
+            host.kubelet.admit(pod)
+    assert time.monotonic() - began < 8

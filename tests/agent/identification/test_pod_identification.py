@@ -69,7 +69,7 @@ def test_a_pod_that_the_watch_shows_late_is_waited_for(host: Host) -> None:
     host.start_agent()
     host.api.hold_watches()
     pod = host.create(make_pod("p", container("c0", 50, 32)))
-    release = threading.Timer(0.3, host.api.release_watches)
+    release = threading.Timer(0.1, host.api.release_watches)
     release.start()
     assert host.kubelet.admit(pod)["c0"].devices
     release.join()
@@ -173,7 +173,7 @@ def test_a_deletion_that_only_the_kubelet_knows_is_waited_for(host: Host) -> Non
     host.api.hold_watches()
     host.kubelet.know(early)  # but the kubelet doesn't admit the pod, because it is being deleted
     host.api.edit("pods", "early", _DELETED)
-    release = threading.Timer(0.3, host.api.release_watches)
+    release = threading.Timer(0.1, host.api.release_watches)
     release.start()
     assert host.kubelet.admit(late)["c0"].devices[0].host_path == "/dev/nvidia1"
     release.join()

@@ -61,6 +61,19 @@ def test_a_restarted_kubelet_fails_the_pods_of_the_lost_card_only(host: Host) ->
         host.kubelet.admit(on_lost)
 
 
+def test_a_restarted_kubelet_fails_no_pod_beside_a_card_that_is_left_out(host: Host) -> None:
+    host.start_agent()
+    host.kubelet.admit(host.whole_card("left-out", 1))
+    other = host.share("other", 0, now_ns=2)
+    host.kubelet.admit(other)  # its IDs are beyond those of one card
+    host.stop_agent()
+    host.nvml.show(card(0))
+    host.kubelet.restart()
+    host.start_agent()
+    host.kubelet.admit(other)
+    assert len(host.kubelet.plugins[CORE].healthy()) == 100
+
+
 def test_half_of_a_containers_devices_stand_for_one_of_its_two_cards(host: Host) -> None:
     host.start_agent()
     written = decision((0, 1), cores=200, memory=0)

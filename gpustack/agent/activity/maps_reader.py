@@ -1,0 +1,89 @@
+"""The memory maps of processes, each read in a thread of its own.
+
+The kernel keeps a reader of /proc/PID/maps waiting while the process changes its mappings:
+m_start() in fs/proc/task_mmu.c takes mmap_lock, on new kernels for some mappings alone. That may
+last as long as the server of a volume, or a card's driver, gives no answer within a change:
+nfs_file_mmap() in fs/nfs/file.c asks for the file's attributes.
+"""
+
+import pathlib
+import threading
+import time
+from collections.abc import Collection
+from typing import Final
+
+from gpustack.adapters import memory_maps, process
+from gpustack.adapters.memory_maps import MappedFile
+from gpustack.adapters.process import Identity
+from gpustack.model.errors import GpustackError
+
+# The most mappings that the kernel allows take half of it.
+_WAIT_SECONDS: Final = 0.1
+_MOST_THREADS: Final = 256
+
+
+class MapsBusyError(GpustackError):
+    """The kernel keeps the reader of a process's maps waiting."""
+
+
+class _Reading:
+    """One process's maps, once they are there."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.files: frozenset[MappedFile] | None = None
+        self.cpu_seconds = 0.0
+
+    def run(self, pid: int, names: Collection[str], proc: pathlib.Path) -> None:
+        try:
+            self.files = memory_maps.of_process(pid, names, proc=proc)
+            self.cpu_seconds = time.thread_time()
+        finally:
+            self.ended.set()
+
+
+class MapsReader:
+    """Reads maps, and leaves a process behind that keeps its reader waiting.
+
+    Args:
+        names: the last part of the names of the files that are looked for.
+        proc: the proc file system of the host.
+
+    Attributes:
+        seconds: the time that reading took: of CPU, and of waiting in vain.
+    """
+
+    def __init__(self, names: Collection[str], proc: pathlib.Path) -> None:
+        self._names = names
+        self._proc = proc
+        self._late: dict[tuple[int, Identity | None], _Reading] = {}  # by process
+        self.seconds = 0.0
+
+    def of(self, pid: int) -> frozenset[MappedFile] | None:
+        """Return the files that a process maps; None where it has ended.
+
+        Raises:
+            MapsBusyError: they don't come; asking again costs no time.
+        """
+        who = pid, process.identity(pid, proc=self._proc)
+        reading = self._late.pop(who, None)
+        if reading is None:
+            reading = self._begin(pid)
+            if not reading.ended.wait(_WAIT_SECONDS):
+                self.seconds += _WAIT_SECONDS
+        if not reading.ended.is_set():
+            self._late[who] = reading
+            raise MapsBusyError(f"the memory maps of process {pid} don't come")
+        self.seconds += reading.cpu_seconds
+        return reading.files
+
+    def _begin(self, pid: int) -> _Reading:
+        if len(self._late) >= _MOST_THREADS:
+            self._late = {who: each for who, each in self._late.items() if not each.ended.is_set()}
+        if len(self._late) >= _MOST_THREADS:
+            raise MapsBusyError(f"the memory maps of {len(self._late)} other processes don't come")
+        reading = _Reading()
+        threading.Thread(
+            target=reading.run, args=(pid, self._names, self._proc), name="maps", daemon=True
+        ).start()
+        return reading
