@@ -143,10 +143,28 @@ def _managed(one: Mapping[str, Any]) -> set[str]:
     return {resource.get("name", "") for resource in one.get("managedResources") or []}
 
 
-def has_ours(text: str, entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a configuration or a Policy, as text, calls our extender already."""
+def has_ours(
+    text: str, entries: Sequence[Mapping[str, Any]], policy: Mapping[str, Any] | None = None
+) -> bool:
+    """Say whether a configuration or a Policy, as text, has what we write.
+
+    One that calls the original, which may listen where we do, is the site's own.
+
+    Args:
+        text: the file.
+        entries: our elements of `extenders`.
+        policy: the whole Policy that we write.
+    """
     found = yaml.safe_load(text) or {}
-    return bool(ours_among(found.get("extenders") or [], entries))
+    ours = ours_among(found.get("extenders") or [], entries)
+    if found.get("kind") == "Policy" and policy is not None:
+        return bool(ours) and {**found, "extenders": policy["extenders"]} == policy
+    return any(map(_binds, ours))
+
+
+def _binds(one: Mapping[str, Any]) -> bool:
+    """Say whether an element is called to bind, as ours always is; the original never is."""
+    return bool(one.get("bindVerb"))
 
 
 def without_extender(
@@ -164,8 +182,11 @@ def without_extender(
     others = others_among(extenders, entries)
     if len(others) == len(extenders):
         return result
-    result["extenders"] = others
-    if not others and "extenders" not in kept:
+    # those that ours have replaced
+    theirs = [one for one in ours_among(kept.get("extenders") or [], entries) if not _binds(one)]
+    unchanged = theirs and others == others_among(kept["extenders"], entries)
+    result["extenders"] = copy.deepcopy(kept["extenders"] if unchanged else [*others, *theirs])
+    if not result["extenders"] and "extenders" not in kept:
         del result["extenders"]
     _restore_sampling(result, kept)
     before = {one.get("schedulerName"): one for one in kept.get("profiles") or []}
