@@ -154,6 +154,28 @@ def test_a_file_is_ours_when_it_has_what_we_write(
     assert filters.has_ours(text, [ENTRY], POLICY) is ours
 
 
+@pytest.mark.parametrize(
+    ("predicates", "lost"),
+    [
+        (None, ["CheckVolumeBinding", "EvenPodsSpread", "MatchInterPodAffinity",
+                "MaxCSIVolumeCountPred", "NoVolumeZoneConflict"]),
+        ([], []),
+        (["GeneralPredicates", "PodToleratesNodeTaints", "NoDiskConflict"], []),
+        (["HostName", "MatchInterPodAffinity"], ["MatchInterPodAffinity"]),
+    ],
+)  # fmt: skip
+def test_what_the_policy_takes_from_a_scheduler_is_known(
+    filters: types.ModuleType, predicates: list[str] | None, lost: list[str]
+) -> None:
+    ours = {
+        **POLICY,
+        "predicates": [{"name": name} for name in (*filters.GENERAL, "NoDiskConflict")],
+    }
+    named = {} if predicates is None else {"predicates": [{"name": name} for name in predicates]}
+    assert filters.lost(json.dumps({"kind": "Policy", **named}), [ENTRY], ours) == lost
+    assert filters.lost(json.dumps(ours), [ENTRY], ours) == []
+
+
 numbers = st.fixed_dictionaries({}, optional={"percentageOfNodesToScore": st.integers(0, 100)})
 profiles = st.builds(
     lambda name, number: {"schedulerName": name, **number}, st.sampled_from("abc"), numbers

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.ansible.kube_scheduler.scheduler_host import GOOD, Host, Make
+from tests.ansible.rendering import words
 
 pytestmark = pytest.mark.long
 
@@ -24,6 +25,29 @@ CONFIGURATION = {
     "percentageOfNodesToScore": 30,
     "extenders": [{**ORIGINAL, "managedResources": [{"name": "tencent.com/vcuda-core"}]}],
 }
+
+
+def play_policy(folder: pathlib.Path, policy: str) -> str:
+    """Run preflight on a host of 1.22 whose scheduler reads this Policy."""
+    file = folder / "policy.json"
+    host = Host(
+        folder,
+        version="v1.22.17",
+        command=f"{folder}/bin/kube-scheduler --policy-config-file={file}",
+    )
+    file.write_text(policy)
+    said = {"kube_scheduler_form": "policy", "kube_scheduler_policy_path": str(file)}
+    done = host.play("preflight", **said)
+    assert done.returncode == 0, done.stdout
+    return words(done)
+
+
+def test_preflight_says_what_a_policy_takes_from_other_pods(tmp_path: pathlib.Path) -> None:
+    other = {"urlPrefix": "http://127.0.0.1:9999/storage", "filterVerb": "filter"}
+    predicates = [{"name": "GeneralPredicates"}, {"name": "CheckVolumeBinding"}]
+    found = {**POLICY, "predicates": predicates, "extenders": [ORIGINAL, other]}
+    said = play_policy(tmp_path, json.dumps(found))
+    assert "look at CheckVolumeBinding, http://127.0.0.1:9999/storage, for any pod" in said
 
 
 def test_a_policy_that_calls_the_original_is_kept(tmp_path: pathlib.Path) -> None:
