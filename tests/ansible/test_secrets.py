@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import pathlib
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 
 from tests.ansible import cluster_server
 from tests.ansible.api_server import serving
+from tests.ansible.preflight.preflight_host import play, write_program
 from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long
@@ -66,8 +68,17 @@ def test_a_verbose_run_shows_no_token(tmp_path: pathlib.Path, part: str) -> None
 
 @pytest.mark.parametrize("part", ["running_pods", "preflight"])
 def test_a_verbose_run_shows_no_environment_of_a_pod(tmp_path: pathlib.Path, part: str) -> None:
-    container = {"name": "main", "image": "x", "env": [{"name": "PASSWORD", "value": GRANTED}]}
-    metadata = {"name": "web", "namespace": "default", "labels": {"env": "production"}}
+    header = {"httpGet": {"port": 80, "httpHeaders": [{"name": "X-Key", "value": GRANTED}]}}
+    container = {
+        "name": "main", "image": "x", "env": [{"name": "PASSWORD", "value": GRANTED}],
+        "command": ["sh", "-c", f"login {GRANTED}"], "args": [GRANTED], "livenessProbe": header,
+    }  # fmt: skip
+    # `kubectl apply` keeps the whole object there
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(container)}
+    metadata = {
+        "name": "web", "namespace": "default", "labels": {"env": "production"},
+        "annotations": annotations,
+    }  # fmt: skip
     objects = {
         "pods": [{"metadata": metadata, "spec": {"nodeName": "gpu1", "containers": [container]}}],
         "daemonsets": [
@@ -78,3 +89,20 @@ def test_a_verbose_run_shows_no_environment_of_a_pod(tmp_path: pathlib.Path, par
         said = run(tmp_path, part, kubeconfig)
     assert "production" in said
     assert GRANTED not in said
+
+
+def test_a_verbose_run_shows_no_password_of_a_registry(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "kubelet").mkdir()
+    said = f"""cat <<'TOML'
+version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd]
+default_runtime_name = "nvidia"
+[plugins."io.containerd.grpc.v1.cri".registry.configs."registry.test".auth]
+password = "{GRANTED}"
+TOML"""
+    write_program(tmp_path, "containerd", said)
+    variables = {"preflight_kubelet_path": str(tmp_path / "kubelet")}
+    status, output = play(tmp_path, "gpu_software", variables, "-vvv")
+    assert status != 0
+    assert "containerd's default runtime is nvidia" in output
+    assert GRANTED not in output

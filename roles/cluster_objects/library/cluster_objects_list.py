@@ -20,8 +20,8 @@ description:
   - As kubernetes.core.k8s_info, which can't read a list where a single object's
     C(metadata.managedFields) are nested too deeply for Python, or no UTF-8. The API server takes
     both from any user who may create an object.
-  - Changes nothing. Of a kind that the server doesn't know there are no objects. Environments of
-    containers are left out, because a verbose run prints what a module returns.
+  - Changes nothing. Of a kind that the server doesn't know there are no objects. Annotations, and
+    what containers run with, are left out, because a verbose run prints what a module returns.
 options:
   kubeconfig: {type: path, required: true, description: Of an administrator.}
   version: {type: str, required: true, description: API version of the kind.}
@@ -34,6 +34,9 @@ options:
 _BEGINNING = re.compile(rb'"managedFields"[ \t\r\n]*:[ \t\r\n]*\[')
 _BRACKET = re.compile(rb'(?:[^"\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+([\[\]])', re.DOTALL)
 
+# `kubectl apply` keeps the whole object, environments too, in an annotation.
+_PASSWORDS = ("annotations", "args", "command", "env", "httpHeaders")
+
 
 def objects(raw: bytes) -> list[dict[str, Any]]:
     """Return the items of a list of the API.
@@ -41,15 +44,16 @@ def objects(raw: bytes) -> list[dict[str, Any]]:
     Raises:
         ValueError: it is none.
     """
-    document = json.loads(without_managed_fields(raw), object_hook=without_environment)
+    document = json.loads(without_managed_fields(raw), object_hook=without_passwords)
     found: list[dict[str, Any]] = document["items"]
     return found
 
 
-def without_environment(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without a container's `env`, where tenants write passwords."""
-    if isinstance(value.get("env"), list):  # a label of this name is a text
-        del value["env"]
+def without_passwords(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without the fields in which tenants write passwords."""
+    for name in _PASSWORDS:
+        if isinstance(value.get(name), list | dict):  # a label of this name is a text
+            del value[name]
     return value
 
 

@@ -25,6 +25,19 @@ PROFILING_FLAGS = {
 }
 # PyYAML's own, where a value is none of its kind: a date of the 13th month, `!!bool maybe`.
 NOT_YAML = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+# What kube-scheduler looks at where a Policy names no predicates, but for those that it always
+# looks at (pkg/scheduler/framework/plugins/legacy_registry.go of 1.18 to 1.22).
+DEFAULT_PREDICATES = (
+    "CheckVolumeBinding",
+    "EvenPodsSpread",
+    "GeneralPredicates",
+    "MatchInterPodAffinity",
+    "MaxCSIVolumeCountPred",
+    "NoDiskConflict",
+    "NoVolumeZoneConflict",
+)
+ALWAYS = ("CheckNodeUnschedulable", "PodToleratesNodeTaints")
+GENERAL = {"PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"}
 FALSE = ("0", "f", "F", "false", "FALSE", "False")  # to Go's strconv.ParseBool
 
 
@@ -143,10 +156,47 @@ def _managed(one: Mapping[str, Any]) -> set[str]:
     return {resource.get("name", "") for resource in one.get("managedResources") or []}
 
 
-def has_ours(text: str, entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a configuration or a Policy, as text, calls our extender already."""
+def has_ours(
+    text: str, entries: Sequence[Mapping[str, Any]], policy: Mapping[str, Any] | None = None
+) -> bool:
+    """Say whether a configuration or a Policy, as text, has what we write.
+
+    One that calls the original, which may listen where we do, is the site's own.
+
+    Args:
+        text: the file.
+        entries: our elements of `extenders`.
+        policy: the whole Policy that we write.
+    """
     found = yaml.safe_load(text) or {}
-    return bool(ours_among(found.get("extenders") or [], entries))
+    ours = ours_among(found.get("extenders") or [], entries)
+    if found.get("kind") == "Policy" and policy is not None:
+        return bool(ours) and {**found, "extenders": policy["extenders"]} == policy
+    return any(map(_binds, ours))
+
+
+def lost(text: str, entries: Sequence[Mapping[str, Any]], policy: Mapping[str, Any]) -> list[str]:
+    """Return what a scheduler looks at, or asks, that it won't with the Policy that we write.
+
+    Args:
+        text: the Policy as it stands; empty where there is none.
+        entries: our elements of `extenders`.
+        policy: the whole Policy that we write.
+    """
+    found = yaml.safe_load(text) or {}
+    if has_ours(text, entries, policy):
+        return []
+    kept = {one["name"] for one in policy["predicates"]} | set(ALWAYS)
+    kept |= {"GeneralPredicates"} if kept >= GENERAL else set()
+    before = found.get("predicates")
+    named = DEFAULT_PREDICATES if before is None else [one["name"] for one in before]
+    others = others_among(found.get("extenders") or [], entries)
+    return [*(name for name in named if name not in kept), *(one["urlPrefix"] for one in others)]
+
+
+def _binds(one: Mapping[str, Any]) -> bool:
+    """Say whether an element is called to bind, as ours always is; the original never is."""
+    return bool(one.get("bindVerb"))
 
 
 def without_extender(
@@ -164,8 +214,11 @@ def without_extender(
     others = others_among(extenders, entries)
     if len(others) == len(extenders):
         return result
-    result["extenders"] = others
-    if not others and "extenders" not in kept:
+    # those that ours have replaced
+    theirs = [one for one in ours_among(kept.get("extenders") or [], entries) if not _binds(one)]
+    unchanged = theirs and others == others_among(kept["extenders"], entries)
+    result["extenders"] = copy.deepcopy(kept["extenders"] if unchanged else [*others, *theirs])
+    if not result["extenders"] and "extenders" not in kept:
         del result["extenders"]
     _restore_sampling(result, kept)
     before = {one.get("schedulerName"): one for one in kept.get("profiles") or []}
@@ -193,5 +246,6 @@ class FilterModule:
             "kube_scheduler_parsed": parsed,
             "kube_scheduler_with_extender": with_extender,
             "kube_scheduler_has_ours": has_ours,
+            "kube_scheduler_lost": lost,
             "kube_scheduler_without_extender": without_extender,
         }

@@ -47,6 +47,11 @@ TEXTS = {
         "{what}. It and gpustack's agent would take the same sockets and cards: keep it off the"
         " hosts of the group gpu_nodes, by a node selector of its own, or remove it"
     ),
+    "gpu-manager-account": (
+        "{what}, which cluster_objects_trusted_accounts doesn't name. The policy gpustack-decisions"
+        " would refuse what it writes on the pods of its nodes, where no container with cards would"
+        " start any more: name it there while gpu-manager runs"
+    ),
     "nvidia-default-runtime": (
         "{what}. Any image may then open every card by NVIDIA_VISIBLE_DEVICES=all: make runc the"
         " default, or set {environment} = false and {mounts} = false in"
@@ -167,14 +172,16 @@ def cluster_findings(
     lists: Mapping[str, Sequence[Mapping[str, Any]]],
     gpu_nodes: Sequence[str],
     resources: Sequence[str],
+    trusted: Sequence[str] = (),
 ) -> list[Finding]:
     """Return the findings of the cluster's objects.
 
     Args:
         lists: `nodes`, `daemonsets`, `runtimeclasses` and `deviceclasses`, as the API server gives
-            them.
+            them, and `policies`, the names of those that we lay there.
         gpu_nodes: names of our nodes.
         resources: names of our resources.
+        trusted: accounts of others that may write decisions.
     """
     nodes = [node for node in lists["nodes"] if node["metadata"]["name"] in gpu_nodes]
     found = [
@@ -185,9 +192,14 @@ def cluster_findings(
     ]
     for each in lists["daemonsets"]:
         kind = _kind(each)
+        where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if kind and any(_selects(each, node["metadata"]) for node in nodes):
-            where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
             found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts"))
+        elif kind == "gpu-manager" and lists.get("policies") and _account(each) not in trusted:
+            # A tenant's own DaemonSet may have any name: its account is none to trust.
+            if each["metadata"]["namespace"] == "kube-system":
+                what = f"DaemonSet {where} runs as {_account(each)}"
+                found.append(finding("gpu-manager-account", what))
     for each in lists["runtimeclasses"]:
         if "nvidia" in each["handler"]:
             what = f"RuntimeClass {each['metadata']['name']} has the handler {each['handler']}"
@@ -197,6 +209,11 @@ def cluster_findings(
         what = f"DeviceClass {each['metadata']['name']} serves {_extended_resource(each)}"
         found.append(finding("dra-extended-resource", what))
     return found
+
+
+def _account(daemonset: Mapping[str, Any]) -> str:
+    name = daemonset["spec"]["template"]["spec"].get("serviceAccountName") or "default"
+    return f"system:serviceaccount:{daemonset['metadata']['namespace']}:{name}"
 
 
 def _extended_resource(deviceclass: Mapping[str, Any]) -> Any:

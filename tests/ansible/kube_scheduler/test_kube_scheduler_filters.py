@@ -1,5 +1,6 @@
 """Merging the extender into a scheduler's configuration keeps the rest, and is idempotent."""
 
+import json
 import types
 from typing import Any
 
@@ -16,6 +17,13 @@ ENTRY = {
     "managedResources": [{"name": "tencent.com/vcuda-core", "ignoredByScheduler": False}],
 }
 STEERING = {"urlPrefix": "https://127.0.0.1:3456/scheduler", "prioritizeVerb": "prioritize"}
+# of gpu-admission, wherever it listens
+ORIGINAL = {
+    "urlPrefix": "http://127.0.0.1:3456/scheduler",
+    "filterVerb": "predicates",
+    "managedResources": [{"name": "tencent.com/vcuda-core"}],
+}
+POLICY = {"kind": "Policy", "extenders": [{"urlPrefix": "http://127.0.0.1:3456/scheduler"}]}
 NEW = {
     "api_version": "kubescheduler.config.k8s.io/v1",
     "kubeconfig": "/etc/kubernetes/scheduler.conf",
@@ -130,15 +138,42 @@ def test_a_second_extender_that_binds_is_refused_by_name(filters: types.ModuleTy
     ("text", "ours"),
     [
         ("", False),
-        ("extenders: [{urlPrefix: 'http://127.0.0.1:3456/scheduler'}]", True),
-        ('{"extenders": [{"urlPrefix": "http://127.0.0.1:9999/other"}]}', False),
-        ("extenders: [{managedResources: [{name: tencent.com/vcuda-core}]}]", True),
+        ("extenders: [{urlPrefix: 'http://127.0.0.1:3456/scheduler', bindVerb: bind}]", True),
+        ("extenders: [{urlPrefix: 'http://127.0.0.1:3456/scheduler'}]", False),
+        ('{"extenders": [{"urlPrefix": "http://127.0.0.1:9999/other", "bindVerb": "b"}]}', False),
+        ("extenders: [{managedResources: [{name: tencent.com/vcuda-core}], bindVerb: b}]", True),
+        ("extenders: [{managedResources: [{name: tencent.com/vcuda-core}]}]", False),
+        (json.dumps(POLICY), True),
+        (json.dumps({**POLICY, "priorities": [{"name": "MostRequested", "weight": 7}]}), False),
+        (json.dumps({**POLICY, "extenders": [{"urlPrefix": "http://127.0.0.1:9/other"}]}), False),
     ],
 )
-def test_a_file_is_ours_when_it_calls_our_extender(
+def test_a_file_is_ours_when_it_has_what_we_write(
     filters: types.ModuleType, text: str, ours: bool
 ) -> None:
-    assert filters.has_ours(text, [ENTRY]) is ours
+    assert filters.has_ours(text, [ENTRY], POLICY) is ours
+
+
+@pytest.mark.parametrize(
+    ("predicates", "lost"),
+    [
+        (None, ["CheckVolumeBinding", "EvenPodsSpread", "MatchInterPodAffinity",
+                "MaxCSIVolumeCountPred", "NoVolumeZoneConflict"]),
+        ([], []),
+        (["GeneralPredicates", "PodToleratesNodeTaints", "NoDiskConflict"], []),
+        (["HostName", "MatchInterPodAffinity"], ["MatchInterPodAffinity"]),
+    ],
+)  # fmt: skip
+def test_what_the_policy_takes_from_a_scheduler_is_known(
+    filters: types.ModuleType, predicates: list[str] | None, lost: list[str]
+) -> None:
+    ours = {
+        **POLICY,
+        "predicates": [{"name": name} for name in (*filters.GENERAL, "NoDiskConflict")],
+    }
+    named = {} if predicates is None else {"predicates": [{"name": name} for name in predicates]}
+    assert filters.lost(json.dumps({"kind": "Policy", **named}), [ENTRY], ours) == lost
+    assert filters.lost(json.dumps(ours), [ENTRY], ours) == []
 
 
 numbers = st.fixed_dictionaries({}, optional={"percentageOfNodesToScore": st.integers(0, 100)})
@@ -165,6 +200,19 @@ def test_taking_our_part_out_gives_the_configuration_as_it_was(
 ) -> None:
     merged = filters.with_extender(found, [ENTRY, STEERING], **NEW)
     assert filters.without_extender(merged, found, [ENTRY, STEERING]) == found
+
+
+@pytest.mark.parametrize("beside", [[], [{"urlPrefix": "http://a"}]])
+def test_the_originals_entry_comes_back_when_ours_goes(
+    filters: types.ModuleType, beside: list[dict[str, Any]]
+) -> None:
+    found = {"apiVersion": "x/v1", "extenders": [ORIGINAL, *beside]}
+    merged = filters.with_extender(found, [ENTRY], **NEW)
+    assert merged["extenders"] == [*beside, ENTRY]
+    assert filters.without_extender(merged, found, [ENTRY]) == found
+    merged["extenders"].append({"urlPrefix": "http://new"})
+    left = filters.without_extender(merged, found, [ENTRY])["extenders"]
+    assert left == [*beside, {"urlPrefix": "http://new"}, ORIGINAL]
 
 
 def test_later_changes_of_others_stay_when_our_part_goes(filters: types.ModuleType) -> None:

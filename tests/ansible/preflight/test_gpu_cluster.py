@@ -15,7 +15,11 @@ RESOURCES = ("tencent.com/vcuda-core", "tencent.com/vcuda-memory")
 
 
 def cluster(
-    *daemonsets: dict[str, Any], classes: Sequence[dict[str, Any]] = (), **node_offers: str
+    *daemonsets: dict[str, Any],
+    classes: Sequence[dict[str, Any]] = (),
+    policies: Sequence[str] = ("gpustack-decisions",),
+    trusted: Sequence[str] = (),
+    **node_offers: str,
 ) -> list[str]:
     """Judge a cluster of one GPU node and a node that isn't ours."""
     lists = {
@@ -26,8 +30,10 @@ def cluster(
         "daemonsets": daemonsets,
         "runtimeclasses": [{"metadata": {"name": "gvisor"}, "handler": "runsc"}],
         "deviceclasses": classes,
+        "policies": policies,
     }
-    return [each["name"] for each in filters.cluster_findings(lists, ["gpu1"], RESOURCES)]
+    found = filters.cluster_findings(lists, ["gpu1"], RESOURCES, trusted)
+    return [each["name"] for each in found]
 
 
 OPERATOR = {"app.kubernetes.io/managed-by": "gpu-operator"}
@@ -73,6 +79,24 @@ def test_a_daemonset_of_others_is_known(found: str, which: dict[str, Any]) -> No
 )
 def test_a_daemonset_that_takes_no_card_of_ours_is_let_be(which: dict[str, Any]) -> None:
     assert cluster(which) == []
+
+
+def original(namespace: str = "kube-system") -> dict[str, Any]:
+    """Return gpu-manager's DaemonSet, which a site keeps on other nodes than ours."""
+    made = daemonset("gpu-manager-daemonset", "tkestack/gpu-manager:v1.1.5", on={"old": "true"})
+    made["metadata"]["namespace"] = namespace
+    made["spec"]["template"]["spec"]["serviceAccountName"] = "gpu-manager"
+    return made
+
+
+def test_the_account_of_a_gpu_manager_elsewhere_has_to_be_trusted() -> None:
+    assert cluster(original()) == ["gpu-manager-account"]
+    assert cluster(original(), trusted=["system:serviceaccount:kube-system:gpu-manager"]) == []
+    assert cluster(original(), policies=[]) == [], "an older API server refuses it nothing"
+
+
+def test_no_account_of_a_tenants_gpu_manager_is_asked_for() -> None:
+    assert cluster(original("tenant")) == []
 
 
 def affine(field: str, key: str, operator: str, *values: str) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""A control plane's own kubeconfig is used on the controller, and may do nothing else there."""
+
+import json
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible.api_server import node, serving
+from tests.ansible.rendering import ansible, words
+
+pytestmark = pytest.mark.long
+
+CREDENTIAL = json.dumps(
+    {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "a-token"},
+    }
+)
+
+
+def read_cluster(folder: pathlib.Path, user: dict[str, Any]) -> tuple[int, str]:
+    """Read a cluster as preflight does, by a kubeconfig with this user on the host `cp1`."""
+    with serving(folder, {"nodes": [node("gpu1", {})]}) as kubeconfig:
+        document = json.loads(kubeconfig.read_text())
+        document["users"][0]["user"] = user
+        kubeconfig.write_text(yaml.safe_dump(document))
+        role = {
+            "import_role": {"name": "cluster_objects", "tasks_from": "preflight"},
+            "vars": {
+                "ansible_python_interpreter": sys.executable,
+                "cluster_objects_admin_kubeconfig": str(kubeconfig),
+            },
+        }
+        play = {"hosts": "cp1", "gather_facts": False, "tasks": [role]}
+        (folder / "play.yml").write_text(yaml.safe_dump([play]))
+        done = ansible(
+            "ansible-playbook", "--inventory=cp1,", "--connection=local", f"{folder}/play.yml"
+        )
+    return done.returncode, words(done)
+
+
+def test_a_hosts_kubeconfig_runs_no_program_here(tmp_path: pathlib.Path) -> None:
+    ran = tmp_path / "ran"
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "interactiveMode": "Never",
+        "command": "sh",
+        "args": ["-c", f"touch {ran}; echo '{CREDENTIAL}'"],
+    }
+    status, said = read_cluster(tmp_path, {"exec": program})
+    assert not ran.exists(), "root of a control plane would be who runs the playbook"
+    assert status != 0
+    assert "of cp1 names its user by exec, which would act on the controller" in said
+
+
+def test_a_hosts_kubeconfig_reads_no_token_here(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "id_ed25519").write_text("a-secret")
+    status, said = read_cluster(tmp_path, {"tokenFile": f"{tmp_path}/id_ed25519"})
+    assert status != 0
+    assert "of cp1 names its user by tokenFile" in said
+
+
+@pytest.mark.parametrize("user", [{}, {"token": "a-token"}])
+def test_a_hosts_kubeconfig_with_its_own_key_is_used(
+    tmp_path: pathlib.Path, user: dict[str, Any]
+) -> None:
+    status, said = read_cluster(tmp_path, user)
+    assert status == 0, said
