@@ -195,11 +195,15 @@ def cluster_findings(
         where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if kind and any(_selects(each, node["metadata"]) for node in nodes):
             found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts"))
-        elif kind == "gpu-manager" and lists.get("policies") and _account(each) not in trusted:
+        elif (
+            kind == "gpu-manager"
+            and lists.get("policies")
+            and _account(each) not in trusted
             # A tenant's own DaemonSet may have any name: its account is none to trust.
-            if each["metadata"]["namespace"] == "kube-system":
-                what = f"DaemonSet {where} runs as {_account(each)}"
-                found.append(finding("gpu-manager-account", what))
+            and each["metadata"]["namespace"] == "kube-system"
+        ):
+            what = f"DaemonSet {where} runs as {_account(each)}"
+            found.append(finding("gpu-manager-account", what))
     for each in lists["runtimeclasses"]:
         if "nvidia" in each["handler"]:
             what = f"RuntimeClass {each['metadata']['name']} has the handler {each['handler']}"
