@@ -84,7 +84,7 @@ def _questions() -> dict[str, Any]:
     explain["get"]["responses"] |= {
         "200": _answer("The answer of `gpustack explain POD -o json`", "Explanation"),
         "404": _answer("No such pod, or it asks for no GPU", "Error"),
-        "503": _answer("Another one is being explained", "Error"),
+        "503": _answer("Another one is being explained, or this one takes too long", "Error"),
     }
     return {
         "/v1/cluster": _get("Nodes, cards, tenants, waiting pods, quotas", "Cluster"),

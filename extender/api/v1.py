@@ -2,10 +2,12 @@
 
 Every answer follows a schema that `/v1/openapi.json` publishes. To explain a pod is a search that
 may take a second on a large cluster, so one runs at a time, and leaves a thread to other requests.
+One that takes far longer, of a pod that is made so, is given up.
 """
 
 import hashlib
 import threading
+import time
 from typing import Any, Final
 
 import flask
@@ -19,7 +21,12 @@ from gpustack.model.explain.explanation import Explanation
 from gpustack.wire import explanations
 
 _RETRY_SECONDS: Final = 1
+_LONGEST_SECONDS: Final = 20.0
 _NOTHING_ASKED: Final = Explanation(answers={})  # of a pod that waits for nothing of ours
+
+
+class _TakesTooLongError(Exception):
+    """A search for what would let a pod run has no end that its reader waits for."""
 
 
 def blueprint(extender: ExtenderBase) -> flask.Blueprint:
@@ -56,6 +63,9 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
                 return _answer(explanation(extender, snapshot, known))
             text = f"no pod {namespace}/{pod} is known that asks for a GPU and has not ended"
             return _error(f"PodUnknown: {text}", 404)
+        except _TakesTooLongError:
+            text = f"pod {namespace}/{pod} is not explained in {_LONGEST_SECONDS:g} s"
+            return _error(f"TakesTooLong: {text}; gpustack explain takes its time", 503)
         finally:
             free.release()
 
@@ -81,7 +91,13 @@ def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState
         notes = [*_notes(pod), explanations.undecided(pod.node)]
         return explanations.waiting(pod.full_name, snapshot.cluster, _NOTHING_ASKED, notes)
     snapshot = extender.snapshotter.take(pod)
-    found = advise(snapshot, pod)
+    until = time.monotonic() + _LONGEST_SECONDS
+
+    def go_on() -> None:
+        if time.monotonic() > until:
+            raise _TakesTooLongError
+
+    found = advise(snapshot, pod, go_on)
     notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]
     return explanations.waiting(pod.full_name, snapshot.cluster, found, notes)
 

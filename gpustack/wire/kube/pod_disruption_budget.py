@@ -4,12 +4,20 @@ Counted as kube-scheduler's preemption counts (`filterPodsWithPDBViolation`), be
 our numbers with its own: from the most important pod of a node on, each pod takes one off every
 budget that selects it, and the pods that come after a budget is used up violate it. A budget
 without a selector selects nothing there, unlike for evictions.
+
+Any tenant may make budgets by the hundred thousand, and all are kept: a selector stays the text
+that it is in the API, for as Python's objects its labels take sixteen times as much.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import msgspec
+
+from gpustack.model.lru import remembered
+
+_PARTS: Final = 16  # what is read of a selector takes so many times its bytes
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
@@ -58,7 +66,7 @@ class Budget:
     Attributes:
         namespace: the namespace of the pods that it selects.
         name: its name.
-        selects: what a pod's labels must meet; empty: it selects no pod.
+        selector: of pods, as JSON; empty: it selects no pod.
         allowed: how many of its pods may end.
         ending: names of pods that are counted as ended already.
         endless: its selector was too long to be kept.
@@ -66,21 +74,26 @@ class Budget:
 
     namespace: str
     name: str
-    selects: tuple[_Requirement, ...]
+    selector: bytes
     allowed: int
     ending: frozenset[str]
     endless: bool = False
 
+    @property
+    def selects(self) -> tuple[_Requirement, ...]:
+        """What a pod's labels must meet; empty: it selects no pod."""
+        return _remembered_requirements(self.selector) if self.selector else ()
+
     def covers(self, pod: Labelled) -> bool:
         """Say whether this pod's end takes one off what is allowed."""
         labels = pod.labels
-        if labels is None or not self.selects:
+        if labels is None or not self.selector or not self._counts(pod):
             return False
-        return self._counts(pod) and all(each.meets(labels) for each in self.selects)
+        return all(each.meets(labels) for each in self.selects)
 
     def may_cover(self, pod: Labelled) -> bool:
         """Say whether it covers this pod, or might, because a text of either is too long."""
-        unknown = self.endless or (pod.labels is None and bool(self.selects))
+        unknown = self.endless or (pod.labels is None and bool(self.selector))
         return self._counts(pod) if unknown else self.covers(pod)
 
     def _counts(self, pod: Labelled) -> bool:
@@ -93,27 +106,38 @@ def decode_budget(value: Mapping[str, Any]) -> Budget:
     One whose selector has an unknown operator selects nothing, as in the scheduler.
     """
     metadata, status = value["metadata"], value.get("status") or {}
-    selector = (value.get("spec") or {}).get("selector") or {}
-    found = [
-        _Requirement(key=key, operator="In", values=(text,))
-        for key, text in (selector.get("matchLabels") or {}).items()
-    ]
-    for each in selector.get("matchExpressions") or ():
-        found.append(
+    selector = msgspec.json.encode((value.get("spec") or {}).get("selector") or {})
+    found = _requirements(selector)
+    known = all(each.operator in _OPERATORS for each in found)
+    return Budget(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        selector=selector if found and known else b"",
+        allowed=int(status.get("disruptionsAllowed") or 0),
+        ending=frozenset(status.get("disruptedPods") or ()),
+    )
+
+
+def _requirements(text: bytes) -> tuple[_Requirement, ...]:
+    selector: Mapping[str, Any] = msgspec.json.decode(text)
+    labels = (selector.get("matchLabels") or {}).items()
+    expressions = selector.get("matchExpressions") or ()
+    return (
+        *(_Requirement(key=key, operator="In", values=(each,)) for key, each in labels),
+        *(
             _Requirement(
                 key=each.get("key", ""),
                 operator=each.get("operator", ""),
                 values=tuple(each.get("values") or ()),
             )
-        )
-    known = all(each.operator in _OPERATORS for each in found)
-    return Budget(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        selects=tuple(found) if known else (),
-        allowed=int(status.get("disruptionsAllowed") or 0),
-        ending=frozenset(status.get("disruptedPods") or ()),
+            for each in expressions
+        ),
     )
+
+
+_remembered_requirements = remembered(16 << 20, lambda text: 512 + _PARTS * len(text))(
+    _requirements
+)
 
 
 def violating(

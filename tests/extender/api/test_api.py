@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender.api import v1
 from extender.api.app import create_app
 from gpustack.cli import main as cli
 from gpustack.wire import schemas
@@ -220,6 +221,19 @@ def test_a_date_that_no_clock_has_gets_the_answer_of_any(mini: MiniCluster) -> N
     client = create_app(mini.service, request_limit_bytes=1 << 20).test_client()
     dated = {"If-Modified-Since": "1 Jan 99999999999 00:00:00 GMT"}
     assert client.get("/v1/cluster", headers=dated).status_code == 200
+
+
+def test_a_pod_that_takes_too_long_to_explain_keeps_no_other_waiting(
+    mini: MiniCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("odd", "usual"):
+        mini.sees(mini.create(pod(name, 300)))
+    monkeypatch.setattr(v1, "_LONGEST_SECONDS", -1.0)
+    answer = mini.call("GET", "/v1/explain/default/odd")
+    assert answer.status == 503
+    assert "TakesTooLong: pod default/odd is not explained in" in answer.body["Error"]
+    monkeypatch.undo()
+    assert explained(mini, "usual")["fits"] is False
 
 
 def test_a_search_never_takes_all_threads(

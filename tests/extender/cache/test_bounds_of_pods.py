@@ -99,6 +99,20 @@ def test_a_budget_of_an_endless_selector_covers_no_pod() -> None:
     assert endless.selects == ()
 
 
+def test_a_budget_of_many_labels_takes_little_more_than_its_text() -> None:
+    """A tenant may have a hundred thousand."""
+    labels = [dict.fromkeys(short(number)[:127], "") for number in range(60)]
+    budget({"matchLabels": labels.pop()})
+    tracemalloc.start()
+    try:
+        kept = [budget({"matchLabels": each}) for each in labels]
+        took = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert took < len(kept) * (4 << 10)
+    assert kept[0].covers(labelled(labels[0]))
+
+
 def test_an_endless_selector_protects_each_pod_that_it_may_cover() -> None:
     some, none = labelled({"b": ""}), labelled({})
     assert violating([some], [budget(ENDLESS)]) == {some.uid}
