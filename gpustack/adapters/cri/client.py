@@ -20,7 +20,7 @@ _POD_NAME = "io.kubernetes.pod.name"
 _CONTAINER_NAME = "io.kubernetes.container.name"
 
 # containerd says "unknown" of a container whose state it could not load when it started: it may
-# well run, and the end of its pod doesn't stop it (kubernetes/kubernetes pull request 73802).
+# well run, and the kubelet ends no such container with its pod (kubernetes pull request 73802).
 _RUNNING = (pb.CONTAINER_RUNNING, pb.CONTAINER_UNKNOWN)
 
 
