@@ -152,6 +152,11 @@ def place(one: Mapping[str, Any]) -> str:
     return str(one.get("urlPrefix", "")).partition("://")[2].rstrip("/")
 
 
+def places_of(extenders: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the address that each element of `extenders` calls."""
+    return [place(one) for one in extenders]
+
+
 def _managed(one: Mapping[str, Any]) -> set[str]:
     return {resource.get("name", "") for resource in one.get("managedResources") or []}
 
@@ -214,10 +219,7 @@ def without_extender(
     others = others_among(extenders, entries)
     if len(others) == len(extenders):
         return result
-    # those that ours have replaced
-    theirs = [one for one in ours_among(kept.get("extenders") or [], entries) if not _binds(one)]
-    unchanged = theirs and others == others_among(kept["extenders"], entries)
-    result["extenders"] = copy.deepcopy(kept["extenders"] if unchanged else [*others, *theirs])
+    result["extenders"] = _put_back(others, kept.get("extenders") or [], entries)
     if not result["extenders"] and "extenders" not in kept:
         del result["extenders"]
     _restore_sampling(result, kept)
@@ -225,6 +227,25 @@ def without_extender(
     for profile in result.get("profiles") or []:
         _restore_sampling(profile, before.get(profile.get("schedulerName"), {}))
     return result
+
+
+def _put_back(
+    others: list[Mapping[str, Any]],
+    kept: Sequence[Mapping[str, Any]],
+    entries: Sequence[Mapping[str, Any]],
+) -> list[Mapping[str, Any]]:
+    """Return elements with those that ours have replaced: the original's, at another address.
+
+    Where ours was asked, nobody answers when it is gone, and an element there stops the scheduler.
+    """
+    places = {place(one) for one in entries}
+    replaced = [
+        one for one in ours_among(kept, entries) if not _binds(one) and place(one) not in places
+    ]
+    before = others_among(kept, entries)
+    if others == before:  # in their old order
+        return [copy.deepcopy(one) for one in kept if one in before or one in replaced]
+    return [*others, *copy.deepcopy(replaced)]
 
 
 def _restore_sampling(found: dict[str, Any], kept: Mapping[str, Any]) -> None:
@@ -247,5 +268,6 @@ class FilterModule:
             "kube_scheduler_with_extender": with_extender,
             "kube_scheduler_has_ours": has_ours,
             "kube_scheduler_lost": lost,
+            "kube_scheduler_places": places_of,
             "kube_scheduler_without_extender": without_extender,
         }

@@ -17,9 +17,9 @@ ENTRY = {
     "managedResources": [{"name": "tencent.com/vcuda-core", "ignoredByScheduler": False}],
 }
 STEERING = {"urlPrefix": "https://127.0.0.1:3456/scheduler", "prioritizeVerb": "prioritize"}
-# of gpu-admission, wherever it listens
+# of gpu-admission, at an address of its own
 ORIGINAL = {
-    "urlPrefix": "http://127.0.0.1:3456/scheduler",
+    "urlPrefix": "http://192.0.2.9:3456/scheduler",
     "filterVerb": "predicates",
     "managedResources": [{"name": "tencent.com/vcuda-core"}],
 }
@@ -213,6 +213,14 @@ def test_the_originals_entry_comes_back_when_ours_goes(
     merged["extenders"].append({"urlPrefix": "http://new"})
     left = filters.without_extender(merged, found, [ENTRY])["extenders"]
     assert left == [*beside, {"urlPrefix": "http://new"}, ORIGINAL]
+
+
+def test_no_entry_comes_back_where_nobody_answers_then(filters: types.ModuleType) -> None:
+    here = {**ORIGINAL, "urlPrefix": "http://127.0.0.1:3456/scheduler"}
+    found = {"apiVersion": "x/v1", "extenders": [here, ORIGINAL, {"urlPrefix": "http://a"}]}
+    merged = filters.with_extender(found, [ENTRY], **NEW)
+    left = filters.without_extender(merged, found, [ENTRY])["extenders"]
+    assert left == [ORIGINAL, {"urlPrefix": "http://a"}]
 
 
 def test_later_changes_of_others_stay_when_our_part_goes(filters: types.ModuleType) -> None:

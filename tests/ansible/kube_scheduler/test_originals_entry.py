@@ -19,11 +19,12 @@ POLICY = {
     "priorities": [{"name": "MostRequestedPriority", "weight": 7}],
     "extenders": [ORIGINAL],
 }
+MANAGED = {"managedResources": [{"name": "tencent.com/vcuda-core"}]}
 CONFIGURATION = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
     "percentageOfNodesToScore": 30,
-    "extenders": [{**ORIGINAL, "managedResources": [{"name": "tencent.com/vcuda-core"}]}],
+    "extenders": [{**ORIGINAL, "urlPrefix": "http://192.0.2.9:3456/scheduler", **MANAGED}],
 }
 
 
@@ -63,7 +64,9 @@ def test_a_policy_that_calls_the_original_is_kept(tmp_path: pathlib.Path) -> Non
         assert "MostRequestedPriority" not in policy.read_text()
         for _ in range(2):
             assert host.play("uninstall", **said).returncode == 0
-            assert json.loads(policy.read_text()) == POLICY
+            left = json.loads(policy.read_text())
+            assert left == {**POLICY, "extenders": []}, "every pod would wait for nobody's answer"
+            assert json.loads((tmp_path / "policy.json.before-gpustack").read_text()) == POLICY
     finally:
         host.stop()
 
