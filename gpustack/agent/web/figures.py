@@ -19,9 +19,11 @@ from prometheus_client.registry import Collector
 from gpustack import __version__
 from gpustack.adapters.nvml import CardFigures, Nvml, NvmlError
 from gpustack.agent.activity.sampler import ActivitySampler
-from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.allocation_records import AllocationRecords, ContainerRecord
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.agent.kubelet.call_durations import BOUNDS, CallDurations
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.node import Node
 from gpustack.model.placement import minors_now
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
 
@@ -150,6 +152,18 @@ class _Xids(Collector):
         yield family
 
 
+def _held(
+    records: AllocationRecords, node: Node
+) -> Iterator[tuple[ContainerRecord, Owner, tuple[str, ...]]]:
+    """Yield each container's every card, with the values of `_SHARE`; the UUID is the last."""
+    for record in records.all():
+        for each in record.containers:
+            pairs = zip(minors_now(node, each.placement), each.placement.uuids, strict=True)
+            for minor, uuid in pairs:
+                names = (record.name, record.namespace, node.name, each.name, str(minor), uuid)
+                yield each, (record.uid, each.name), names
+
+
 class _Shares(Collector):
     """The limits of each share, and what its ledger says."""
 
@@ -188,21 +202,16 @@ class _Shares(Collector):
             labels=_SHARE,
         )
         node = self._inventory.node
-        for record in self._records.all():
-            for each in record.containers:
-                placement = each.placement
-                if not (placement.is_share and each.core_ids):
-                    continue
-                pairs = zip(minors_now(node, placement), placement.uuids, strict=True)
-                for minor, uuid in pairs:
-                    names = (record.name, record.namespace, node.name, each.name, str(minor), uuid)
-                    own = self._activity.figures.of((record.uid, each.name), uuid)
-                    cores.add_metric(names, placement.cores / CORES_PER_CARD)
-                    memory.add_metric(names, placement.memory_units * MEMORY_UNIT_BYTES)
-                    used.add_metric(names, own.used_bytes)
-                    busy.add_metric(names, own.busy_seconds)
-                    throttled.add_metric(names, own.throttled_seconds)
-                    denied.add_metric(names, own.denied)
+        for container, owner, names in _held(self._records, node):
+            placement = container.placement
+            if placement.is_share and container.core_ids:
+                own = self._activity.figures.of(owner, names[-1])
+                cores.add_metric(names, placement.cores / CORES_PER_CARD)
+                memory.add_metric(names, placement.memory_units * MEMORY_UNIT_BYTES)
+                used.add_metric(names, own.used_bytes)
+                busy.add_metric(names, own.busy_seconds)
+                throttled.add_metric(names, own.throttled_seconds)
+                denied.add_metric(names, own.denied)
         yield from (cores, memory, used, busy, throttled, denied)
 
 
@@ -230,13 +239,10 @@ class _Energy(Collector):
             labels=_CARD,
         )
         node = self._inventory.node
-        for record in self._records.all():
-            for each in record.containers:
-                for minor, uuid in zip(each.placement.minors, each.placement.uuids, strict=True):
-                    joules = self._activity.energy.of((record.uid, each.name), uuid)
-                    if joules is not None:
-                        names = (record.name, record.namespace, node.name, each.name)
-                        given.add_metric((*names, str(minor), uuid), joules)
+        for _, owner, names in _held(self._records, node):
+            joules = self._activity.energy.of(owner, names[-1])
+            if joules is not None:
+                given.add_metric(names, joules)
         for card in node.cards:
             joules = self._activity.energy.idle.get(card.uuid)
             if joules is not None:

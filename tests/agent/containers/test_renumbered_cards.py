@@ -5,6 +5,7 @@ import urllib.request
 
 import pytest
 
+from gpustack.adapters.nvml import CardFigures
 from tests.agent.host import CORE, KEYS, Host, Pod, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
@@ -69,14 +70,17 @@ def test_a_pod_on_a_card_that_kept_its_minor_starts(host: Host) -> None:
 
 
 def test_figures_name_the_present_minor_of_a_card(host: Host) -> None:
+    host.nvml.shown[card(1).uuid] = CardFigures(energy_joules=1.0)
     host.start_agent()
     host.kubelet.admit(host.share("p", 1))
     _boot_with_swapped_cards(host)
+    host.wait_until(lambda: bool(host.agent.activity.energy.idle))
     with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.port}/metrics") as answer:
         text = answer.read().decode()
-    limits = [each for each in text.splitlines() if each.startswith("gpustack_container_cores_")]
-    assert limits, text
-    assert all('minor="0"' in each and card(1).uuid in each for each in limits)
+    for figure in ("gpustack_container_cores_", "gpustack_container_energy_"):
+        found = [each for each in text.splitlines() if each.startswith(figure)]
+        assert found, text
+        assert all('minor="0"' in each and card(1).uuid in each for each in found)
 
 
 def test_a_running_container_is_restored_with_the_uuid_of_its_decision(host: Host) -> None:
