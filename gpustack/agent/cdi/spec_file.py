@@ -6,7 +6,7 @@ import pathlib
 import stat
 from typing import Final
 
-from gpustack.wire.files import regular_file
+from gpustack.wire.files import durable_file, regular_file
 
 NAME: Final = "gpustack.json"
 _MODE: Final = 0o644
@@ -34,15 +34,9 @@ class SpecFile:
         if self._is(content):
             return False
         self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # In the same folder, under an ending that runtimes pass over: a containerd of 1.7 looks at
-        # the folder again when a name leaves it, and not when one comes (CDI's pkg/cdi/cache.go).
-        beside = self.path.with_name(f".{NAME}.new")
-        beside.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), _MODE)
-        beside.replace(self.path)
+        # Written under an ending that runtimes pass over, in the same folder: a containerd of 1.7
+        # looks there again when a name leaves, and not when one comes (CDI's pkg/cdi/cache.go).
+        durable_file.replace(self.path, content, _MODE)
         return True
 
     def remove(self) -> bool:

@@ -14,8 +14,13 @@ _REMEDIES: Final = {
 }
 
 
-def replace(path: pathlib.Path, content: bytes) -> None:
+def replace(path: pathlib.Path, content: bytes, mode: int = 0o600) -> None:
     """Replace a file; after it returns, the new one survives a power cut.
+
+    Args:
+        path: a file in a folder that is there; beside it, `.NAME.new` is ours.
+        content: all of the new file.
+        mode: of the new file, with any umask.
 
     Raises:
         OSError: the disk refuses; the old one stands.
@@ -26,6 +31,7 @@ def replace(path: pathlib.Path, content: bytes) -> None:
     descriptor = os.open(temporary, flags, 0o600)
     try:
         write_all(descriptor, content)
+        os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
