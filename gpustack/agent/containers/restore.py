@@ -118,9 +118,10 @@ class Restore:
 
         They keep their cards until they end, and their own annotations say which.
         """
+        known = present.union(record.uid for record in self._records.all())
         podless: dict[str, list[RuntimeContainer]] = {}
         for each in living:
-            if each.running and each.pod_uid not in present and self._minors(each):
+            if each.running and each.pod_uid not in known and self._minors(each):
                 podless.setdefault(each.pod_uid, []).append(each)
         for uid, containers in podless.items():
             namespace, name = containers[0].pod
@@ -133,9 +134,8 @@ class Restore:
                 source=Source.RECOVERED,
                 containers=tuple(map(self._podless, range(len(containers)), containers)),
             )
-            if self._records.get(uid) is None:
-                self._records.hold(record)
-                logger.warning("took up an ended pod that still runs pod=%s/%s", namespace, name)
+            self._records.hold(record)
+            logger.warning("took up an ended pod that still runs pod=%s/%s", namespace, name)
 
     def _podless(self, index: int, container: RuntimeContainer) -> ContainerRecord:
         """Return a container as its annotations say; unreadable amounts are those of the card."""
