@@ -7,7 +7,6 @@ One that takes far longer, of a pod that is made so, is given up.
 
 import hashlib
 import threading
-import time
 from typing import Any, Final
 
 import flask
@@ -15,7 +14,7 @@ import msgspec
 
 from extender.api import openapi, serializers
 from extender.cache.pods import PodState
-from extender.cache.snapshot import ClusterSnapshot, advise, standing
+from extender.cache.snapshot import ClusterSnapshot, SearchTakesTooLong, advise, standing
 from extender.extender_base import ExtenderBase
 from gpustack.model.explain.explanation import Explanation
 from gpustack.wire import explanations
@@ -23,10 +22,6 @@ from gpustack.wire import explanations
 _RETRY_SECONDS: Final = 1
 _LONGEST_SECONDS: Final = 20.0
 _NOTHING_ASKED: Final = Explanation(answers={})  # of a pod that waits for nothing of ours
-
-
-class _TakesTooLongError(Exception):
-    """A search for what would let a pod run has no end that its reader waits for."""
 
 
 def blueprint(extender: ExtenderBase) -> flask.Blueprint:
@@ -63,7 +58,7 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
                 return _answer(explanation(extender, snapshot, known))
             text = f"no pod {namespace}/{pod} is known that asks for a GPU and has not ended"
             return _error(f"PodUnknown: {text}", 404)
-        except _TakesTooLongError:
+        except SearchTakesTooLong:
             text = f"pod {namespace}/{pod} is not explained in {_LONGEST_SECONDS:g} s"
             return _error(f"TakesTooLong: {text}; gpustack explain takes its time", 503)
         finally:
@@ -91,13 +86,7 @@ def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState
         notes = [*_notes(pod), explanations.undecided(pod.node)]
         return explanations.waiting(pod.full_name, snapshot.cluster, _NOTHING_ASKED, notes)
     snapshot = extender.snapshotter.take(pod)
-    until = time.monotonic() + _LONGEST_SECONDS
-
-    def go_on() -> None:
-        if time.monotonic() > until:
-            raise _TakesTooLongError
-
-    found = advise(snapshot, pod, go_on)
+    found = advise(snapshot, pod, seconds=_LONGEST_SECONDS)
     notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]
     return explanations.waiting(pod.full_name, snapshot.cluster, found, notes)
 

@@ -6,6 +6,8 @@ milliseconds apart, and a pod that moves meanwhile on both or on none; each node
 held of it.
 """
 
+import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -121,13 +123,28 @@ class Snapshotter:
         return {name: found for name in names if (found := look(guest, name)) is not None}
 
 
+class SearchTakesTooLong(Exception):
+    """What would let a pod run isn't found in the time for it."""
+
+
 def advise(
-    snapshot: ClusterSnapshot, pod: PodState, go_on: Callable[[], None] = lambda: None
+    snapshot: ClusterSnapshot,
+    pod: PodState,
+    *,
+    seconds: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
 ) -> explanation.Explanation:
     """Say why a pod waits, node by node, and what would let it run; costs a search.
 
-    ``go_on`` is asked again and again meanwhile, and ends it by an error.
+    Raises:
+        SearchTakesTooLong: it isn't over within these seconds by ``clock``.
     """
+    until = clock() + seconds
+
+    def go_on() -> None:
+        if clock() > until:
+            raise SearchTakesTooLong
+
     if pod.request is None:
         message = pod.problem.message if pod.problem is not None else ""
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)

@@ -16,7 +16,12 @@ from typing import Final
 
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
-from extender.cache.snapshot import ClusterSnapshot, Snapshotter, advise
+from extender.cache.snapshot import (
+    ClusterSnapshot,
+    SearchTakesTooLong,
+    Snapshotter,
+    advise,
+)
 from extender.requeue.simulation import Kind, kind_of
 from gpustack.model.cluster import eligibility
 from gpustack.model.lru import LRUCache
@@ -31,10 +36,6 @@ _LONGEST_SECONDS: Final = 5.0  # of a search: no other Event is written meanwhil
 _MOST_KNOWN: Final = 256
 _MOST_CHANGES: Final = 3  # an Event has room for 1024 bytes
 _OF_QUOTA: Final = (Reason.QUOTA_EXCEEDED, Reason.MODEL_FORBIDDEN, Reason.POOL_FORBIDDEN)
-
-
-class _TimeOver(Exception):
-    """A search has taken too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +107,13 @@ class EventMessages:
         return f"{node}: {refusal.detail or refusal.message}"
 
     def _search(self, pod: PodState) -> _Found:
-        until = self._clock() + _LONGEST_SECONDS
-
-        def go_on() -> None:
-            if self._clock() > until:
-                raise _TimeOver
-
         snapshot = self._snapshotter.take(pod)
         name, title = ("", "") if pod.request is None else _closest(snapshot, pod, pod.request)
         refusal = self._evaluator.refusal(pod, name) if name else None
         changes: list[str] = []
-        with contextlib.suppress(_TimeOver):
-            changes = [change.text for change in advise(snapshot, pod, go_on).changes]
+        with contextlib.suppress(SearchTakesTooLong):
+            found = advise(snapshot, pod, seconds=_LONGEST_SECONDS, clock=self._clock)
+            changes = [change.text for change in found.changes]
         return _Found(
             closest=f"Closest is {title}: {refusal.detail or refusal.message}" if refusal else "",
             fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",
