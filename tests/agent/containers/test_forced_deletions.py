@@ -23,6 +23,16 @@ def _lose(host: Host, pod: Pod, **annotations: str) -> str:
     return running
 
 
+def _is_given_when_it_ends(host: Host, running: str) -> None:
+    """Check that another pod gets card 1 after the end of this container, and not before."""
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
 def test_its_cards_stay_taken_when_the_records_are_lost(host: Host) -> None:
     host.start_agent()
     running = _lose(host, host.share("gone", 1))
@@ -32,12 +42,7 @@ def test_its_cards_stay_taken_when_the_records_are_lost(host: Host) -> None:
     placement = container.placement
     assert (placement.minors, placement.uuids) == ((1,), (card(1).uuid,))
     assert (placement.cores, placement.memory_units) == (50, 32)
-    refused = host.whole_card("refused", 1)
-    with pytest.raises(AdmissionError, match="NoWholeCard"):
-        host.kubelet.admit(refused)
-    host.end(refused, "Failed")
-    host.cri.exit(running)
-    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+    _is_given_when_it_ends(host, running)
 
 
 @pytest.mark.parametrize("cores", ["", "many", "-5", "9" * 5000])
@@ -71,12 +76,7 @@ def test_a_failed_pod_keeps_its_card_while_its_container_runs(host: Host) -> Non
     host.end(pod, "Failed")
     (host.state / "checkpoint.json").unlink()
     host.start_agent()
-    refused = host.whole_card("refused", 1)
-    with pytest.raises(AdmissionError, match="NoWholeCard"):
-        host.kubelet.admit(refused)
-    host.end(refused, "Failed")
-    host.cri.exit(running)
-    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+    _is_given_when_it_ends(host, running)
 
 
 def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
@@ -86,12 +86,7 @@ def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
     running = host.cri.run(pod["metadata"]["uid"], "c0")
     host.cri.lose_state(running)
     host.api.delete("pods", "gone")
-    refused = host.whole_card("refused", 1)
-    with pytest.raises(AdmissionError, match="NoWholeCard"):
-        host.kubelet.admit(refused)
-    host.end(refused, "Failed")
-    host.cri.exit(running)
-    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+    _is_given_when_it_ends(host, running)
 
 
 def test_a_wait_in_vain_is_not_repeated_for_each_pod(host: Host) -> None:
