@@ -42,13 +42,16 @@ def queued(machine: Machine) -> "subprocess.Popen[str]":
     return process
 
 
-def avoiding(machine: Machine) -> "subprocess.Popen[str]":
-    return machine.open("tests/client", "0", "avoid", "2000", str(AVOID_SECONDS))
-
-
-def kernels(process: "subprocess.Popen[str]") -> int:
-    """The kernels that it ran, when it is through with them; it lives on."""
-    return int(first_line(process))
+def told_part(machine: Machine, session: Nvml) -> float:
+    """How much of what a process ran that avoids the samples NVML tells of it, while it lives."""
+    begin_us = now_us()
+    avoider = machine.open("tests/client", "0", "avoid", "2000", str(AVOID_SECONDS))
+    kernels = int(first_line(avoider))  # it is through with them
+    ran_percent = 100 * kernels * 2000 / (now_us() - begin_us)
+    told = percents(session, begin_us).get(avoider.pid, 0)
+    end(avoider)
+    assert ran_percent > MUCH_PERCENT
+    return told / ran_percent
 
 
 def end(*processes: "subprocess.Popen[str]") -> None:
@@ -96,14 +99,10 @@ def test_a_process_that_avoids_the_samples_is_not_counted(
 ) -> None:
     session = counting(rule)
     neighbour = queued(bare_machine)
-    begin_us = now_us()
-    avoider = avoiding(bare_machine)
-    ran_percent = 100 * kernels(avoider) * 2000 / (now_us() - begin_us)
-    told = percents(session, begin_us).get(avoider.pid, 0)
-    assert ran_percent > MUCH_PERCENT
+    part = told_part(bare_machine, session)
     # The cores of this machine may keep it from its pause at a sample or two.
-    assert told < ran_percent / 2 if rule == "samples" else told > ran_percent / 2
-    end(neighbour, avoider)
+    assert part < 0.5 if rule == "samples" else part > 0.5
+    end(neighbour)
 
 
 @pytest.mark.parametrize("rule", ["samples", "samples-last"])
@@ -111,13 +110,8 @@ def test_an_idle_sample_is_nobodys_or_the_last_ones(
     bare_machine: Machine, counting: Tell, rule: str
 ) -> None:
     session = counting(rule)
-    begin_us = now_us()
-    avoider = avoiding(bare_machine)
-    ran_percent = 100 * kernels(avoider) * 2000 / (now_us() - begin_us)
-    told = percents(session, begin_us).get(avoider.pid, 0)
-    assert ran_percent > MUCH_PERCENT
-    assert told < ran_percent / 2 if rule == "samples" else told > ran_percent / 2
-    end(avoider)
+    part = told_part(bare_machine, session)
+    assert part < 0.5 if rule == "samples" else part > 0.5
 
 
 @pytest.mark.parametrize("rule", ["exact", "samples-last"])
