@@ -1,6 +1,6 @@
 """The energy of the cards, divided among the containers that use them.
 
-The driver counts a card's energy, and nobody's part of it. What a kernel draws depends on the
+The driver counts a card's energy, and no container's part of it. What a kernel draws depends on the
 kernel, which no counter shows; so a second's energy is divided by GPU time. This rule is ours:
 
 - all energy of a card that is given whole is its container's;
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class EnergyAccounts:
-    """Joules since the agent's start, by container and card, and those of nobody.
+    """Joules since the agent's start, by container and card, and each card's idle ones.
 
     Attributes:
         idle: joules of each card that are no container's, by UUID; only of cards that count energy.
