@@ -3,13 +3,12 @@
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from extender.cache.demands import ENTRY_BYTES, entry_bytes, read_demands
-from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands
+from extender.cache.demands import demands_of, demands_text, entry_bytes, shared_text
+from gpustack.model.cluster.eligibility import Demands
 from gpustack.model.lru import remembered
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
@@ -18,10 +17,9 @@ from gpustack.wire.keys import Keys
 from gpustack.wire.user_keys import parse_user_keys
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _NEVER: Final = float("-inf")
-_MOST_LABELS: Final = 16 << 10  # bytes of all; an object of the API may have a megabyte
-_LABEL_BYTES: Final = 64  # that a label takes beside its characters: a tenant's may have one each
+_LONGEST_LABELS: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
+_LABELS: Final = msgspec.json.Decoder(dict[str, str])
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 
 
@@ -38,7 +36,8 @@ class PodState:
         gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
-        labels: of pods that ask for a GPU; others' are left out. None where they are endless.
+        labels_text: the labels as JSON, of pods that ask for a GPU; as objects they would take
+            eight times as much. Empty for others and for none; None where they are endless.
         request: what it asks; None when it asks for no GPU, or badly.
         shape: the request without the names of its containers: pods alike ask alike.
         problem: why what it asks can't be.
@@ -48,7 +47,7 @@ class PodState:
         decision_keys: the annotation keys of cards on it, readable or not.
         unschedulable: what the scheduler last said about it, empty when nothing.
         unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
-        demands: what it says about nodes, where it asks for a GPU and says it in bounds.
+        demands_text: what it says about nodes, as `demands_text` keeps it, where it asks for a GPU.
         followed: an earlier version of it was known here, so what is new in this one came since.
         refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
             minus infinity where it was there at first sight, or there is none.
@@ -64,7 +63,7 @@ class PodState:
     gated: bool
     priority: int
     nominated: str
-    labels: Mapping[str, str] | None
+    labels_text: bytes | None
     request: PodRequest | None
     shape: PodRequest | None
     problem: BadRequest | None
@@ -72,7 +71,7 @@ class PodState:
     decision_keys: tuple[str, ...]
     unschedulable: str
     unschedulable_ns: int
-    demands: Demands = NO_DEMANDS
+    demands_text: bytes = b""
     followed: bool = False
     refused_clock: float = _NEVER
     ignored: BadRequest | None = None
@@ -81,6 +80,18 @@ class PodState:
     def full_name(self) -> str:
         """Namespace and name, for people."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def labels(self) -> Mapping[str, str] | None:
+        """Its labels, read anew; None where they are endless: any budget may protect such a pod."""
+        if not self.labels_text:
+            return None if self.labels_text is None else {}
+        return _LABELS.decode(self.labels_text)
+
+    @property
+    def demands(self) -> Demands:
+        """What it says about nodes, as far as it says it in bounds."""
+        return demands_of(self.demands_text)
 
     @property
     def ours(self) -> bool:
@@ -119,7 +130,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         gated=bool(spec.get("schedulingGates")),
         priority=spec.get("priority") or 0,
         nominated=status.get("nominatedNodeName") or "",
-        labels=_shared_labels(metadata.get("labels")) if ours else _NO_LABELS,
+        labels_text=_labels_text(metadata.get("labels")) if ours else b"",
         request=None if problem else asked.request,
         shape=None if problem else asked.shape,
         problem=problem,
@@ -128,7 +139,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         decision_keys=_decision_keys(keys, pod) if limits is not None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
-        demands=read_demands(spec) if ours else NO_DEMANDS,
+        demands_text=demands_text(spec) if ours else b"",
     )
 
 
@@ -224,21 +235,9 @@ def _shared(request: PodRequest) -> PodRequest:
     return request
 
 
-@remembered(
-    16 << 20, lambda items: ENTRY_BYTES + sum(256 + len(key) + len(value) for key, value in items)
-)
-def _labels_of(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return MappingProxyType(dict(items))
-
-
-def _shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the labels; None where they are endless: any budget may protect such a pod."""
-    if not labels:
-        return _NO_LABELS
-    sizes = (_LABEL_BYTES + len(key) + len(value) for key, value in labels.items())
-    if sum(sizes) > _MOST_LABELS:
-        return None
-    return _labels_of(tuple(sorted(labels.items())))
+def _labels_text(labels: Mapping[str, str] | None) -> bytes | None:
+    text = msgspec.json.encode(labels, order="sorted") if labels else b""
+    return shared_text(text) if len(text) <= _LONGEST_LABELS else None
 
 
 def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def waiting(uid: str, request: PodRequest | None, **fields: Any) -> PodState:
         "gated": False,
         "priority": 0,
         "nominated": "",
-        "labels": {},
+        "labels_text": b"",
         "request": request,
         "shape": shape,
         "problem": None,

@@ -96,3 +96,21 @@ def test_patches_of_one_pod_add_no_memory() -> None:
     finally:
         tracemalloc.stop()
     assert used < 64 << 20
+
+
+def test_pods_of_many_labels_and_demands_take_the_memory_of_their_text() -> None:
+    """As objects, the 220 labels and 200 demands of a pod of 6 KB took 52 KB."""
+    seen, reading = view(), Decoder(hostile.KEYS)
+    pods = 200
+    tracemalloc.start()
+    try:
+        for number in range(pods):
+            value = fleet.waiting_pod(f"p{number}")
+            value["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(number + 1)}
+            value["metadata"]["labels"] = {f"l{at}": f"{number}" for at in range(220)}
+            value["spec"]["nodeSelector"] = {f"n{at}": f"{number}" for at in range(200)}
+            seen.pod_event("ADDED", reading.pod(json.dumps(value).encode()))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used < pods * (16 << 10)

@@ -61,7 +61,7 @@ LATER: dict[str, tuple[Later, tuple[str, int] | None]] = {
     "reserved there with other cards": (lambda asked: decided(asked, ("n0", 1)), ("n0", 1)),
     "finished": (lambda asked: decided(asked, finished=True), None),
     "gated": (lambda asked: decided(asked, gated=True), None),
-    "changed": (lambda asked: decided(asked, labels={"a": "b"}), OURS),
+    "changed": (lambda asked: decided(asked, labels_text=b"{}"), OURS),
     "about to end": (lambda asked: decided(asked, deletion=True), OURS),
 }
 
@@ -167,7 +167,7 @@ def test_a_lost_write_is_in_doubt_until_the_pod_changes() -> None:
     seen.doubt("a", first)  # this doubt is about an earlier decision
     assert not seen.is_doubtful("a")
     seen.doubt("a", second)
-    seen.pod_event("MODIFIED", decided(asked, labels={"a": "b"}))
+    seen.pod_event("MODIFIED", decided(asked, labels_text=b"{}"))
     assert not seen.is_doubtful("a")
     assert seen.placement("a") is None
 
@@ -176,7 +176,7 @@ def test_a_lost_write_on_a_changed_pod_leaves_nothing() -> None:
     seen, asked = cluster(), waiting("a", CARD)
     seen.pod_event("ADDED", asked)
     time_ns = seen.assume("a", cards(*OURS))
-    seen.pod_event("MODIFIED", decided(asked, labels={"a": "b"}))
+    seen.pod_event("MODIFIED", decided(asked, labels_text=b"{}"))
     assert seen.placement("a") == cards(*OURS)  # its write is under way
     seen.doubt("a", time_ns)
     assert seen.placement("a") is None

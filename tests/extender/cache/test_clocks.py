@@ -92,7 +92,7 @@ def test_a_reservation_of_another_instance_ends_by_age_for_good(clocks: Clocks, 
     assert not free(seen)
     clocks.run(SECONDS - max(age, 0.0) + 1)
     assert free(seen)
-    seen.pod_event("MODIFIED", replace(there, labels={"a": "b"}, version=there.version + 1))
+    seen.pod_event("MODIFIED", replace(there, labels_text=b"{}", version=there.version + 1))
     assert free(seen)
     assert seen.reservations == 0
 
@@ -176,7 +176,7 @@ def test_a_later_refusal_ends_a_decision_for_good_on_any_clock(
     again = refused(there, clocks, "1 node, and it is full")
     seen.pod_event("MODIFIED", again)
     assert free(seen) is ends
-    seen.pod_event("MODIFIED", replace(again, labels={"a": "b"}, version=again.version + 1))
+    seen.pod_event("MODIFIED", replace(again, labels_text=b"{}", version=again.version + 1))
     assert free(seen) is ends
 
 
@@ -200,7 +200,7 @@ def test_earlier_decisions_are_judged_by_their_written_times(
     there = refused(decided(waiting("a", CARD), time_ns), clocks)
     seen.pod_event("ADDED", there)
     assert free(seen) is ends
-    seen.pod_event("MODIFIED", replace(there, labels={"a": "b"}, version=there.version + 1))
+    seen.pod_event("MODIFIED", replace(there, labels_text=b"{}", version=there.version + 1))
     assert free(seen) is ends
 
 
@@ -228,7 +228,7 @@ def test_a_decision_waits_for_its_write_until_the_pod_is_another_version(clocks:
     assert seen.assume("a", other) < 10**19
     assert seen.placement("a") == other
     # The decision's write names the version before: the API server will refuse it now.
-    seen.pod_event("MODIFIED", replace(made_up, labels={"a": "b"}, version=made_up.version + 1))
+    seen.pod_event("MODIFIED", replace(made_up, labels_text=b"{}", version=made_up.version + 1))
     assert seen.placement("a") == cards()
 
 

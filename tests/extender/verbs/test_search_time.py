@@ -188,7 +188,7 @@ def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
     """Thousands of them cover each pod; to look at them takes a second a pod here."""
     seen = view()
     seen.set_node(known(host("n0", 16)))
-    held = [bound(seen, f"t{at}", CARD, "n0", labels={"a": "b"}).uid for at in range(16)]
+    held = [bound(seen, f"t{at}", CARD, "n0", labels_text=b'{"a":"b"}').uid for at in range(16)]
     asked = waiting("a", machines.pod((400, 0)), priority=1000)
     budgets = PodDisruptionBudgets()
     budgets.sync([decode_budget({"metadata": {"name": "b", "namespace": "default"}})])
