@@ -126,6 +126,7 @@ class Agent:
         )
         self.audit = audit.build(
             keys,
+            self.inventory,
             self.pods,
             self.records,
             kubelet=self.kubelet,

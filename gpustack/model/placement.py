@@ -16,8 +16,8 @@ from gpustack.model.search.budget import Gap
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
 
-_Find = Callable[[int, str], int | None]
-"""Finds the position of a card, by its minor and its UUID."""
+_Find = Callable[[int, str], tuple[int, ...]]
+"""Finds the positions of the cards that have a UUID and a minor: the one with the UUID first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +80,9 @@ def placed(node: Node, request: ContainerRequest, indexes: Iterable[int]) -> Con
 def holds(node: Node, placement: Placement) -> Mapping[int, Use]:
     """Return what a pod takes of each card, by position in `node.cards`.
 
-    A card is known by its UUID first: after a reboot the same card may have another minor. A card
-    that the node no longer has holds nothing.
+    A card is known by its UUID first: after a reboot the same card may have another minor. The
+    card that has its minor now is taken too: a container that still runs reaches that one, at
+    /dev/nvidia<minor>. A card that the node no longer has holds nothing.
     """
     find = _finder(node)  # once: a pod may have 64 containers, and a node claim 256 cards
     running: dict[int, Use] = {}
@@ -147,8 +148,7 @@ def models_of(node: Node, placement: Placement) -> dict[tuple[int, str], str | N
     found: dict[tuple[int, str], str | None] = {}
     for each in placement.containers:
         for card in zip(each.minors, each.uuids, strict=True):
-            index = find(*card)
-            found[card] = None if index is None else node.cards[index].model
+            found[card] = next((node.cards[index].model for index in find(*card)), None)
     return found
 
 
@@ -172,19 +172,19 @@ def takes(node: Node, container: ContainerPlacement) -> dict[int, Use]:
 
 
 def _takes(node: Node, container: ContainerPlacement, find: _Find) -> dict[int, Use]:
-    pairs = zip(container.minors, container.uuids, strict=True)
-    indexes = (find(minor, uuid) for minor, uuid in pairs)
-    return {index: take_of(node, container, index) for index in indexes if index is not None}
+    cards = zip(container.minors, container.uuids, strict=True)
+    return {index: take_of(node, container, index) for card in cards for index in find(*card)}
 
 
 def _finder(node: Node) -> _Find:
-    """Return what finds a card by minor and UUID; None for one that the node has no longer.
-
-    A card without its UUID counts by its minor: the container still reaches /dev/nvidia<minor>.
-    """
     by_minor = {card.minor: index for index, card in enumerate(node.cards)}
     by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
-    return lambda minor, uuid: by_uuid.get(uuid, by_minor.get(minor))
+
+    def find(minor: int, uuid: str) -> tuple[int, ...]:
+        found = by_uuid.get(uuid), by_minor.get(minor)
+        return tuple(index for index in dict.fromkeys(found) if index is not None)
+
+    return find
 
 
 def _add(total: dict[int, Use], more: Mapping[int, Use]) -> None:

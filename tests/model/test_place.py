@@ -279,8 +279,17 @@ def test_a_release_of_a_placement_that_is_not_there_is_an_error() -> None:
         release(node(1), answer)
 
 
-def test_a_pods_cards_are_found_by_uuid_after_the_host_renumbered_them() -> None:
+def test_a_renumbered_card_is_taken_and_so_is_the_one_at_its_old_minor() -> None:
+    answer = place(node(3), pod((100, 0)))
+    assert isinstance(answer, Placement)
+    moved = (card(0, uuid="GPU-1"), card(1, uuid="GPU-0"), card(2, uuid="GPU-2"))
+    now = apply(Node(name="node", cards=moved), answer)
+    assert [use.cores for use in now.uses] == [100, 100, 0]
+    assert [use.cores for use in release(now, answer).uses] == [0, 0, 0]
+
+
+def test_a_card_that_is_gone_leaves_its_minor_taken_alone() -> None:
     answer = place(node(2), pod((100, 0)))
     assert isinstance(answer, Placement)
-    swapped = Node(name="node", cards=(card(0, uuid="GPU-1"), card(1, uuid="GPU-0")))
-    assert [use.cores for use in apply(swapped, answer).uses] == [0, 100]
+    other = Node(name="node", cards=(card(0, uuid="GPU-9"), card(1, uuid="GPU-1")))
+    assert [use.cores for use in apply(other, answer).uses] == [100, 0]

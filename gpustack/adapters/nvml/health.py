@@ -108,12 +108,32 @@ def ask(handle: Any) -> tuple[str, ...]:
     return tuple(_conditions(handle))
 
 
-def listen(uuid: str, handle: Any, events: Any) -> None:
-    """Register a card's critical XIDs with a set of events, where the card supports them.
+def listen(handles: Mapping[str, Any], events: Any) -> None:
+    """Register all cards' critical XIDs with a set of events, where a card supports them.
+
+    Args:
+        handles: by UUID; None of a card that doesn't answer.
+        events: the set.
 
     Raises:
-        pynvml.NVMLError: the driver has no more to give.
+        pynvml.NVMLError: the driver refuses every card that might have them.
     """
+    refused: dict[str, pynvml.NVMLError] = {}
+    for uuid, handle in handles.items():
+        if handle is not None:
+            try:
+                _listen(uuid, handle, events)
+            except pynvml.NVMLError as error:
+                refused[uuid] = error
+    if refused and len(refused) == sum(each is not None for each in handles.values()):
+        raise next(iter(refused.values()))
+    for uuid, why in refused.items():
+        logger.warning(
+            "a card's XIDs aren't seen, its health is polled only uuid=%s: %s", uuid, error
+        )
+
+
+def _listen(uuid: str, handle: Any, events: Any) -> None:
     try:
         pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
     except pynvml.NVMLError_NotSupported:

@@ -270,9 +270,7 @@ class Nvml:
     def _subscribe(self) -> Any:
         events = pynvml.nvmlEventSetCreate()
         try:
-            for uuid, handle in self._handles.items():
-                if handle is not None:
-                    health.listen(uuid, handle, events)
+            health.listen(self._handles, events)
         except pynvml.NVMLError:
             pynvml.nvmlEventSetFree(events)
             raise

@@ -9,11 +9,13 @@ from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.restore import Restore
 from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
+from gpustack.agent.node.inventory import CardInventory
 from gpustack.wire.keys import Keys
 
 
 def build(
     keys: Keys,
+    inventory: CardInventory,
     pods: PodView,
     records: AllocationRecords,
     *,
@@ -26,7 +28,13 @@ def build(
     """Return the audit, not started."""
     return Audit(
         views=CardViews(
-            keys=keys, pods=pods, records=records, kubelet=kubelet, runtime=runtime, limits=limits
+            keys=keys,
+            inventory=inventory,
+            pods=pods,
+            records=records,
+            kubelet=kubelet,
+            runtime=runtime,
+            limits=limits,
         ),
         mends=Mends(
             pods=pods,

@@ -13,6 +13,8 @@ from gpustack.adapters.podresources import PodDevices
 from gpustack.agent.cluster.pods import Pod
 from gpustack.agent.containers.allocate_response import cards
 from gpustack.agent.containers.allocation_records import PodRecord
+from gpustack.model.node import Node
+from gpustack.model.placement import minors_now
 from gpustack.model.request import ContainerKind
 from gpustack.wire.annotations import annotations_of, encode_decision
 from gpustack.wire.keys import Keys
@@ -25,6 +27,7 @@ class DifferenceReason(enum.StrEnum):
     NO_RECORD = "no-record"  # a container runs with cards, and has no record
     OTHER_POD = "other-pod"  # a container runs with the answer for another pod
     OTHER_CARDS = "other-cards"  # a container runs with other cards than its record has
+    RENUMBERED = "renumbered"  # a running container's cards have other minors now
     OTHER_DEVICES = "other-devices"  # the kubelet holds other devices for a running container
     ANNOTATIONS = "annotations"  # a verified pod's annotations aren't those of its record
     LIMITS = "limits"  # a share's limits aren't those of its record, or can't be read
@@ -55,6 +58,16 @@ def of_running(
         yield Difference(reason=DifferenceReason.NO_RECORD, **where)
     elif given != cards(own.placement):
         yield Difference(reason=DifferenceReason.OTHER_CARDS, **where)
+
+
+def of_cards(
+    node: Node, container: RuntimeContainer, record: PodRecord | None
+) -> Iterator[Difference]:
+    """Compare the minors that a running container reaches with those that its cards have now."""
+    own = None if record is None else record.container(container.name)
+    if own is not None and minors_now(node, own.placement) != own.placement.minors:
+        where = {"pod_uid": container.pod_uid, "container": container.name}
+        yield Difference(reason=DifferenceReason.RENUMBERED, **where)
 
 
 def of_devices(

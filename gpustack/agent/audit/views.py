@@ -10,6 +10,7 @@ from gpustack.agent.cluster.pods import Pod, PodView, uid_of
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
+from gpustack.agent.node.inventory import CardInventory
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
@@ -23,6 +24,7 @@ class CardViews:
         self,
         *,
         keys: Keys,
+        inventory: CardInventory,
         pods: PodView,
         records: AllocationRecords,
         kubelet: KubeletView,
@@ -30,6 +32,7 @@ class CardViews:
         limits: ShareLimits,
     ) -> None:
         self._keys = keys
+        self._inventory = inventory
         self._pods = pods
         self._records = records
         self._kubelet = kubelet
@@ -55,6 +58,7 @@ class CardViews:
         for each in running:
             record = records.get(each.pod_uid)
             found.update(differences.of_running(self._keys, each, record))
+            found.update(differences.of_cards(self._inventory.node, each, record))
             if record is not None and each.pod_uid in pods:
                 devices = held.get(each.pod_uid)
                 found.update(differences.of_devices(self._keys, record, each.name, devices))

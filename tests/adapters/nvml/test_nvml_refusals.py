@@ -194,13 +194,28 @@ def test_nvlinks_from_card_to_card_are_counted_one_by_one(monkeypatch: pytest.Mo
     assert found.paths == (("X", "SYS", "SYS"), ("SYS", "X", "PXB"), ("SYS", "PXB", "X"))
 
 
-def test_a_card_without_events_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("why", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
+def test_a_card_without_events_leaves_the_others_theirs(
+    why: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver = FakeDriver(cards=cards(2))
-    driver.refused["nvmlDeviceRegisterEvents", 0] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    driver.refused["nvmlDeviceRegisterEvents", 0] = why
     nvml = opened(driver, monkeypatch)
     nvml.inventory()
     assert nvml.next_fault(0) is None
     assert driver.events == [{"GPU-1"}]
+
+
+def test_a_driver_that_gives_no_card_events_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = FakeDriver(cards=cards(2))
+    driver.refused["nvmlDeviceRegisterEvents", None] = pynvml.NVML_ERROR_UNKNOWN
+    nvml = opened(driver, monkeypatch)
+    nvml.inventory()
+    with pytest.raises(NvmlError, match="waiting for events"):
+        nvml.next_fault(0)
+    driver.refused.clear()
+    assert nvml.next_fault(0) is None
+    assert driver.events == [{"GPU-0", "GPU-1"}]
 
 
 def test_events_that_can_not_be_given_back_are_asked_for_again(

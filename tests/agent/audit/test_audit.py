@@ -146,6 +146,16 @@ def test_podresources_is_asked_where_the_checkpoint_is_lost(host: Host, agrees: 
     assert _audit(host) == (set() if agrees else {DifferenceReason.OTHER_DEVICES})
 
 
+def test_a_running_container_whose_card_was_renumbered_is_reported(host: Host) -> None:
+    host.start_agent()
+    pod = host.whole_card("p", 1)
+    _running(host, pod)
+    moved = dataclasses.replace(card(1), minor=0), dataclasses.replace(card(0), minor=1)
+    host.nvml.show(*moved)
+    host.wait_until(lambda: host.agent.inventory.node.cards[0].uuid == card(1).uuid)
+    assert DifferenceReason.RENUMBERED in _audit(host)
+
+
 def test_a_container_with_the_answer_for_another_pod_is_reported(host: Host) -> None:
     host.start_agent()
     pod = host.share("p", 1)

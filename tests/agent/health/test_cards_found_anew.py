@@ -27,9 +27,10 @@ def _places(inventory: CardInventory) -> list[tuple[int, str, bool]]:
     return [(each.minor, each.uuid, each.healthy) for each in inventory.node.cards]
 
 
-def test_a_card_with_another_minor_is_taken_up_by_its_uuid(host: Host) -> None:
+def test_a_renumbered_card_and_that_at_its_old_minor_stay_taken(host: Host) -> None:
     host.start_agent()
-    host.kubelet.admit(host.whole_card("running", 1))
+    running = host.whole_card("running", 1)
+    host.kubelet.admit(running)
     host.nvml.show(_moved(1, to=0), _moved(0, to=1))
 
     def published() -> list[str]:
@@ -37,12 +38,17 @@ def test_a_card_with_another_minor_is_taken_up_by_its_uuid(host: Host) -> None:
 
     host.wait_until(lambda: published() == [card(1).uuid, card(0).uuid])
     assert not host.agent.tasks.failed
-    # Card 1 of before is taken, whatever its minor is.
+    # Card 1 of before is taken, whatever its minor is; so is the one that its container reaches.
     old = host.whole_card("old", 0)
     with pytest.raises(AdmissionError, match="CardRenumbered"):
         host.kubelet.admit(old)
     host.end(old, "Failed")
-    assert card_of(host.kubelet.admit(host.undecided("new"))["c0"]) == "/dev/nvidia1"
+    early = host.undecided("early")
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(early)
+    host.end(early, "Failed")
+    host.end(running, "Succeeded")
+    assert card_of(host.kubelet.admit(host.undecided("new"))["c0"]) == "/dev/nvidia0"
 
 
 def test_a_card_that_is_not_found_again_keeps_its_place(tmp_path: pathlib.Path) -> None:
