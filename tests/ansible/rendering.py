@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from tests.ansible import layout
+from tests.testbed import paths
 
 
 def ansible(
@@ -37,6 +38,8 @@ def ansible(
         "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
         "HOME": str(pathlib.Path.home()),
         "LANG": "C.UTF-8",
+        "PYTHONPATH": str(layout.ROOT / "tests/ansible/compiled"),
+        "GPUSTACK_COMPILED": str(paths.cache("ansible-compiled")),
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
         **(settings or {}),

@@ -129,7 +129,7 @@ def listen(handles: Mapping[str, Any], events: Any) -> None:
         raise next(iter(refused.values()))
     for uuid, why in refused.items():
         logger.warning(
-            "a card's XIDs aren't seen, its health is polled only uuid=%s: %s", uuid, error
+            "a card's XIDs aren't seen, its health is polled only uuid=%s: %s", uuid, why
         )
 
 
