@@ -9,7 +9,8 @@ from tests.cluster import rollout, static_pod, workloads
 from tests.cluster.site import Site
 from tests.testbed import description
 
-pytestmark = pytest.mark.testbed
+# By day tests/ansible/kube_scheduler runs the role beside a static pod of its own.
+pytestmark = [pytest.mark.testbed, pytest.mark.nightly]
 
 STATIC = "--extra-vars=kube_scheduler_manager=static_pod"
 ON_CP1 = ("--limit=cp1", STATIC)
@@ -54,7 +55,6 @@ def test_another_setting_of_the_scheduler_restarts_the_static_pod(site: Site) ->
     assert after not in before
 
 
-@pytest.mark.nightly
 def test_a_static_pod_that_cannot_run_with_its_file_gets_the_old_one_back(site: Site) -> None:
     before = site.on("cp1", "cat", static_pod.MANIFEST)
     static_pod.lay_broken_certificates(description.load(site.name))
@@ -81,3 +81,9 @@ def test_uninstall_leaves_the_manifest_as_it_was_found_and_nothing_else(
         "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
         "leaderElection": {"leaderElect": True},
     }
+
+
+def test_a_site_that_was_uninstalled_is_installed_again(site: Site) -> None:
+    site.playbook("site", STATIC)
+    recap = site.playbook("verify", STATIC)
+    assert all(line.failed == 0 and line.changed == 0 for line in recap.values())
