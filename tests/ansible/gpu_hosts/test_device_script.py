@@ -10,6 +10,7 @@ from tests.ansible import rendering
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(pathlib.Path("/proc/driver/nvidia").exists(), reason="this host has a driver")
 def test_a_host_without_cards_is_told_to_load_the_driver(tmp_path: pathlib.Path) -> None:
     programs, rendered = tmp_path / "bin", tmp_path / "rendered"

@@ -81,6 +81,7 @@ def test_packages_are_written_down_before_they_come(stage: Stage) -> None:
     assert stage.run(adopted, adopted) == ["gpustack-test-three", "gpustack-test-two"]
 
 
+@pytest.mark.nightly
 def test_packages_that_did_not_come_are_not_the_roles(stage: Stage) -> None:
     adopted = {"gpustack-test-one": "installed"}
     came = {**adopted, "gpustack-test-two": "installed", "gpustack-test-three": "unpacked"}
@@ -91,6 +92,7 @@ def test_packages_that_did_not_come_are_not_the_roles(stage: Stage) -> None:
     assert stage.recorded() == ["gpustack-test-two"]
 
 
+@pytest.mark.nightly
 def test_a_name_that_no_package_has_changes_the_record_of_no_later_run(stage: Stage) -> None:
     # of a virtual package: apt installs the one that provides it
     came = {"gpustack-test-one": "installed", "gpustack-test-two": "installed"}

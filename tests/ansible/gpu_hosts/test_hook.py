@@ -92,6 +92,7 @@ def test_check_mode_passes_on_a_fresh_host_and_lays_nothing_out(stage: Stage) ->
     assert not stage.hooks.exists()
 
 
+@pytest.mark.nightly
 def test_a_rebuilt_bundle_of_one_version_leaves_the_build_before_alone(stage: Stage) -> None:
     builds = []
     for library in ("one", "two"):
@@ -104,6 +105,7 @@ def test_a_rebuilt_bundle_of_one_version_leaves_the_build_before_alone(stage: St
         assert HookBuild(stage.hooks / build).folder()
 
 
+@pytest.mark.nightly
 def test_files_of_an_interrupted_run_are_never_a_build(stage: Stage) -> None:
     build = stage.make_bundle("0.1.0")
     left = stage.hooks / ".partial" / build
@@ -139,6 +141,7 @@ def test_verify_names_a_file_that_was_written_to(stage: Stage) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_builds_go_when_nothing_uses_them(stage: Stage) -> None:
     for name in (OLDER, "0.0.8-00000000", "0.0.7-00000000"):
         (stage.hooks / name).mkdir(parents=True)

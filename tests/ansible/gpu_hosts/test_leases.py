@@ -84,6 +84,7 @@ def test_leases_are_off_until_uninstall_puts_the_old_value_back(stage: Stage, be
     assert "changed=0" in stage.run(refused=False).stdout
 
 
+@pytest.mark.nightly
 def test_a_run_that_ended_half_way_is_finished_by_the_next(stage: Stage) -> None:
     stage.run(refused=True)
     stage.boot(1)  # the setting was written, and not applied
@@ -101,6 +102,7 @@ def test_check_mode_changes_neither_kernel_nor_setting(stage: Stage) -> None:
     assert (stage.enabled, stage.setting.exists()) == (0, True)
 
 
+@pytest.mark.nightly
 def test_a_host_that_was_never_changed_is_left_alone(stage: Stage) -> None:
     stage.boot(0)
     assert "changed=0" in stage.run(refused=False).stdout

@@ -76,6 +76,7 @@ def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
         assert f"{host.folder}/logs/kube-system_kube-scheduler-here_1" in said
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [pytest.param("unit", marks=pytest.mark.nightly), "static_pod"])
 def test_the_configuration_of_a_broken_off_run_is_taken_back(make: Make, kind: str) -> None:
     host = make(kind)
@@ -119,6 +120,7 @@ def test_a_scheduler_that_runs_with_nothing_known_is_reported(make: Make) -> Non
     assert "does not answer with that either: see to it now" in words(done)
 
 
+@pytest.mark.nightly
 def test_a_configuration_made_from_nothing_is_of_the_version(make: Make) -> None:
     host = make("unit", version="v1.24.17")
     host.config.unlink()
@@ -128,6 +130,7 @@ def test_a_configuration_made_from_nothing_is_of_the_version(make: Make) -> None
     assert made["apiVersion"] == "kubescheduler.config.k8s.io/v1beta3"
 
 
+@pytest.mark.nightly
 def test_uninstall_leaves_a_file_that_the_unit_names(make: Make) -> None:
     host = make("unit")
     host.config.unlink()
@@ -196,6 +199,7 @@ def test_preflight_accepts_a_unit_that_reads_our_file(tmp_path: pathlib.Path) ->
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
 def test_preflight_wants_an_answer_of_a_scheduler_that_runs_for_long(make: Make, kind: str) -> None:
     host = make(kind)
@@ -248,6 +252,7 @@ def test_preflight_refuses_a_configuration_that_is_not_to_be_merged_into(
     assert said in words(done), done.stdout
 
 
+@pytest.mark.nightly
 def test_check_mode_says_what_is_wrong_and_not_that_it_went_back(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.config.write_text(BINDS)

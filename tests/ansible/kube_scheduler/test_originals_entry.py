@@ -51,6 +51,7 @@ def test_preflight_says_what_a_policy_takes_from_other_pods(tmp_path: pathlib.Pa
     assert "look at CheckVolumeBinding, http://127.0.0.1:9999/storage, for any pod" in said
 
 
+@pytest.mark.nightly
 def test_a_policy_that_calls_the_original_is_kept(tmp_path: pathlib.Path) -> None:
     policy = tmp_path / "policy.json"
     command = f"{tmp_path}/bin/kube-scheduler --policy-config-file={policy}"

@@ -8,7 +8,7 @@ import yaml
 
 from tests.ansible.kube_scheduler.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host, Make
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 # TKEStack's gpu-admission, at the address that our extender has by default
 ORIGINAL = f"{FOUND}extenders: [{{urlPrefix: {GOOD!r}, filterVerb: predicates}}]\n"
@@ -61,7 +61,6 @@ def test_a_failed_run_leaves_a_file_that_the_unit_names(tmp_path: pathlib.Path) 
         host.stop()
 
 
-@pytest.mark.nightly
 def test_a_schedulers_file_keeps_its_owner_and_mode(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.config.write_text(FOUND)
@@ -78,7 +77,6 @@ def test_a_schedulers_file_keeps_its_owner_and_mode(tmp_path: pathlib.Path) -> N
         host.stop()
 
 
-@pytest.mark.nightly
 def test_a_policy_of_ours_at_another_address_is_no_original(tmp_path: pathlib.Path) -> None:
     policy = tmp_path / "policy.json"
     command = f"{tmp_path}/bin/kube-scheduler --policy-config-file={policy}"
@@ -109,7 +107,6 @@ def test_preflight_wants_the_kubeconfig_of_a_configuration_to_make(tmp_path: pat
 
 
 @pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
-@pytest.mark.nightly
 def test_a_file_behind_a_link_is_changed_and_the_link_stays(
     tmp_path: pathlib.Path, kind: str
 ) -> None:
@@ -159,7 +156,6 @@ def test_uninstall_starts_no_scheduler_whose_manifest_was_taken_away(
     assert f"As it was found it is kept as {kept}" in " ".join(done.stdout.split())
 
 
-@pytest.mark.nightly
 def test_uninstall_puts_a_file_of_comments_back(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.manifest.write_text(MANIFEST)
@@ -188,7 +184,6 @@ def test_preflight_refuses_a_file_in_the_folder_of_manifests(tmp_path: pathlib.P
 
 
 # Beside --config kube-scheduler ignores them: a hardened host's profiling would be on again.
-@pytest.mark.nightly
 def test_flags_that_a_configuration_voids_are_taken_over(make: Make) -> None:
     host = make("static_pod")
     hardened = "--leader-elect=true, --profiling=false, --kube-api-qps=200"

@@ -8,7 +8,7 @@ import pytest
 from tests.ansible.kube_scheduler.scheduler_host import BROKEN, GOOD, Make
 from tests.ansible.rendering import words
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 
 def test_another_scheduler_keeps_no_rollout_from_ending(make: Make) -> None:
@@ -26,7 +26,6 @@ def test_another_scheduler_keeps_no_rollout_from_ending(make: Make) -> None:
     assert host.urls == [GOOD]
 
 
-@pytest.mark.nightly
 def test_a_log_of_any_bytes_keeps_no_file_from_being_put_back(make: Make) -> None:
     """A tenant's pod on that host may have such a name, and the newest log."""
     host = make("static_pod")

@@ -58,6 +58,7 @@ def remove(
     )
 
 
+@pytest.mark.nightly
 def test_a_pool_that_the_inventory_does_not_name_stays(tmp_path: pathlib.Path) -> None:
     objects = {f"/api/v1/nodes/{name}": node(name) for name in HOSTS}
     with cluster_server.serving(tmp_path, objects) as kubeconfig:
@@ -77,6 +78,7 @@ def test_check_mode_takes_no_label(tmp_path: pathlib.Path) -> None:
     assert objects == {f"/api/v1/nodes/{name}": node(name) for name in HOSTS}
 
 
+@pytest.mark.nightly
 def test_a_node_that_is_gone_from_the_cluster_keeps_no_other(tmp_path: pathlib.Path) -> None:
     objects = {"/api/v1/nodes/gpu2": node("gpu2")}
     with cluster_server.serving(tmp_path, objects) as kubeconfig:

@@ -76,6 +76,7 @@ def test_a_host_that_is_lost_while_asked_keeps_all_as_they_are(
     assert changed(run) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", [pytest.param("fails", marks=pytest.mark.nightly), "vanishes"])
 def test_a_gpu_host_lost_at_the_second_question_keeps_gpu_hosts(
     tmp_path: pathlib.Path, how: str
@@ -87,6 +88,7 @@ def test_a_gpu_host_lost_at_the_second_question_keeps_gpu_hosts(
     assert ("cluster_objects", "cp1") not in changed(run)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("host", "lost"),
     [
@@ -116,6 +118,7 @@ def test_a_driver_that_must_stay_is_named_before_anything_is_removed(
     assert changed(run) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("host", ["cp1", "cp2"])
 def test_a_control_plane_that_is_lost_on_the_way_ends_the_run(
     tmp_path: pathlib.Path, host: str
@@ -126,6 +129,7 @@ def test_a_control_plane_that_is_lost_on_the_way_ends_the_run(
     assert ("cluster_objects", "cp1") not in changed(run)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("limit", "left_out"),
     [
@@ -143,6 +147,7 @@ def test_a_run_of_control_planes_names_hosts_that_it_leaves_out(
     assert f"leaves out {left_out}" in text(run)
 
 
+@pytest.mark.nightly
 def test_a_run_of_gpu_hosts_alone_cleans_these_and_says_what_stays(tmp_path: pathlib.Path) -> None:
     run = uninstall(tmp_path, site(gpu2=AWAY), "--limit=gpu1")
     assert run.status == 0, run.output

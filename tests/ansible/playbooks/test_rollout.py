@@ -39,7 +39,7 @@ def test_the_command_line_sets_the_size_of_batches(tmp_path: pathlib.Path) -> No
     assert sizes(run) == [2, 2]
 
 
-@pytest.mark.parametrize("how", ["fails", "vanishes"])
+@pytest.mark.parametrize("how", ["fails", pytest.param("vanishes", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("check", ["preflight", "kube_scheduler/preflight"])
 def test_one_of_three_control_planes_stops_all(
     tmp_path: pathlib.Path, how: str, check: str
@@ -52,7 +52,7 @@ def test_one_of_three_control_planes_stops_all(
     assert "because cp2 didn't pass" in " ".join(run.output.split())
 
 
-@pytest.mark.parametrize("how", ["fails", "vanishes"])
+@pytest.mark.parametrize("how", ["fails", pytest.param("vanishes", marks=pytest.mark.nightly)])
 def test_a_gpu_host_that_fails_preflight_stops_all(tmp_path: pathlib.Path, how: str) -> None:
     run = recorder.play(tmp_path, site(2, gpu2={how: ["preflight"]}))
     assert run.status != 0
@@ -83,7 +83,7 @@ def test_a_control_plane_that_is_lost_on_the_way_stops_the_rest(
 BATCHES = '--extra-vars={"gpu_nodes_serial": [1, 2]}'
 
 
-@pytest.mark.parametrize("how", ["fails", "vanishes"])
+@pytest.mark.parametrize("how", ["fails", pytest.param("vanishes", marks=pytest.mark.nightly)])
 def test_a_gpu_host_that_is_lost_on_the_way_stops_later_batches(
     tmp_path: pathlib.Path, how: str
 ) -> None:
@@ -98,7 +98,8 @@ def test_an_agent_that_is_not_ready_stops_later_batches(tmp_path: pathlib.Path) 
     assert run.hosts("gpustack_agent") == ["gpu1"]
 
 
-@pytest.mark.parametrize("how", ["fails", "vanishes"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["fails", pytest.param("vanishes", marks=pytest.mark.nightly)])
 def test_as_many_hosts_as_the_command_line_allows_may_be_lost(
     tmp_path: pathlib.Path, how: str
 ) -> None:
@@ -108,6 +109,7 @@ def test_as_many_hosts_as_the_command_line_allows_may_be_lost(
     assert run.hosts("gpustack_agent") == ["gpu1", "gpu2", "gpu4", "gpu5"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("limit", "changed"), [("gpu1", ["gpu1"]), ("cp1,gpu2", ["cp1", "gpu2"])])
 def test_a_limited_run_changes_these_hosts_alone(
     tmp_path: pathlib.Path, limit: str, changed: list[str]
@@ -160,6 +162,7 @@ def test_the_rights_of_an_older_extender_go_when_all_were_restarted(
     assert all(came.index(("gpustack_extender", name)) < narrowed for name in PLANES)
 
 
+@pytest.mark.nightly
 def test_an_extender_that_a_limited_run_leaves_out_keeps_its_rights(tmp_path: pathlib.Path) -> None:
     older = {"cluster_objects_older_extender": True}
     run = recorder.play(tmp_path, site(1, cp1=older), "--limit=cp1,gpu1")

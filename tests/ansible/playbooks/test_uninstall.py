@@ -111,6 +111,7 @@ def test_a_cluster_that_does_not_answer_stops_all(tmp_path: pathlib.Path) -> Non
         assert "Connection refused" in refused(Site(tmp_path, kubeconfig).uninstall())
 
 
+@pytest.mark.nightly
 def test_uninstall_goes_on_despite_pods_when_told(tmp_path: pathlib.Path) -> None:
     with api_server.serving(tmp_path, {"pods": [pod("notebook")]}) as kubeconfig:
         site = Site(tmp_path, kubeconfig)
@@ -163,6 +164,7 @@ def test_a_host_of_both_groups_keeps_its_agents_environment_until_asked(
     assert came.index(("python_service/uninstall", "one")) > asked
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("limit", "kept"),
     [

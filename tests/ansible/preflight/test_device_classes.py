@@ -38,6 +38,7 @@ def test_a_device_class_with_our_resource_is_refused_and_can_be_accepted(
     assert status == 0, words
 
 
+@pytest.mark.nightly
 def test_the_configured_domain_says_which_resources_are_ours(tmp_path: pathlib.Path) -> None:
     classes = [device_class(domain, f"{domain}/vcuda-memory") for domain in ("x.test", "y.test")]
     status, words = preflight(tmp_path, *classes, cluster_objects_domain="x.test")
@@ -51,6 +52,7 @@ def test_a_cluster_without_device_classes_passes(tmp_path: pathlib.Path) -> None
     assert status == 0, words
 
 
+@pytest.mark.nightly
 def test_endless_device_classes_are_not_read(tmp_path: pathlib.Path) -> None:
     long = device_class("long", None)
     long["spec"]["selectors"] = ["x" * (1 << 20)]

@@ -50,6 +50,7 @@ def test_a_daemon_that_is_older_than_its_files_is_restarted(tmp_path: pathlib.Pa
     assert RESTARTED not in play(tmp_path / "stopped", 0, later, "inactive")
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 def test_a_daemon_that_has_not_come_up_is_restarted(tmp_path: pathlib.Path) -> None:
     # with a process that isn't ready, or between two that crash

@@ -141,6 +141,7 @@ def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Sta
     assert not (stage.opt / "venv").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mask", [0o027, 0o077])
 def test_a_hosts_umask_keeps_no_user_out_of_an_environment(stage: Stage, mask: int) -> None:
     before = os.umask(mask)
@@ -169,6 +170,7 @@ def test_the_mark_of_a_whole_environment_is_removed_first(stage: Stage, part: st
         assert removed == [f"{whole}/.complete", whole]
 
 
+@pytest.mark.nightly
 def test_the_previous_environment_stays_where_the_path_is_a_link(stage: Stage) -> None:
     disk = stage.opt.with_name("disk")
     previous, older = (disk / "venvs" / f"cpython-30{minor}-0123456789abcdef" for minor in (8, 7))
