@@ -13,6 +13,7 @@ from typing import Final
 from gpustack.agent.audit.differences import Difference, DifferenceReason
 from gpustack.agent.audit.mends import Mends
 from gpustack.agent.audit.views import CardViews
+from gpustack.agent.node.inventory import CardInventory
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ class Audit:
         looks: how many looks found all views.
     """
 
-    def __init__(self, *, views: CardViews, mends: Mends) -> None:
+    def __init__(self, *, inventory: CardInventory, views: CardViews, mends: Mends) -> None:
+        self._inventory = inventory
         self._views = views
         self._mends = mends
         self.looks = 0
@@ -52,7 +54,7 @@ class Audit:
 
     def look(self) -> None:
         """Compare once, and mend what differed at the last look, too."""
-        found = self._views.differences()
+        found = self._views.differences(self._inventory.node)
         if found is None:
             return
         self.looks += 1

@@ -27,14 +27,9 @@ def build(
 ) -> Audit:
     """Return the audit, not started."""
     return Audit(
+        inventory=inventory,
         views=CardViews(
-            keys=keys,
-            inventory=inventory,
-            pods=pods,
-            records=records,
-            kubelet=kubelet,
-            runtime=runtime,
-            limits=limits,
+            keys=keys, pods=pods, records=records, kubelet=kubelet, runtime=runtime, limits=limits
         ),
         mends=Mends(
             pods=pods,

@@ -10,7 +10,7 @@ from gpustack.agent.cluster.pods import Pod, PodView, uid_of
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
-from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.node import Node
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
@@ -24,7 +24,6 @@ class CardViews:
         self,
         *,
         keys: Keys,
-        inventory: CardInventory,
         pods: PodView,
         records: AllocationRecords,
         kubelet: KubeletView,
@@ -32,17 +31,20 @@ class CardViews:
         limits: ShareLimits,
     ) -> None:
         self._keys = keys
-        self._inventory = inventory
         self._pods = pods
         self._records = records
         self._kubelet = kubelet
         self._runtime = runtime
         self._limits = limits
 
-    def differences(self) -> frozenset[Difference] | None:
+    def differences(self, node: Node) -> frozenset[Difference] | None:
         """Return what differs now; a container that just starts or ends may be among it.
 
-        None: a view can't be read.
+        Args:
+            node: this one, with its cards as they stand.
+
+        Returns:
+            None where a view can't be read.
         """
         living = self._runtime.containers()
         if living is None or not self._pods.synced:
@@ -58,7 +60,7 @@ class CardViews:
         for each in running:
             record = records.get(each.pod_uid)
             found.update(differences.of_running(self._keys, each, record))
-            found.update(differences.of_cards(self._inventory.node, each, record))
+            found.update(differences.of_cards(node, each, record))
             if record is not None and each.pod_uid in pods:
                 devices = held.get(each.pod_uid)
                 found.update(differences.of_devices(self._keys, record, each.name, devices))
