@@ -11,6 +11,7 @@ from extender.cache.consistent_read import ConsistentRead
 from extender.cache.decode import Decoder, NodeState
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets, read_budget
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchShares
 from extender.extender_base import ExtenderBase
 from extender.observability.event_messages import EventMessages
 from extender.observability.ignored_keys import IgnoredKeys
@@ -152,7 +153,11 @@ class Extender(ExtenderBase):
             writer=self._writer,
         )
         self.preempt = Preempt(
-            cache=cache, evaluator=evaluator, find=lookup.find, budgets=self.budgets
+            cache=cache,
+            evaluator=evaluator,
+            find=lookup.find,
+            budgets=self.budgets,
+            shares=SearchShares(self._clock),
         )
 
     def _pods_shown(self, version: str) -> None:

@@ -6,17 +6,22 @@ cards that are needed (`model.preemption`). Proposed pods that hold no card stay
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
 that aren't less important: those can't be named, and no other pod needs to end.
+
+A namespace's questions have a part of the time together (`cache.search_time`), apart from that in
+which nodes are searched for room. The next one begins after the node for which time was over.
 """
 
 import logging
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchShares
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import NOT_OURS, Outcome, bad_request
 from extender.verbs.pod_lookup import FindPod
@@ -43,26 +48,33 @@ class _TimeOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What protects pods, and how long a node's are compared: so many sets, until the deadline."""
+    """What protects pods, and how long a node's are compared: so many sets, until a moment."""
 
     budgets: Collection[Budget]
     tries: int
     deadline: Deadline
+    until: float
 
     def go_on(self) -> None:
-        """Raise `_TimeOver` after the deadline."""
-        if self.deadline.over:
+        """Raise `_TimeOver` after that moment, and after the deadline."""
+        if self.deadline.over or self.deadline.clock() >= self.until:
             raise _TimeOver
 
 
 @dataclass(kw_only=True)
 class Preempt:
-    """Answers `/scheduler/preempt`."""
+    """Answers `/scheduler/preempt`.
+
+    Attributes:
+        shares: the time of each namespace's questions; None: only their deadlines count.
+    """
 
     cache: ClusterCache
     evaluator: NodeEvaluator
     find: FindPod
     budgets: PodDisruptionBudgets
+    shares: SearchShares | None = None
+    _ended_at: str = field(default="", init=False)  # the node for which time was over last
 
     def __call__(self, args: PreemptionArgs, deadline: Deadline) -> Outcome:
         """Name the pods that must end; the answer is an ExtenderPreemptionResult.
@@ -88,16 +100,21 @@ class Preempt:
         self, pod: PodState, proposed: dict[str, NodeVictims], deadline: Deadline
     ) -> dict[str, NodeVictims]:
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
-        limits = _Limits(self.budgets.now, tries, deadline)
+        began = deadline.clock()
+        seconds = math.inf if self.shares is None else self.shares.left(pod.namespace)
+        limits = _Limits(self.budgets.now, tries, deadline, began + seconds)
         answer: dict[str, NodeVictims] = {}
-        for name, each in proposed.items():
+        for name in sorted(proposed, key=lambda name: (name <= self._ended_at, name)):
             try:
-                victims_there = self._of_node(pod, name, each, limits)
+                victims_there = self._of_node(pod, name, proposed[name], limits)
             except _TimeOver:
                 logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
+                self._ended_at = name
                 break
             if victims_there is not None:
                 answer[name] = victims_there
+        if self.shares is not None:
+            self.shares.use(pod.namespace, deadline.clock() - began)
         return answer
 
     def _of_node(
