@@ -50,8 +50,8 @@ native: setup ## Build the hook and the simulated driver
 	@$(MAKE) --no-print-directory -C tests/simgpu
 
 .PHONY: bundle
-bundle: native ## Build the offline installation of hosts: wheels and hook, into dist/
-	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py
+bundle: native ## Build the offline installation of hosts, into dist/ (OPTIONS="--python 3.12": for that Python)
+	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py $(OPTIONS)
 
 .PHONY: release
 release: native ## The release of this version, into dist/release: wheel, bundle, notes, notices, sums

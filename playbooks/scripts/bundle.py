@@ -63,6 +63,7 @@ def pip(verb: str, *arguments: str) -> None:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        umask=0o022,
         check=False,
     )
     if done.returncode != 0:
@@ -88,6 +89,9 @@ def build_wheel(into: pathlib.Path) -> pathlib.Path:
                 shutil.copy2(source, tree / name)
             else:
                 raise BundleError(f"{source} is missing: the wheel can't be built")
+        # a checkout has modes by the umask of its user, and so have files that pip makes
+        for path in tree.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
         pip("wheel", "--no-build-isolation", f"--wheel-dir={into}", str(tree))
     (wheel,) = into.glob("gpustack_vcuda-*.whl")
     return wheel

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpustack.agent.node.hook_build import HookBuild
-from tests.ansible import plugins
+from tests.ansible import layout, plugins
 from tests.ansible.gpu_hosts.gpu_host import OLDER, GpuHost
 from tests.ansible.rendering import ansible
 
@@ -19,6 +19,11 @@ pytestmark = pytest.mark.long
 
 ARCHITECTURE = "x86_64"
 FILES = ("libvcuda.so", "gpustack-hook-selftest", "ld.so.preload", "layouts")
+# Another controller's run begins, and fails, when this one has looked at its copy.
+OVERTAKING_SYNC = """#!/bin/sh
+rm {layouts} && cd {root}
+ansible-playbook --inventory=h, --connection=local {play} > /dev/null || true
+"""
 BUNDLES = plugins.load("playbooks/scripts/bundle.py")
 
 
@@ -26,7 +31,7 @@ class Stage:
     """A bundle and a host, which is this machine with folders of its own."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
+        self.play = folder / "play.yml"
         self.bundle = folder / "bundle"
         self.host = GpuHost(folder / "host")
         self.hooks = self.host.state / "hooks"
@@ -47,8 +52,10 @@ class Stage:
         (self.bundle / "manifest.json").write_text(json.dumps({"version": version, "hook": hook}))
         return build
 
-    def run(self, *parts: str, check: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run entry points of the role."""
+    def run(
+        self, *parts: str, check: bool = False, programs: pathlib.Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run entry points of the role, with programs that go before this machine's."""
         tasks: list[dict[str, Any]] = [
             {"import_role": {"name": "gpustack_hook", "tasks_from": part}} for part in parts
         ]
@@ -60,11 +67,10 @@ class Stage:
             **self.host.variables,
         }
         play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": tasks}
-        file = self._folder / "play.yml"
-        file.write_text(yaml.safe_dump([play]))
+        self.play.write_text(yaml.safe_dump([play]))
         return ansible(
-            "ansible-playbook", "--inventory=h,", "--connection=local", str(file),
-            *(["--check", "--diff"] if check else []),
+            "ansible-playbook", "--inventory=h,", "--connection=local", str(self.play),
+            *(["--check", "--diff"] if check else []), programs=programs,
         )  # fmt: skip
 
     def builds(self) -> list[str]:
@@ -115,6 +121,20 @@ def test_files_of_an_interrupted_run_are_never_a_build(stage: Stage) -> None:
     assert stage.run("main").returncode == 0
     assert stage.builds() == [build]
     assert HookBuild(stage.hooks / build).folder()
+
+
+def test_a_copy_of_another_run_never_becomes_a_build(
+    stage: Stage, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    build = stage.make_bundle("0.1.0")
+    sync = tmp_path_factory.mktemp("bin") / "sync"
+    layouts = stage.bundle / "hook" / ARCHITECTURE / "layouts"
+    sync.write_text(OVERTAKING_SYNC.format(layouts=layouts, root=layout.ROOT, play=stage.play))
+    sync.chmod(0o755)
+    stage.run("main", programs=sync.parent)
+    assert not layouts.exists()
+    for name in [name for name in stage.builds() if not name.startswith(".")]:
+        assert (name, HookBuild(stage.hooks / name).folder()) == (build, stage.hooks / build)
 
 
 def test_a_bundle_whose_file_was_changed_is_refused_before_it_is_used(stage: Stage) -> None:

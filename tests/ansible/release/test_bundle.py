@@ -49,13 +49,26 @@ def test_an_archive_does_not_depend_on_times_owners_or_order(
 
 
 @pytest.mark.long
-def test_our_wheel_is_whole_and_the_same_when_it_is_built_again(
-    bundle: types.ModuleType, tmp_path: pathlib.Path
+def test_our_wheel_is_whole_and_the_same_when_another_builds_it(
+    bundle: types.ModuleType, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wheels = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        wheels.append(bundle.build_wheel(tmp_path / name))
+    wheels = [bundle.build_wheel(tmp_path)]
+    # another controller, whose users' umask is 077 when they clone and build
+    checkout = tmp_path / "checkout"
+    before = os.umask(0o077)
+    try:
+        for name in bundle.SOURCES:
+            source = layout.ROOT / name
+            for path in [source, *source.rglob("*")]:
+                if path.is_file():
+                    copy = checkout / path.relative_to(layout.ROOT)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    copy.write_bytes(path.read_bytes())
+        monkeypatch.setattr(bundle, "ROOT", checkout)
+        (tmp_path / "other").mkdir()
+        wheels.append(bundle.build_wheel(tmp_path / "other"))
+    finally:
+        os.umask(before)
     assert bundle.sha256(wheels[0]) == bundle.sha256(wheels[1])
     with zipfile.ZipFile(wheels[0]) as wheel:
         missing = package_files() - set(wheel.namelist())

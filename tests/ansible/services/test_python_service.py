@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible.rendering import ansible
+from tests.ansible import layout
+from tests.ansible.rendering import ansible, words
 
 pytestmark = [
     pytest.mark.long,
@@ -27,6 +28,16 @@ PIP = "pip-0-py3-none-any.whl"
 FAKE_PIP = """
 import pathlib, sys
 (pathlib.Path(sys.executable).parent / "gpustack").write_text("installed")
+"""
+# One of a controller whose run another begins anew, and ends, before it is over.
+OVERTAKEN_PIP = """
+import os, subprocess, sys
+{pip}
+if os.environ.pop("PYTHONPATH") and "OVERTAKES" in os.environ:
+    sys.exit("no space left on device")
+play = ["ansible-playbook", "--inventory=h,", "--connection=local", "{file}"]
+environment = {{**os.environ, "OVERTAKES": "1"}}
+subprocess.run(play, cwd="{root}", env=environment, stdout=subprocess.DEVNULL)
 """
 # A Python of another version, as far as the role asks.
 OTHER_PYTHON = """#!/bin/sh
@@ -41,14 +52,17 @@ class Stage:
     """A bundle and a host, which is this machine with a folder of its own."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
+        self._play = folder / "play.yml"
         self.bundle, self.opt = folder / "bundle", folder / "opt"
         self.bundle.mkdir()
         self.archive = self.bundle / "wheels.tar"
+        self.make_bundle(FAKE_PIP)
+
+    def make_bundle(self, pip: str) -> None:
         zipped = io.BytesIO()
         with zipfile.ZipFile(zipped, "w") as wheel:
             wheel.writestr("pip/__init__.py", "")
-            wheel.writestr("pip/__main__.py", FAKE_PIP)
+            wheel.writestr("pip/__main__.py", pip)
         with tarfile.open(self.archive, "w") as tar:
             for name, content in ((PIP, zipped.getvalue()), ("requirements.txt", b"")):
                 information = tarfile.TarInfo(name)
@@ -76,15 +90,18 @@ class Stage:
             {"debug": {"msg": "the unit names {{ python_service_environment | default('') }}"}},
         ]
         play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": tasks}
-        file = self._folder / "play.yml"
-        file.write_text(yaml.safe_dump([play]))
+        self._play.write_text(yaml.safe_dump([play]))
         return ansible(
-            "ansible-playbook", "--inventory=h,", "--connection=local", *extra, str(file)
+            "ansible-playbook", "--inventory=h,", "--connection=local", *extra, str(self._play)
         )
+
+    def overtake(self) -> None:
+        """Have another controller's run begin, and fail, when this one's pip is done."""
+        self.make_bundle(OVERTAKEN_PIP.format(pip=FAKE_PIP, file=self._play, root=layout.ROOT))
 
     def other_python(self) -> str:
         """Return a Python that says it is 3.12."""
-        file = self._folder / "python3.12"
+        file = self._play.with_name("python3.12")
         file.write_text(OTHER_PYTHON.format(real=sys.executable))
         file.chmod(0o755)
         return str(file)
@@ -138,6 +155,16 @@ def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Sta
         done.stdout.split()
     )
     assert not list(stage.opt.glob(f"venvs/*/wheels/{PIP}"))
+    assert not (stage.opt / "venv").exists()
+
+
+# A daemon started from half an environment, and no later run mended it.
+def test_an_environment_that_another_run_began_anew_is_not_whole(stage: Stage) -> None:
+    stage.overtake()
+    done = stage.run()
+    assert done.returncode != 0
+    assert "another run of site.yml" in words(done)
+    assert not list(stage.opt.glob("venvs/*/.complete"))
     assert not (stage.opt / "venv").exists()
 
 
