@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from extender.verbs import preempt as verb
+from extender.verbs.preempt import Preempt
 from gpustack.model.node import Node
+from gpustack.model.place import within
 from gpustack.model.request import PodRequest
 from tests.extender.calls import bound, preempt
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
@@ -32,7 +33,7 @@ def mini(
     api: FakeKubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MiniCluster]:
     """Each node has a pod on each card, and the last one has a card more."""
-    clock, within = Clock(), verb.within
+    clock = Clock()
 
     def slow(*limits: Any, **options: Any) -> Any:
         placer = within(*limits, **options)
@@ -43,7 +44,7 @@ def mini(
 
         return place
 
-    monkeypatch.setattr(verb, "within", slow)
+    monkeypatch.setattr("extender.verbs.preempt.within", slow)
     for name in NAMES:
         api.create("nodes", node(name, 2 if name == NAMES[-1] else 1))
     with serving(api, tmp_path, clock=clock) as made:
@@ -70,7 +71,7 @@ def test_pods_that_no_victims_help_leave_the_scheduler_time(mini: MiniCluster) -
 
 def test_a_namespace_without_time_comes_to_each_node_in_turn(mini: MiniCluster) -> None:
     cast(Clock, mini.service._clock).search = 0.004  # five of them in the time that is always left
-    shares = mini.service.preempt.shares
+    shares = cast(Preempt, mini.service.preempt).shares
     assert shares is not None
     shares.use("default", 100)
     found = [asks(mini, f"pod-{number}", 200) for number in range(len(NAMES))]
