@@ -1,6 +1,7 @@
 """A run of some tags does what they name, or says that it did nothing."""
 
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,10 @@ from tests.ansible.playbooks import recorder
 
 pytestmark = pytest.mark.long
 
-SITE = {"kube_control_plane": {"cp1": {}, "cp2": {}}, "gpu_nodes": {"gpu1": {}, "gpu2": {}}}
+SITE: dict[str, dict[str, dict[str, Any]]] = {
+    "kube_control_plane": {"cp1": {}, "cp2": {}},
+    "gpu_nodes": {"gpu1": {}, "gpu2": {}},
+}
 CONFIRMED = "--extra-vars=uninstall_confirmed=true"
 
 
