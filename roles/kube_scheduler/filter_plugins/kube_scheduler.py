@@ -199,6 +199,12 @@ def lost(text: str, entries: Sequence[Mapping[str, Any]], policy: Mapping[str, A
     return [*(name for name in named if name not in kept), *(one["urlPrefix"] for one in others)]
 
 
+def originals(text: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return where a configuration calls the original; nowhere, where it calls us instead."""
+    ours = ours_among((yaml.safe_load(text) or {}).get("extenders") or [], entries)
+    return [] if any(map(_binds, ours)) else [one["urlPrefix"] for one in ours]
+
+
 def _binds(one: Mapping[str, Any]) -> bool:
     """Say whether an element is called to bind, as ours always is; the original never is."""
     return bool(one.get("bindVerb"))
@@ -268,6 +274,7 @@ class FilterModule:
             "kube_scheduler_with_extender": with_extender,
             "kube_scheduler_has_ours": has_ours,
             "kube_scheduler_lost": lost,
+            "kube_scheduler_originals": originals,
             "kube_scheduler_places": places_of,
             "kube_scheduler_without_extender": without_extender,
         }

@@ -79,3 +79,31 @@ def test_a_configuration_that_calls_the_original_comes_back(make: Make) -> None:
     assert done.returncode == 0, done.stdout
     assert host.play("uninstall").returncode == 0
     assert yaml.safe_load(host.config.read_text()) == CONFIGURATION
+
+
+# Its writes are refused from the policies on, and the schedulers change one after the other.
+@pytest.mark.parametrize(
+    ("accounts", "accepted", "passes"),
+    [
+        (["system:serviceaccount:kube-system:gpu-manager"], [], False),
+        (["system:serviceaccount:kube-system:gpu-admission"], [], True),
+        ([], ["gpu-admission-account"], True),
+    ],
+)
+def test_preflight_wants_the_account_of_a_gpu_admission_that_is_called(
+    make: Make, accounts: list[str], accepted: list[str], passes: bool
+) -> None:
+    host = make("unit")
+    host.config.write_text(yaml.safe_dump(CONFIGURATION))
+    said = {"cluster_objects_trusted_accounts": accounts, "preflight_accepted_findings": accepted}
+    done = host.play("preflight", **said)
+    assert (done.returncode == 0) is passes, done.stdout
+    assert ("names no account for it" in words(done)) is not passes
+
+
+def test_a_configuration_with_our_entries_calls_no_original(make: Make) -> None:
+    host = make("unit")
+    host.config.write_text(yaml.safe_dump(CONFIGURATION))
+    assert host.play(kube_scheduler_steer_other_pods=True).returncode == 0
+    done = host.play("preflight", kube_scheduler_steer_other_pods=True)
+    assert done.returncode == 0, done.stdout

@@ -1,7 +1,6 @@
 """A run of some tags does what they name, or says that it did nothing."""
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from tests.ansible.playbooks import recorder
 
 pytestmark = pytest.mark.long
 
-SITE: Mapping[str, Mapping[str, Any]] = {
+SITE: dict[str, dict[str, dict[str, Any]]] = {
     "kube_control_plane": {"cp1": {}, "cp2": {}},
     "gpu_nodes": {"gpu1": {}, "gpu2": {}},
 }
