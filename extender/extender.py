@@ -24,6 +24,7 @@ from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.predicates import Predicates
 from extender.verbs.preempt import Preempt
+from extender.verbs.preempt_turns import PreemptTurns
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.reserve import Reserver
 from gpustack.adapters import kube
@@ -121,11 +122,12 @@ class Extender(ExtenderBase):
     def _compose_verbs(self) -> None:
         """Compose what decides, and what has refused pods tried again."""
         cache, evaluator = self.cache, self.evaluator
+        self._preempt_turns = PreemptTurns(self._clock)
         self.requeue = Requeue(
             writer=self._writer,
             cache=cache,
             evaluator=evaluator,
-            on_tick=self.policy.renew,
+            on_tick=self._tick,
             refuses_all=lambda: self.quotas.refuses,
             clock=self._clock,
         )
@@ -152,8 +154,19 @@ class Extender(ExtenderBase):
             writer=self._writer,
         )
         self.preempt = Preempt(
-            cache=cache, evaluator=evaluator, find=lookup.find, budgets=self.budgets
+            cache=cache,
+            evaluator=evaluator,
+            find=lookup.find,
+            budgets=self.budgets,
+            turns=self._preempt_turns,
         )
+
+    def _tick(self) -> None:
+        """Do what is due every second."""
+        self.policy.renew()
+        for pod in filter(None, map(self.cache.pod, self._preempt_turns.due())):
+            if pod.placeable and not pod.nominated:
+                self.requeue.activate(pod)
 
     def _pods_shown(self, version: str) -> None:
         """Learn how far the watch of pods has come; nowhere, where a list begins."""

@@ -1,0 +1,109 @@
+"""The questions of preempt about one namespace's pods have a part of the time together."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gpustack.model.node import Node
+from gpustack.model.place import within
+from gpustack.model.request import PodRequest
+from tests.extender.calls import bound, preempt
+from tests.extender.client import eventually
+from tests.extender.mini_cluster import MiniCluster, node, pod, serving
+from tests.fakes.kube_api import FakeKubeApi
+
+NAMES = ("gpu0", "gpu1", "gpu2", "gpu3")
+RETRY = "tencent.com/gpu-retry"
+
+
+class Clock:
+    """Stands still, but for the searches of preempt."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+        self.search = 0.25
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def mini(
+    api: FakeKubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MiniCluster]:
+    """Each node has a pod on each card, and the last one has a card more."""
+    clock = Clock()
+
+    def slow(*limits: Any, **options: Any) -> Any:
+        placer = within(*limits, **options)
+
+        def place(there: Node, request: PodRequest) -> Any:
+            clock.seconds += clock.search
+            return placer(there, request)
+
+        return place
+
+    monkeypatch.setattr("extender.verbs.preempt.within", slow)
+    for name in NAMES:
+        api.create("nodes", node(name, 2 if name == NAMES[-1] else 1))
+    with serving(api, tmp_path, clock=clock) as made:
+        for name in NAMES:
+            bound(made, f"low-{name}", name, 200 if name == NAMES[-1] else 100)
+        yield made
+
+
+@pytest.fixture
+def clock(mini: MiniCluster) -> Clock:
+    return cast(Clock, mini.service._clock)
+
+
+def create(mini: MiniCluster, name: str, cores: int, namespace: str = "default") -> dict[str, Any]:
+    """Create a pod of high priority."""
+    made = pod(name, cores, priority=1000)
+    made["metadata"]["namespace"] = namespace
+    return mini.create(made)
+
+
+def ask(mini: MiniCluster, asked: dict[str, Any]) -> dict[str, list[str]]:
+    """Call preempt with the pods of all nodes; returns the answer."""
+    return preempt(mini, asked, {each: [f"low-{each}"] for each in NAMES})
+
+
+LAST = {NAMES[-1]: [f"low-{NAMES[-1]}"]}
+
+
+def test_pods_that_no_victims_help_leave_the_scheduler_time(
+    mini: MiniCluster, clock: Clock
+) -> None:
+    began = clock()
+    for number in range(40):
+        assert ask(mini, create(mini, f"greedy-{number}", 300, "greedy")) == {}
+    assert clock() - began < 12
+    assert ask(mini, create(mini, "modest", 200)) == LAST
+
+
+def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(
+    mini: MiniCluster, clock: Clock
+) -> None:
+    for number in range(6):
+        ask(mini, create(mini, f"other-{number}", 300))
+    asked = create(mini, "late", 200)
+    assert ask(mini, asked) == {}
+    assert RETRY not in mini.annotations("late")
+    clock.seconds += 100
+    eventually(lambda: RETRY in mini.annotations("late"))
+    assert ask(mini, asked) == LAST
+
+
+def test_a_namespace_with_little_time_comes_to_each_node_in_turn(
+    mini: MiniCluster, clock: Clock
+) -> None:
+    """Seven searches a question: two for each node without hope, and six for the last one."""
+    mini.service._preempt_turns.used("default", 100)
+    clock.search, found = 0.04, []
+    for number in range(len(NAMES)):
+        clock.seconds += 2.5
+        found.append(ask(mini, create(mini, f"pod-{number}", 200)))
+    assert LAST in found
