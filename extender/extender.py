@@ -11,7 +11,6 @@ from extender.cache.consistent_read import ConsistentRead
 from extender.cache.decode import Decoder, NodeState
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets, read_budget
 from extender.cache.pods import PodState
-from extender.cache.search_time import SearchShares
 from extender.extender_base import ExtenderBase
 from extender.observability.event_messages import EventMessages
 from extender.observability.ignored_keys import IgnoredKeys
@@ -25,6 +24,7 @@ from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.predicates import Predicates
 from extender.verbs.preempt import Preempt
+from extender.verbs.preempt_turns import PreemptTurns
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.reserve import Reserver
 from gpustack.adapters import kube
@@ -122,11 +122,12 @@ class Extender(ExtenderBase):
     def _compose_verbs(self) -> None:
         """Compose what decides, and what has refused pods tried again."""
         cache, evaluator = self.cache, self.evaluator
+        self._preempt_turns = PreemptTurns(self._clock)
         self.requeue = Requeue(
             writer=self._writer,
             cache=cache,
             evaluator=evaluator,
-            on_tick=self.policy.renew,
+            on_tick=self._tick,
             refuses_all=lambda: self.quotas.refuses,
             clock=self._clock,
         )
@@ -157,8 +158,15 @@ class Extender(ExtenderBase):
             evaluator=evaluator,
             find=lookup.find,
             budgets=self.budgets,
-            shares=SearchShares(self._clock),
+            turns=self._preempt_turns,
         )
+
+    def _tick(self) -> None:
+        """Do what is due every second."""
+        self.policy.renew()
+        for pod in filter(None, map(self.cache.pod, self._preempt_turns.due())):
+            if pod.placeable and not pod.nominated:
+                self.requeue.activate(pod)
 
     def _pods_shown(self, version: str) -> None:
         """Learn how far the watch of pods has come; nowhere, where a list begins."""

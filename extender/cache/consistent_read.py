@@ -168,7 +168,7 @@ class ConsistentRead:
                         change_pod()
                         self._wait_for_watch(node, namespace, timeout())
                     if not self._due_now(node, namespace):
-                        break
+                        return  # the other lists may be as long
         finally:
             self._read_lock.release()
 

@@ -111,7 +111,7 @@ class NodeEvaluator:
                 return node
             # Room is made for them: what pods hold that are about to end is theirs as well.
             others = self.leaving(name)
-            free = self._view.allocations.node_without(name, (*others, pod.uid))
+            free = self._view.allocations.node_without(name, {*others, pod.uid})
         for asked in (other.request for other in first):
             plan = None if free is None or asked is None else self._results.placer(free, asked)
             if free is not None and isinstance(plan, Placement):

@@ -27,16 +27,19 @@ class SearchShares:
     thread.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Begin with nothing used; ``clock`` gives seconds."""
+    def __init__(
+        self, clock: Callable[[], float], *, least_seconds: float = _LEAST_SECONDS
+    ) -> None:
+        """Begin with nothing used; ``clock`` gives seconds, and any question has the least."""
         self._clock = clock
+        self._least_seconds = least_seconds
         self._lock = threading.Lock()
         self._used: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
 
     def left(self, namespace: str) -> float:
         """Return the seconds that a question may take now."""
         with self._lock:
-            return max(_LEAST_SECONDS, _BURST_SECONDS - self._used_by(namespace))
+            return max(self._least_seconds, _BURST_SECONDS - self._used_by(namespace))
 
     def use(self, namespace: str, seconds: float) -> None:
         """Count what a question has taken."""

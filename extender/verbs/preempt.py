@@ -7,8 +7,8 @@ we don't know. A node on which no set helps is left out, as is one without any v
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
 that aren't less important: those can't be named, and no other pod needs to end.
 
-A namespace's questions have a part of the time together (`cache.search_time`), apart from that in
-which nodes are searched for room. The next one begins after the node for which time was over.
+A namespace's questions have a part of the time together (`preempt_turns`); after one that ended
+early, the next one begins at the node that it had no time for.
 """
 
 import logging
@@ -21,10 +21,10 @@ from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets
 from extender.cache.pods import PodState
-from extender.cache.search_time import SearchShares
 from extender.verbs.deadline import Deadline
 from extender.verbs.outcome import NOT_OURS, Outcome, bad_request
 from extender.verbs.pod_lookup import FindPod
+from extender.verbs.preempt_turns import PreemptTurns
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
 from gpustack.model.place import within
@@ -66,15 +66,15 @@ class Preempt:
     """Answers `/scheduler/preempt`.
 
     Attributes:
-        shares: the time of each namespace's questions; None: only their deadlines count.
+        turns: the time of each namespace's questions; None: only their deadlines count.
     """
 
     cache: ClusterCache
     evaluator: NodeEvaluator
     find: FindPod
     budgets: PodDisruptionBudgets
-    shares: SearchShares | None = None
-    _ended_at: str = field(default="", init=False)  # the node for which time was over last
+    turns: PreemptTurns | None = None
+    _first: str = field(default="", init=False)  # the node at which the next question begins
 
     def __call__(self, args: PreemptionArgs, deadline: Deadline) -> Outcome:
         """Name the pods that must end; the answer is an ExtenderPreemptionResult.
@@ -88,34 +88,42 @@ class Preempt:
         proposed = {name: each for name, each in args.victims.items() if each.uids}
         if pod.request is None:
             return Outcome(pod=pod, code=NOT_OURS, answer=encode_preemption_result(proposed))
-        found = self._answer(pod, proposed, deadline)
+        found, ended_early = self._answer(pod, proposed, deadline)
+        rest = "; the time for it was over then" if ended_early else ""
         return Outcome(
             pod=pod,
             code="Preempting" if found else "NoVictims",
             answer=encode_preemption_result(found),
-            message=f"victims are named on {len(found)} of {len(proposed)} nodes",
+            message=f"victims are named on {len(found)} of {len(proposed)} nodes{rest}",
         )
 
     def _answer(
         self, pod: PodState, proposed: dict[str, NodeVictims], deadline: Deadline
-    ) -> dict[str, NodeVictims]:
+    ) -> tuple[dict[str, NodeVictims], bool]:
+        """Return the victims by node, and whether some nodes weren't looked at."""
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
         began = deadline.clock()
-        seconds = math.inf if self.shares is None else self.shares.left(pod.namespace)
+        seconds = math.inf if self.turns is None else self.turns.seconds(pod.namespace)
         limits = _Limits(self.budgets.now, tries, deadline, began + seconds)
         answer: dict[str, NodeVictims] = {}
-        for name in sorted(proposed, key=lambda name: (name <= self._ended_at, name)):
+        ended_early = not seconds
+        order = sorted(proposed, key=lambda name: (name < self._first, name)) if seconds else []
+        for at, name in enumerate(order):
             try:
                 victims_there = self._of_node(pod, name, proposed[name], limits)
             except _TimeOver:
-                logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
-                self._ended_at = name
+                # One that takes more time than a question has is passed over.
+                self._first, ended_early = order[at or 1 % len(order)], True
                 break
             if victims_there is not None:
                 answer[name] = victims_there
-        if self.shares is not None:
-            self.shares.use(pod.namespace, deadline.clock() - began)
-        return answer
+        if ended_early:
+            logger.warning("preemption looked at some nodes only pod=%s", pod.full_name)
+        if self.turns is not None:
+            self.turns.used(pod.namespace, deadline.clock() - began)
+            if ended_early and not answer:
+                self.turns.again(pod)
+        return answer, ended_early
 
     def _of_node(
         self,

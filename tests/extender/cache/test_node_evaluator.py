@@ -213,3 +213,14 @@ def test_another_policy_gives_other_answers_at_once() -> None:
     assert first_of(answers, asked) == "n1"
     answers.policy = policies.named("spread")
     assert first_of(answers, asked) == "n0"
+
+
+def test_what_a_leaving_pod_holds_is_free_for_itself_once() -> None:
+    """It is among those that leave, and so it would be taken off twice."""
+    answers = cluster(host("n0", cards=2))
+    seen = answers._view
+    leaves = bound(seen, "leaves", CARD, "n0", deletion=True)
+    seen.pod_event("ADDED", waiting("first", CARD, priority=9, nominated="n0"))
+    found = answers.node(leaves, "n0")
+    assert found is not None
+    assert sorted(each.cores for each in found.uses) == [0, 100]

@@ -199,6 +199,9 @@ def test_a_list_without_an_end_delays_no_decision(mini: MiniCluster, verb: str) 
         assert bind(mini, created, "gpu1") == ""
     else:
         assert mini.ask(created, ["gpu1"])["NodeNames"] == ["gpu1"]
+    read = [each.query.get("fieldSelector") for each in mini.api.asked("GET", "/api/v1/pods$")]
+    assert "spec.nodeName=" in read
+    assert "spec.nodeName=gpu1" not in read  # as long perhaps, and the watch has shown it
 
 
 @pytest.mark.usefixtures("single_pods")

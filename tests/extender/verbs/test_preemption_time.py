@@ -6,15 +6,16 @@ from typing import Any, cast
 
 import pytest
 
-from extender.verbs.preempt import Preempt
 from gpustack.model.node import Node
 from gpustack.model.place import within
 from gpustack.model.request import PodRequest
 from tests.extender.calls import bound, preempt
+from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.fakes.kube_api import FakeKubeApi
 
 NAMES = ("gpu0", "gpu1", "gpu2", "gpu3")
+RETRY = "tencent.com/gpu-retry"
 
 
 class Clock:
@@ -53,26 +54,56 @@ def mini(
         yield made
 
 
-def asks(mini: MiniCluster, name: str, cores: int, namespace: str = "default") -> Any:
-    """Call preempt with a pod of high priority and the nodes' pods; returns the answer."""
+@pytest.fixture
+def clock(mini: MiniCluster) -> Clock:
+    return cast(Clock, mini.service._clock)
+
+
+def create(mini: MiniCluster, name: str, cores: int, namespace: str = "default") -> dict[str, Any]:
+    """Create a pod of high priority."""
     made = pod(name, cores, priority=1000)
     made["metadata"]["namespace"] = namespace
-    return preempt(mini, mini.create(made), {each: [f"low-{each}"] for each in NAMES})
+    return mini.create(made)
 
 
-def test_pods_that_no_victims_help_leave_the_scheduler_time(mini: MiniCluster) -> None:
-    clock = cast(Clock, mini.service._clock)
+def ask(mini: MiniCluster, asked: dict[str, Any]) -> dict[str, list[str]]:
+    """Call preempt with the pods of all nodes; returns the answer."""
+    return preempt(mini, asked, {each: [f"low-{each}"] for each in NAMES})
+
+
+LAST = {NAMES[-1]: [f"low-{NAMES[-1]}"]}
+
+
+def test_pods_that_no_victims_help_leave_the_scheduler_time(
+    mini: MiniCluster, clock: Clock
+) -> None:
     began = clock()
     for number in range(40):
-        assert asks(mini, f"greedy-{number}", 300, "greedy") == {}
-    assert clock() - began < 10 + 40 * 2 * clock.search
-    assert asks(mini, "modest", 200) == {NAMES[-1]: [f"low-{NAMES[-1]}"]}
+        assert ask(mini, create(mini, f"greedy-{number}", 300, "greedy")) == {}
+    assert clock() - began < 12
+    assert ask(mini, create(mini, "modest", 200)) == LAST
 
 
-def test_a_namespace_without_time_comes_to_each_node_in_turn(mini: MiniCluster) -> None:
-    cast(Clock, mini.service._clock).search = 0.004  # five of them in the time that is always left
-    shares = cast(Preempt, mini.service.preempt).shares
-    assert shares is not None
-    shares.use("default", 100)
-    found = [asks(mini, f"pod-{number}", 200) for number in range(len(NAMES))]
-    assert {NAMES[-1]: [f"low-{NAMES[-1]}"]} in found
+def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(
+    mini: MiniCluster, clock: Clock
+) -> None:
+    for number in range(6):
+        ask(mini, create(mini, f"other-{number}", 300))
+    asked = create(mini, "late", 200)
+    assert ask(mini, asked) == {}
+    assert RETRY not in mini.annotations("late")
+    clock.seconds += 100
+    eventually(lambda: RETRY in mini.annotations("late"))
+    assert ask(mini, asked) == LAST
+
+
+def test_a_namespace_with_little_time_comes_to_each_node_in_turn(
+    mini: MiniCluster, clock: Clock
+) -> None:
+    """Seven searches a question: two for each node without hope, and six for the last one."""
+    mini.service._preempt_turns.used("default", 100)
+    clock.search, found = 0.04, []
+    for number in range(len(NAMES)):
+        clock.seconds += 2.5
+        found.append(ask(mini, create(mini, f"pod-{number}", 200)))
+    assert LAST in found
