@@ -169,6 +169,15 @@ class IsolationViolations:
             " share",
         )
 
+    def sum_is_false(self, share: Share) -> None:
+        """Report a ledger whose sum isn't that of its processes: its container wrote over it."""
+        self._report_damage(
+            share,
+            "sum",
+            "the sum of its ledger isn't that of its processes: what either hides counts against"
+            " its share",
+        )
+
     def form_was_changed(self, share: Share, what: str, how: str) -> None:
         """Report a property of a container's file, as `ledger's mode`, that the agent restored."""
         kind = "content" if what.endswith("size") else what  # bytes that are cut off are lost

@@ -209,6 +209,8 @@ class ActivitySampler:
             found = read(share)
             # A tenant may name any cards there, others at each look: all that is kept goes by card.
             if tuple(card.uuid for card in found.cards) == share.uuids:
+                if found.false_sums:
+                    self._escapes.sum_is_false(share)
                 return found
             self._escapes.ledger_is_damaged(share, "it names other cards than the container has")
         except mapped.BusyLedgerError as error:
@@ -230,7 +232,6 @@ class ActivitySampler:
         ledger: LedgerReading | None,
     ) -> None:
         """Take over the driver's samples of a container; a silent card has none."""
-        charged = {use.uuid: use.used_bytes for use in (ledger.cards if ledger else ())}
         for uuid in share.uuids:
             if uuid not in seen:
                 continue
@@ -239,7 +240,7 @@ class ActivitySampler:
                 share.owner,
                 uuid,
                 seen_bytes=sight.memory_bytes,
-                charged_bytes=charged.get(uuid, 0),
+                charged_bytes=ledger.charged_bytes(uuid) if ledger else 0,
             )
             key = share.owner, uuid
             self._counted[key] = self._counted[key].plus(sight.busy_ns, self._ahead_ns(key, sight))

@@ -170,14 +170,19 @@ class Stage:
         fd = self._ledgers[name]
         offset = ledger.slot_offset(0)
         units = used_bytes // ledger.UNIT_BYTES
-        entry = ledger.ENTRY.pack(units, 0, 1, busy_ns, last_want_ns, 0, 0, 0)
-        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 0, 0) + entry, offset)
-        # The sum of all slots with the number of the operation, and the time that is paid for.
         self._operations += 1
-        sum_and_time = struct.pack("<QQ", units | self._operations << 44, self.now_ns)
-        os.pwrite(fd, sum_and_time, ledger.CARDS_OFFSET + 16)
+        used = units | self._operations << 36
+        entry = ledger.ENTRY.pack(used, 0, 1, busy_ns, last_want_ns, 0, 0, 0)
+        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 0, 0) + entry, offset)
+        self.write_sum(name, used_bytes)
         lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)
+
+    def write_sum(self, name: str, used_bytes: int) -> None:
+        """Write the sum of all slots with the operation's number, and the time that is paid for."""
+        units = used_bytes // ledger.UNIT_BYTES
+        sum_and_time = struct.pack("<QQ", units | self._operations << 44, self.now_ns)
+        os.pwrite(self._ledgers[name], sum_and_time, ledger.CARDS_OFFSET + 16)
 
     def cut_ledger(self, name: str) -> None:
         os.truncate(self._file(name, "ledger"), 100)

@@ -23,7 +23,6 @@ from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled
 
 pytestmark = pytest.mark.long
 FREE = "8192 0"  # sees the card; 3 GiB are granted
-SUM_OFFSET = ledger.CARDS_OFFSET + 16
 PAID_UNTIL_OFFSET = ledger.CARDS_OFFSET + 24
 
 
@@ -37,28 +36,6 @@ def own_share(root: Root, folder: pathlib.Path) -> Share:
     for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
         (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
     return dataclasses.replace(SHARE, folder=folder)
-
-
-@escape(
-    "Clearing the ledger's sum while the processes' own figures stay honest",
-    Outcome.OPEN,
-    "the sum decides and the agent compares the figures, which agree with the driver: a container"
-    " takes the whole card's memory, and no event comes",
-)
-def test_a_cleared_sum_grants_the_share_again(root: Root) -> None:
-    clients = []
-    for _ in range(3):
-        with (root.folder / "etc/vcuda/ledger").open("r+b") as file:
-            file.seek(SUM_OFFSET)
-            (word,) = struct.unpack("<Q", file.read(8))
-            file.seek(SUM_OFFSET)
-            file.write(struct.pack("<Q", word >> 36 << 36))
-        clients.append(root.start("/bin/client", "soname", "1800", "hold"))
-        assert first_line(clients[-1]) == "2048 0"
-    assert root.use().used_bytes == 3 * (CONTEXT_BYTES + 1800 * MIB)
-    for client in clients:
-        with client:
-            client.communicate("\n", timeout=30)
 
 
 @escape(
