@@ -27,6 +27,9 @@ All of this was tried on a simulated card; no real card has run it yet.
 - **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting, or
   changed the mode, owner or size of that file, which the agent restores within two seconds, or when
   a write of the container to it ends that keeps the kernel waiting.
+- **MemoryAboveShare**: an Event on a pod with a container that the driver has seen, at three of the
+  last ten looks, with more memory than its share and what modules commonly need (256 MiB, or a
+  sixteenth of the share).
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.

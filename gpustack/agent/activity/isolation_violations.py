@@ -43,6 +43,8 @@ _AGAIN_SECONDS: Final = 120.0
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
 DAMAGED: Final = "LedgerDamaged"
+ABOVE: Final = "MemoryAboveShare"
+_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,8 @@ class IsolationViolations:
         self.unhooked = 0
         self.foreign = 0
         self.damaged = 0
+        # By reason; all are there, because another thread reads them.
+        self.containers: dict[str, float] = dict.fromkeys(_REASONS, 0.0)
 
     def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
         """Look at the processes of many containers, as far as the time for that allows."""
@@ -178,6 +182,17 @@ class IsolationViolations:
             " its share",
         )
 
+    def memory_is_above(self, share: Share, uuid: str, above_bytes: int) -> None:
+        """Report a container that holds more of a card than its share, and what modules need."""
+        if self._is_news(share, ABOVE):
+            self._report(
+                share,
+                ABOVE,
+                f"container {share.owner[1]}: it holds {above_bytes >> 20} MiB of card {uuid} above"
+                f" its share of {share.memory_bytes >> 20} MiB: modules with large variables, or"
+                " memory that was taken past the hook; no further request is granted meanwhile",
+            )
+
     def form_was_changed(self, share: Share, what: str, how: str) -> None:
         """Report a property of a container's file, as `ledger's mode`, that the agent restored."""
         kind = "content" if what.endswith("size") else what  # bytes that are cut off are lost
@@ -228,6 +243,8 @@ class IsolationViolations:
 
     def _is_news(self, share: Share, what: str) -> bool:
         known = (share.owner, what) in self._said
+        if not known and what in self.containers:
+            self.containers[what] += 1
         self._said.add((share.owner, what))
         return not known
 

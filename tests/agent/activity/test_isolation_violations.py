@@ -154,4 +154,4 @@ def test_the_unaccounted_memory_of_a_container_goes_with_it(stage: Stage) -> Non
     stage.records.remove("uid-one")
     stage.folders.remove("uid-one")
     stage.sampler.look()
-    assert stage.sampler.unaccounted_bytes == 0
+    assert stage.sampler.memory.total_bytes() == 0

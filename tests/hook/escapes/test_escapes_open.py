@@ -14,9 +14,8 @@ import pytest
 
 from gpustack.adapters import mapped
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.wire.mapped import ledger
-from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, Container, share
+from tests.hook.container import CARD_BYTES, CONTEXT_BYTES, MIB, Container, share
 from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
 from tests.hook.memory.families import FAMILIES, lost
 from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled
@@ -182,18 +181,3 @@ def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Pa
         assert first_line(client) == "up"
         assert reports_of(root, client.pid, share=own_share(root, tmp_path / "share")) == []
         client.communicate("\n", timeout=30)
-
-
-@escape(
-    "Memory past the gates that is taken and released every few seconds",
-    Outcome.OPEN,
-    "unaccounted is the lowest of three samples, a second apart: what is given back in between"
-    " counts for nothing. A container holds the rest of the card for two seconds of three",
-)
-def test_memory_released_in_between_is_not_counted() -> None:
-    samples = UnaccountedMemory()
-    found = [
-        samples.add(SHARE.owner, CARD, seen_bytes=seen, charged_bytes=0)
-        for seen in (5 << 30, 5 << 30, 0) * 20
-    ]
-    assert max(found) == 0

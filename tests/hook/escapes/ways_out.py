@@ -13,8 +13,8 @@ from typing import TypeVar
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import UnaccountedMemory
-from tests.hook.container import CARD
+from gpustack.agent.activity.unaccounted import MemorySample, UnaccountedMemory
+from tests.hook.container import CARD, SHARE_BYTES
 from tests.hook.root import HOOK_PATH, Root
 
 
@@ -68,6 +68,7 @@ SHARE = Share(
     pod="train",
     uuids=(CARD,),
     elastic=frozenset(),
+    memory_bytes=SHARE_BYTES,
     folder=pathlib.Path("/"),
 )
 
@@ -87,7 +88,11 @@ def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
 def unaccounted_bytes(root: Root, pid: int) -> int:
     """Return the memory of a process that the agent finds outside of its container's ledger."""
     samples = UnaccountedMemory()
-    seen, charged = root.seen_bytes(pid), root.use().used_bytes
+    sample = MemorySample(
+        seen_bytes=root.seen_bytes(pid),
+        charged_bytes=root.use().used_bytes,
+        share_bytes=SHARE.memory_bytes,
+    )
     for _ in range(3):
-        found = samples.add(SHARE.owner, CARD, seen_bytes=seen, charged_bytes=charged)
+        found = samples.add(SHARE.owner, CARD, sample)
     return found

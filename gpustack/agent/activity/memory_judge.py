@@ -1,0 +1,67 @@
+"""Memory judged: what the driver sees of each share, beside what its ledger says.
+
+The ledger is looked at before the driver is asked and after: only a ledger that stands still in
+between says what the driver should have seen.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.ledgers import Ledgers
+from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.activity.unaccounted import MemorySample, UnaccountedMemory
+from gpustack.agent.identification.process_owners import Owner
+from gpustack.wire.mapped.ledger import LedgerReading
+
+# Modules and the driver's own memory come after the hook's grants, which leave them no room: a
+# sixteenth of the share, or this much.
+_LEAST_ROOM_BYTES: Final = 256 << 20
+_ROOM_PART: Final = 16
+
+
+class MemoryJudge(UnaccountedMemory):
+    """Takes a sample of every share at each look, and reports what stays above a share.
+
+    Args:
+        files: the ledgers.
+        escapes: reports.
+    """
+
+    def __init__(self, files: Ledgers, escapes: IsolationViolations) -> None:
+        super().__init__()
+        self._files = files
+        self._escapes = escapes
+        self._heads: dict[Owner, bytes | None] = {}
+
+    def begin_look(self, shares: Iterable[Share]) -> None:
+        """Look at the ledgers, right before the driver is asked."""
+        self._heads = {share.owner: self._files.head(share) for share in shares}
+
+    def take(
+        self,
+        shares: Iterable[Share],
+        seen: Mapping[str, Mapping[Owner, ContainerSample]],
+        read: Mapping[Owner, LedgerReading],
+    ) -> None:
+        """Take over what the driver has seen, by card, and the ledgers read after that."""
+        for share in shares:
+            ledger = read.get(share.owner)
+            moved = ledger is not None and self._files.moved(share, self._heads[share.owner])
+            for uuid in share.uuids:
+                if uuid in seen:  # a silent card has no samples
+                    sight = seen[uuid].get(share.owner, NOTHING)
+                    sample = MemorySample(
+                        seen_bytes=sight.memory_bytes,
+                        charged_bytes=0 if ledger is None else ledger.charged_bytes(uuid),
+                        share_bytes=share.memory_bytes,
+                        moved=moved,
+                    )
+                    self.add(share.owner, uuid, sample)
+                    self._report_above(share, uuid)
+
+    def _report_above(self, share: Share, uuid: str) -> None:
+        above_bytes = self.above_bytes_of(share.owner, uuid)
+        if above_bytes > max(_LEAST_ROOM_BYTES, share.memory_bytes // _ROOM_PART):
+            self._escapes.memory_is_above(share, uuid, above_bytes)
