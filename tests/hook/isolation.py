@@ -30,6 +30,8 @@ All of this was tried on a simulated card; no real card has run it yet.
 - **MemoryAboveShare**: an Event on a pod with a container that the driver has seen, at three of the
   last ten looks, with more memory than its share and what modules commonly need (256 MiB, or a
   sixteenth of the share).
+- **UncountedProcess**: an Event on a pod whose processes on a card are more than the places in its
+  ledger that processes hold, at three of the last ten looks.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -65,11 +67,6 @@ OPEN: Final = (
         "Modules with large global variables",
         "they are counted as unaccounted once they are loaded, and never refused: the tenant gets"
         " the memory that the card has left",
-    ),
-    (
-        "A seccomp filter that answers the hook's lock requests with success",
-        "the tenant then decides which slots of the ledger pass for owned or free, and so what is"
-        " charged: it gets the card's memory",
     ),
     (
         "A lease (fcntl F_SETLEASE) by the container's root on the files of hook and driver, while"

@@ -4,9 +4,10 @@ The ledger is looked at before the driver is asked and after: only a ledger that
 between says what the driver should have seen.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+from gpustack.adapters import process
 from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample
@@ -27,10 +28,17 @@ class MemoryJudge(UnaccountedMemory):
     Args:
         files: the ledgers.
         escapes: reports.
+        has_memory: whether a process, by its host PID, has its memory still.
     """
 
-    def __init__(self, files: Ledgers, escapes: IsolationViolations) -> None:
+    def __init__(
+        self,
+        files: Ledgers,
+        escapes: IsolationViolations,
+        has_memory: Callable[[int], bool] = process.has_memory,
+    ) -> None:
         super().__init__()
+        self._has_memory = has_memory
         self._files = files
         self._escapes = escapes
         self._heads: dict[Owner, bytes | None] = {}
@@ -57,11 +65,30 @@ class MemoryJudge(UnaccountedMemory):
                         charged_bytes=0 if ledger is None else ledger.charged_bytes(uuid),
                         share_bytes=share.memory_bytes,
                         moved=moved,
+                        uncounted=self._uncounted(sight.pids, ledger, uuid),
                     )
                     self.add(share.owner, uuid, sample)
-                    self._report_above(share, uuid)
+                    self._report(share, uuid)
 
-    def _report_above(self, share: Share, uuid: str) -> None:
+    def _uncounted(self, pids: Collection[int], ledger: LedgerReading | None, uuid: str) -> int:
+        """Return how many of a card's processes lack a slot, which each has while it has memory.
+
+        The hook charges a context before it is made, and the kernel keeps a slot's lock as long as
+        the ledger is mapped.
+        """
+        if ledger is None:
+            return 0
+        counted = sum(
+            any(use.uuid == uuid and use.used_bytes for use in slot.cards) for slot in ledger.slots
+        )
+        if len(pids) <= counted:
+            return 0
+        return max(0, sum(map(self._has_memory, pids)) - counted)
+
+    def _report(self, share: Share, uuid: str) -> None:
+        uncounted = self.uncounted_of(share.owner, uuid)
+        if uncounted:
+            self._escapes.processes_are_uncounted(share, uuid, uncounted)
         above_bytes = self.above_bytes_of(share.owner, uuid)
         if above_bytes > max(_LEAST_ROOM_BYTES, share.memory_bytes // _ROOM_PART):
             self._escapes.memory_is_above(share, uuid, above_bytes)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from gpustack.adapters import mapped
+from gpustack.adapters import mapped, process
 from gpustack.agent.activity import burst_policy
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.file_forms import FileForms
@@ -75,6 +75,7 @@ class ActivitySampler:
         energy: divides what the cards draw.
         escapes: reports isolation violations.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
+        has_memory: whether a process has its memory still, by host PID.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class ActivitySampler:
         energy: EnergyAccounts,
         escapes: IsolationViolations,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        has_memory: Callable[[int], bool] = process.has_memory,
     ) -> None:
         self._reader = Shares(records, folders)
         self._forms = FileForms(folders.held, escapes, clock_ns)
@@ -93,7 +95,7 @@ class ActivitySampler:
         self._usage = usage
         self._escapes = escapes
         self._clock_ns = clock_ns
-        self.memory = MemoryJudge(self._files, escapes)
+        self.memory = MemoryJudge(self._files, escapes, has_memory)
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy

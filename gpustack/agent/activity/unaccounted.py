@@ -26,12 +26,14 @@ class MemorySample:
         charged_bytes: in the ledger, read after that.
         share_bytes: the most that the hook grants.
         moved: whether the ledger may have changed since before the driver was asked.
+        uncounted: processes that have no place in the ledger.
     """
 
     seen_bytes: int
     charged_bytes: int
     share_bytes: int
     moved: bool = False
+    uncounted: int = 0
 
     @property
     def unaccounted_bytes(self) -> int:
@@ -50,7 +52,7 @@ class MemorySample:
         return max(0, self.seen_bytes - self.share_bytes)
 
 
-_Figures = tuple[int, int]
+_Figures = tuple[int, int, int]
 
 
 class UnaccountedMemory:
@@ -62,31 +64,36 @@ class UnaccountedMemory:
 
     def begin(self, owner: Owner, uuid: str, known_bytes: int) -> None:
         """Go on from what an earlier agent has published; it stands until most samples are in."""
-        self._samples.setdefault((owner, uuid), ((known_bytes, 0),) * _SAMPLES)
+        self._samples.setdefault((owner, uuid), ((known_bytes, 0, 0),) * _SAMPLES)
 
     def add(self, owner: Owner, uuid: str, sample: MemorySample) -> int:
         """Take a sample; returns what is unaccounted with it."""
-        before = self._samples.get((owner, uuid), ((0, 0),) * _SAMPLES)
-        figures = sample.unaccounted_bytes, sample.above_bytes
+        before = self._samples.get((owner, uuid), ((0, 0, 0),) * _SAMPLES)
+        figures = sample.unaccounted_bytes, sample.above_bytes, sample.uncounted
         self._samples[owner, uuid] = (*before[1:], figures)
         return self.bytes_of(owner, uuid)
 
     def bytes_of(self, owner: Owner, uuid: str) -> int:
         """Return what is unaccounted of a container on a card."""
-        return _lasting(each for each, _ in self._samples[owner, uuid])
+        return lasting(each[0] for each in self._samples[owner, uuid])
 
     def above_bytes_of(self, owner: Owner, uuid: str) -> int:
         """Return what a container holds on a card above its share."""
-        return _lasting(each for _, each in self._samples[owner, uuid])
+        return lasting(each[1] for each in self._samples[owner, uuid])
+
+    def uncounted_of(self, owner: Owner, uuid: str) -> int:
+        """Return how many of a container's processes on a card have no place in its ledger."""
+        return lasting(each[2] for each in self._samples[owner, uuid])
 
     def total_bytes(self) -> int:
         """Return what is unaccounted of all containers and cards."""
-        return sum(_lasting(each for each, _ in kept) for kept in tuple(self._samples.values()))
+        return sum(lasting(each[0] for each in kept) for kept in tuple(self._samples.values()))
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
         self._samples = {key: value for key, value in self._samples.items() if key[0] in living}
 
 
-def _lasting(samples: Iterable[int]) -> int:
+def lasting(samples: Iterable[int]) -> int:
+    """Return what was there at three of ten samples."""
     return sorted(samples)[-_TIMES]

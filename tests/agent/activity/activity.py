@@ -7,7 +7,7 @@ import pathlib
 import struct
 from collections.abc import Iterator
 
-from gpustack.adapters import mapped, memory_maps
+from gpustack.adapters import mapped, memory_maps, process
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
@@ -107,6 +107,7 @@ class Stage:
             energy=EnergyAccounts(self.nvml, self.records),
             escapes=self.escapes,
             clock_ns=lambda: self.now_ns,
+            has_memory=lambda pid: process.has_memory(pid, proc=proc),
         )
 
     def share(self, name: str, *, cores: int = 30, burst: int | None = None) -> str:
@@ -142,6 +143,12 @@ class Stage:
         found = GpuProcess(pid=pid, memory_bytes=memory_bytes)
         self.nvml.running[CARD.uuid] = (*there, found)
         return pid
+
+    def write_pages(self, pid: int, count: int) -> None:
+        """Set the size of a process's memory; without any, it ends."""
+        task = self.proc / str(pid) / "task" / str(pid)
+        task.mkdir(parents=True)
+        (task / "statm").write_text(f"{count} 3 2 1 0 4 0\n")
 
     def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
         """Set which of our files a process maps.

@@ -108,3 +108,26 @@ def test_a_charge_while_the_driver_is_asked_is_no_unaccounted_memory(stage: Stag
         stage.nvml.processes = asked  # type: ignore[method-assign,assignment]
         stage.sampler.look()
     assert stage.card("one").unaccounted_bytes == 0
+
+
+def test_processes_without_a_slot_are_said_once(stage: Stage) -> None:
+    container = stage.share("one")
+    stage.write_ledger("one", used_bytes=64 * MIB)
+    for _ in range(3):
+        stage.write_pages(stage.process(container, memory_bytes=32 * MIB), 1000)
+    for _ in range(5):
+        stage.sampler.look()
+    (event,) = stage.events
+    assert event.reason == "UncountedProcess"
+    assert f"2 of its processes on card {CARD.uuid}" in str(event.message)
+
+
+def test_processes_that_end_need_no_slot(stage: Stage) -> None:
+    """The kernel drops the slot's lock with the memory; the driver frees its own later."""
+    container = stage.share("one")
+    stage.write_ledger("one", used_bytes=64 * MIB)
+    stage.write_pages(stage.process(container, memory_bytes=32 * MIB), 1000)
+    stage.write_pages(stage.process(container, memory_bytes=32 * MIB), 0)
+    for _ in range(5):
+        stage.sampler.look()
+    assert stage.events == []

@@ -1,15 +1,23 @@
 """Ways past the gates inside a hooked process: closed, or counted against the share."""
 
+import dataclasses
 import pathlib
 import subprocess
 import textwrap
+import time
 
 import pytest
 
+from gpustack.adapters import mapped
+from gpustack.adapters.kube import ObjectEvent
+from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.ledgers import Ledgers
+from gpustack.agent.activity.memory_judge import MemoryJudge
+from gpustack.agent.activity.nvml_usage import ContainerSample
 from gpustack.agent.activity.unaccounted import MemorySample, UnaccountedMemory
 from tests.hook.container import CARD, CONTEXT_BYTES, MIB, Container
 from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
-from tests.hook.memory.families import FAMILIES
+from tests.hook.memory.families import FAMILIES, lost
 from tests.hook.root import LIBRARIES, Root, compiled
 
 pytestmark = pytest.mark.long
@@ -152,3 +160,58 @@ def test_memory_released_in_between_is_counted(*, moved: bool) -> None:
     ]
     assert min(found[4:]) == (4 << 30 if moved else 5 << 30)
     assert samples.above_bytes_of(SHARE.owner, CARD) == 4 << 30
+
+
+@escape(
+    "A seccomp filter that answers the hook's lock requests with success",
+    Outcome.REPORTED,
+    "each of the container's processes is then granted the share, as none holds a place in the"
+    " ledger for the others to count; the event UncountedProcess names them, and after three looks"
+    " all of their memory counts as unaccounted, so that no further request is granted",
+)
+def test_processes_with_locks_that_do_not_hold_are_counted(container: Container) -> None:
+    held = [container.start(NO_LOCKS + ALLOCATE) for _ in range(2)]
+    for each in held:
+        assert each.stdout is not None
+        assert each.stdout.readline().strip() == "0"
+    reading = mapped.read_ledger(container.folder / "ledger")
+    assert (reading.slots, reading.charged_bytes(CARD)) == ((), 0)
+    assert lost(container) == 2 * (CONTEXT_BYTES + 1800 * MIB)
+    events: list[ObjectEvent] = []
+    escapes = IsolationViolations(events.append, hooks=container.folder)
+    ledgers = Ledgers(time.monotonic_ns)
+    judge = MemoryJudge(ledgers, escapes)
+    own = dataclasses.replace(SHARE, folder=container.folder)
+    sight = ContainerSample(memory_bytes=lost(container), pids=tuple(each.pid for each in held))
+    for _ in range(3):
+        judge.begin_look([own])
+        judge.take([own], {CARD: {own.owner: sight}}, {own.owner: ledgers.look(own, keep=False)})
+    assert [event.reason for event in events] == ["UncountedProcess", "MemoryAboveShare"]
+    assert judge.bytes_of(own.owner, CARD) == lost(container)
+    for each in held:
+        with each:
+            each.communicate("\n", timeout=30)
+
+
+ALLOCATE = """
+enter()
+print(allocate(1800 << 20)[0], flush=True)
+input()
+"""
+# F_OFD_SETLK (37), and F_SETLK (6) of the descriptor that the hook keeps, whose number is high.
+NO_LOCKS = """
+import struct
+def step(code, then, otherwise, value): return struct.pack("<HBBI", code, then, otherwise, value)
+LOAD, EQUAL, AT_LEAST, ANSWER = 0x20, 0x15, 0x35, 0x06
+steps = [
+    step(LOAD, 0, 0, 0), step(EQUAL, 0, 5, 72),  # fcntl
+    step(LOAD, 0, 0, 24), step(EQUAL, 4, 0, 37),
+    step(EQUAL, 0, 2, 6), step(LOAD, 0, 0, 16), step(AT_LEAST, 1, 0, 256),
+    step(ANSWER, 0, 0, 0x7FFF0000), step(ANSWER, 0, 0, 0x00050000),  # allow; errno 0
+]
+program = ctypes.create_string_buffer(b"".join(steps))
+filters = struct.pack("<HxxxxxxQ", len(steps), ctypes.addressof(program))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, filters, 0, 0) == 0  # PR_SET_SECCOMP
+"""
