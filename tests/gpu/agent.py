@@ -18,6 +18,7 @@ from gpustack.agent.containers.allocation_records import (
     PodRecord,
     Source,
 )
+from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 from tests.gpu.host import CONTAINER, Host
 
@@ -77,6 +78,7 @@ def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
         usage=NvmlUsage(nvml, _Started(host)),
         energy=sampled.energy,
         escapes=IsolationViolations(told.append, hooks=host.root / "hooks"),
+        tell_unowned=NodeEvents("here", told.append).tell_unowned,
     )
 
     def look() -> tuple[Mapping[str, float], Mapping[str, float]]:

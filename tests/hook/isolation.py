@@ -32,6 +32,8 @@ All of this was tried on a simulated card; no real card has run it yet.
   sixteenth of the share).
 - **UncountedProcess**: an Event on a pod whose processes on a card are more than the places in its
   ledger that processes hold, at three of the last ten looks.
+- **UnexplainedUse**: an Event on the node with a card of which more than 512 MiB are in use, at
+  three of the last ten looks, that the driver shows for no process.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -134,6 +136,7 @@ MODULES: Final = (
     "test_escapes_loader",
     "test_processes",
     "test_escapes_process",
+    "test_escapes_shared_memory",
     "test_escapes_files",
     "test_escapes_open",
 )

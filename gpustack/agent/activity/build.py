@@ -8,6 +8,7 @@ from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.settings import AgentSettings
 
@@ -31,5 +32,6 @@ def build(
         usage=NvmlUsage(nvml, owners),
         energy=EnergyAccounts(nvml, records),
         escapes=violations,
+        tell_unowned=NodeEvents(settings.node_name, events.record).tell_unowned,
     )
     return sampler, violations

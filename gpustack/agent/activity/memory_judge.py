@@ -12,7 +12,12 @@ from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import MemorySample, UnaccountedMemory
+from gpustack.agent.activity.unaccounted import (
+    NO_SAMPLES,
+    MemorySample,
+    UnaccountedMemory,
+    lasting,
+)
 from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.mapped.ledger import LedgerReading
 
@@ -20,6 +25,8 @@ from gpustack.wire.mapped.ledger import LedgerReading
 # sixteenth of the share, or this much.
 _LEAST_ROOM_BYTES: Final = 256 << 20
 _ROOM_PART: Final = 16
+# The driver's own beside its reserve, and what it shows for no process: less on an idle card.
+_LEAST_UNOWNED_BYTES: Final = 512 << 20
 
 
 class MemoryJudge(UnaccountedMemory):
@@ -28,19 +35,29 @@ class MemoryJudge(UnaccountedMemory):
     Args:
         files: the ledgers.
         escapes: reports.
+        tell_unowned: takes a card with memory of no process, and its bytes, once while it lasts.
         has_memory: whether a process, by its host PID, has its memory still.
+
+    Attributes:
+        unowned_bytes: memory that the driver shows for no process, by card with shares.
     """
 
     def __init__(
         self,
         files: Ledgers,
         escapes: IsolationViolations,
+        *,
+        tell_unowned: Callable[[str, int], None],
         has_memory: Callable[[int], bool] = process.has_memory,
     ) -> None:
         super().__init__()
         self._has_memory = has_memory
         self._files = files
         self._escapes = escapes
+        self._tell_unowned = tell_unowned
+        self._told = frozenset[str]()
+        self._unowned: dict[str, tuple[int, ...]] = {}
+        self.unowned_bytes: Mapping[str, int] = {}  # replaced, for another thread reads it
         self._heads: dict[Owner, bytes | None] = {}
 
     def begin_look(self, shares: Iterable[Share]) -> None:
@@ -69,6 +86,20 @@ class MemoryJudge(UnaccountedMemory):
                     )
                     self.add(share.owner, uuid, sample)
                     self._report(share, uuid)
+
+    def take_unowned(self, seen: Mapping[str, int]) -> None:
+        """Take over what the driver shows for no process, in bytes by card."""
+        cards = {
+            uuid: (*self._unowned.get(uuid, NO_SAMPLES)[1:], each) for uuid, each in seen.items()
+        }
+        self._unowned = cards
+        self.unowned_bytes = {uuid: lasting(samples) for uuid, samples in cards.items()}
+        much = {
+            uuid: each for uuid, each in self.unowned_bytes.items() if each > _LEAST_UNOWNED_BYTES
+        }
+        for uuid in much.keys() - self._told:
+            self._tell_unowned(uuid, much[uuid])
+        self._told = frozenset(much)
 
     def _uncounted(self, pids: Collection[int], ledger: LedgerReading | None, uuid: str) -> int:
         """Return how many of a card's processes lack a slot, which each has while it has memory.

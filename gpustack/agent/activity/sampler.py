@@ -75,6 +75,7 @@ class ActivitySampler:
         energy: divides what the cards draw.
         escapes: reports isolation violations.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
+        tell_unowned: as `MemoryJudge`.
         has_memory: whether a process has its memory still, by host PID.
     """
 
@@ -87,6 +88,7 @@ class ActivitySampler:
         energy: EnergyAccounts,
         escapes: IsolationViolations,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        tell_unowned: Callable[[str, int], None],
         has_memory: Callable[[int], bool] = process.has_memory,
     ) -> None:
         self._reader = Shares(records, folders)
@@ -95,7 +97,9 @@ class ActivitySampler:
         self._usage = usage
         self._escapes = escapes
         self._clock_ns = clock_ns
-        self.memory = MemoryJudge(self._files, escapes, has_memory)
+        self.memory = MemoryJudge(
+            self._files, escapes, tell_unowned=tell_unowned, has_memory=has_memory
+        )
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
@@ -142,6 +146,7 @@ class ActivitySampler:
             self._shares, lambda share: self._files.look(share, keep=share.owner in watched)
         )
         self.memory.take(self._shares, seen, self._read)
+        self.memory.take_unowned(self._usage.unowned_bytes)
         for share in self._shares:
             self._take(share, seen)
         self._publish(self._shares)

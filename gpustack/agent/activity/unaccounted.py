@@ -15,6 +15,7 @@ from gpustack.agent.identification.process_owners import Owner
 # next.
 _SAMPLES: Final = 10
 _TIMES: Final = 3
+NO_SAMPLES: Final = (0,) * _SAMPLES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,6 +168,12 @@ def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tup
             "Memory of containers with a share that the driver sees and no ledger explains.",
             lambda: activity.memory.total_bytes(),  # noqa: PLW0108
         ),
+        _gauge(
+            "gpustack_unowned_memory_bytes",
+            "Memory of a card with shares that the driver shows for no process.",
+            lambda: activity.memory.unowned_bytes,
+            "uuid",
+        ),
     )
 
 

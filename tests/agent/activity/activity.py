@@ -25,6 +25,7 @@ from gpustack.agent.containers.allocation_records import (
 )
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.agent.mounts.share_mounts import ShareMounts
@@ -107,6 +108,7 @@ class Stage:
             energy=EnergyAccounts(self.nvml, self.records),
             escapes=self.escapes,
             clock_ns=lambda: self.now_ns,
+            tell_unowned=NodeEvents("gpu1", self.events.append).tell_unowned,
             has_memory=lambda pid: process.has_memory(pid, proc=proc),
         )
 

@@ -131,3 +131,28 @@ def test_processes_that_end_need_no_slot(stage: Stage) -> None:
     for _ in range(5):
         stage.sampler.look()
     assert stage.events == []
+
+
+def test_memory_of_no_process_is_shown_and_said_once_while_it_lasts(stage: Stage) -> None:
+    stage.share("one")
+    stage.nvml.unowned[CARD.uuid] = 5 << 30
+    for _ in range(5):
+        stage.sampler.look()
+    assert stage.sampler.memory.unowned_bytes == {CARD.uuid: 5 << 30}
+    (event,) = stage.events
+    assert (event.kind, event.name, event.reason) == ("Node", "gpu1", "UnexplainedUse")
+    assert f"5120 MiB of card {CARD.uuid}" in str(event.message)
+    for unowned_bytes in (0, 5 << 30):
+        stage.nvml.unowned[CARD.uuid] = unowned_bytes
+        for _ in range(10):
+            stage.sampler.look()
+    assert len(stage.events) == 2
+
+
+def test_what_a_driver_keeps_for_itself_is_shown_and_not_said(stage: Stage) -> None:
+    stage.share("one")
+    stage.nvml.unowned[CARD.uuid] = 400 * MIB
+    for _ in range(5):
+        stage.sampler.look()
+    assert stage.sampler.memory.unowned_bytes == {CARD.uuid: 400 * MIB}
+    assert stage.events == []

@@ -17,7 +17,7 @@ from gpustack.agent.activity.shares import Share
 from gpustack.wire.mapped import ledger
 from tests.hook.container import CARD_BYTES, CONTEXT_BYTES, MIB, Container, share
 from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
-from tests.hook.memory.families import FAMILIES, lost
+from tests.hook.memory.families import FAMILIES
 from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled
 
 pytestmark = pytest.mark.long
@@ -67,68 +67,6 @@ LAUNCH = FAMILIES + textwrap.dedent("""
     call("cuCtxSynchronize")
     stop("launched")
 """)
-
-
-@escape(
-    "Memory that its maker exported before it ended, held by processes that imported it",
-    Outcome.OPEN,
-    "the maker's charge ends with it, and while a process keeps the descriptor open the driver"
-    " shows the memory for none: a container takes the whole card's memory, and no event comes",
-)
-def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container) -> None:
-    held = []
-    for number in range(3):
-        with container.start(MAKER.format(number=number)) as maker:
-            assert first_line(maker) == "made"
-            held.append(container.start(HOLDER.format(number=number)))
-            assert first_line(held[-1]) == "imported"
-            maker.communicate("\n", timeout=30)
-    # one context each, of three processes that hold 5 GiB beside them, of a share of 2
-    assert container.use().used_bytes == 3 * CONTEXT_BYTES
-    assert lost(container) == 3 * (CONTEXT_BYTES + 1700 * MIB)
-    assert shown_bytes(container) == dict.fromkeys((each.pid for each in held), CONTEXT_BYTES)
-    for holder in held:
-        with holder:
-            holder.communicate("\n", timeout=30)
-
-
-def shown_bytes(container: Container) -> dict[int, int]:
-    """Return what NVML says of the card's processes, by PID."""
-    smi = str(container.simgpu.with_name("nvidia-smi"))
-    environment = container.environment | {"LD_PRELOAD": ""}
-    shown = subprocess.check_output(
-        [smi, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
-        env=environment,
-        text=True,
-    )
-    return {
-        int(pid): int(mebibytes) * MIB
-        for pid, mebibytes in (line.split(",") for line in shown.splitlines())
-    }
-
-
-MAKER = (
-    FAMILIES
-    + """
-import socket
-shared, listener = ctypes.c_int(), socket.create_server("{number}", family=socket.AF_UNIX)
-call("cuMemExportToShareableHandle", byref(shared), created(1700 * MIB), 1, u64(0))
-print("made", flush=True)
-socket.send_fds(listener.accept()[0], [b"x"], [shared.value])
-input()
-"""
-)
-HOLDER = (
-    FAMILIES
-    + """
-import socket
-again, connection = handle(), socket.socket(socket.AF_UNIX)
-connection.connect("{number}")
-descriptor = socket.recv_fds(connection, 1, 1)[1][0]
-call("cuMemImportFromShareableHandle", byref(again), handle(descriptor), 1)
-stop("imported")
-"""
-)
 
 
 @escape(

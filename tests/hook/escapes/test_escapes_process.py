@@ -180,7 +180,7 @@ def test_processes_with_locks_that_do_not_hold_are_counted(container: Container)
     events: list[ObjectEvent] = []
     escapes = IsolationViolations(events.append, hooks=container.folder)
     ledgers = Ledgers(time.monotonic_ns)
-    judge = MemoryJudge(ledgers, escapes)
+    judge = MemoryJudge(ledgers, escapes, tell_unowned=lambda *_: None)
     own = dataclasses.replace(SHARE, folder=container.folder)
     sight = ContainerSample(memory_bytes=lost(container), pids=tuple(each.pid for each in held))
     for _ in range(3):
