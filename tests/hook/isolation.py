@@ -66,9 +66,10 @@ OPEN: Final = (
         " there: the tenant gets the GPU time of the whole card",
     ),
     (
-        "Modules with large global variables",
-        "they are counted as unaccounted once they are loaded, and never refused: the tenant gets"
-        " the memory that the card has left",
+        "A program without the hook that maps its files as data, takes a place in the ledger and"
+        " writes a charge there",
+        "it passes for a hooked one: no event comes while its memory stays below the share. Memory"
+        " that it doesn't charge is counted as unaccounted; its GPU time is not limited",
     ),
     (
         "A lease (fcntl F_SETLEASE) by the container's root on the files of hook and driver, while"
@@ -137,6 +138,7 @@ MODULES: Final = (
     "test_processes",
     "test_escapes_process",
     "test_escapes_shared_memory",
+    "test_escapes_uncounted",
     "test_escapes_files",
     "test_escapes_open",
 )

@@ -3,38 +3,23 @@
 A change that closes one inverts its test, and the row of `docs/isolation.md` with it.
 """
 
-import dataclasses
 import pathlib
 import struct
-import subprocess
 import textwrap
 import time
 
 import pytest
 
 from gpustack.adapters import mapped
-from gpustack.agent.activity.shares import Share
 from gpustack.wire.mapped import ledger
-from tests.hook.container import CARD_BYTES, CONTEXT_BYTES, MIB, Container, share
-from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
+from tests.hook.container import CARD_BYTES, Container, share
+from tests.hook.escapes.ways_out import Outcome, escape, first_line, judged, own_share, reports_of
 from tests.hook.memory.families import FAMILIES
-from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled
+from tests.hook.root import Root, compiled
 
 pytestmark = pytest.mark.long
 FREE = "8192 0"  # sees the card; 3 GiB are granted
 PAID_UNTIL_OFFSET = ledger.CARDS_OFFSET + 24
-
-
-def first_line(client: "subprocess.Popen[str]") -> str:
-    assert client.stdout is not None
-    return client.stdout.readline().strip()
-
-
-def own_share(root: Root, folder: pathlib.Path) -> Share:
-    folder.mkdir()
-    for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
-        (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
-    return dataclasses.replace(SHARE, folder=folder)
 
 
 @escape(
@@ -72,9 +57,10 @@ LAUNCH = FAMILIES + textwrap.dedent("""
 @escape(
     "A library by LD_PRELOAD with an mmap that gives the hook limits of the tenant's own",
     Outcome.OPEN,
-    "libraries of LD_PRELOAD stand before the hook, which maps its files through libc; where the"
-    " real ones are mapped beside them no event comes. The container has the whole card, memory"
-    " and time. An own user and mount namespace does the same",
+    "libraries of LD_PRELOAD stand before the hook, which maps its files through libc. The"
+    " container has the whole card, memory and time: memory above its share is named by the event"
+    " MemoryAboveShare; where it takes time only, and the real files are mapped beside its own, no"
+    " event comes. An own user and mount namespace does the same",
 )
 def test_an_own_mmap_shows_the_hook_other_limits(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "own_files.c", "own_files.so", "-shared", "-fPIC"), into="tmp")
@@ -84,38 +70,8 @@ def test_an_own_mmap_shows_the_hook_other_limits(root: Root, tmp_path: pathlib.P
     with root.start("/bin/client", "soname", "3000", "hold", environment=preload) as client:
         assert first_line(client) == FREE
         assert reports_of(root, client.pid, share=ours) == []
-        client.communicate("\n", timeout=30)
-
-
-@escape(
-    "LD_PRELOAD=libcuda.so.1 with a program that is linked with the driver",
-    Outcome.OPEN,
-    "the driver then stands before the hook, and the program's calls go to it directly. The"
-    " process maps the hook, so no event comes. Its memory is counted as unaccounted; its GPU time"
-    " is not limited",
-)
-def test_a_preloaded_driver_stands_before_the_gates(
-    root: Root, tmp_path: pathlib.Path, driver: pathlib.Path
-) -> None:
-    root.add(compiled(tmp_path, "linked.c", "linked", str(driver / "lib" / "libcuda.so.1")))
-    preload = {"LD_PRELOAD": f"/{LIBRARIES}/libcuda.so.1"}
-    with root.start("/bin/linked", "3000", "hold", environment=preload) as client:
-        assert first_line(client) == FREE
-        assert reports_of(root, client.pid) == []
-        assert unaccounted_bytes(root, client.pid) == CONTEXT_BYTES + 3000 * MIB
-        client.communicate("\n", timeout=30)
-
-
-@escape(
-    "A program without the hook that maps the hook's file, the limits and the ledger as data",
-    Outcome.OPEN,
-    "the agent looks for these files in the process's maps, and finds them: no event comes. Its"
-    " memory is counted as unaccounted; its GPU time is not limited",
-)
-def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Path) -> None:
-    root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
-    files = (f"/{HOOK_PATH}", "/etc/vcuda/limits", "/etc/vcuda/ledger")
-    with root.start("/bin/decoy", *files) as client:
-        assert first_line(client) == "up"
-        assert reports_of(root, client.pid, share=own_share(root, tmp_path / "share")) == []
+        assert judged(ours.folder, [client.pid], root.seen_bytes(client.pid)) == (
+            ["MemoryAboveShare"],
+            0,
+        )
         client.communicate("\n", timeout=30)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.hook.container import CARD, CONTEXT_BYTES, MIB, ROOT, Container
-from tests.hook.escapes.ways_out import Outcome, escape
+from tests.hook.escapes.ways_out import Outcome, escape, first_line
 from tests.hook.memory.families import FAMILIES, lost
 
 pytestmark = pytest.mark.long
@@ -24,9 +24,9 @@ def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container)
     held = []
     for number in range(3):
         with container.start(MAKER.format(number=number)) as maker:
-            assert said(maker) == "made"
+            assert first_line(maker) == "made"
             held.append(container.start(HOLDER.format(number=number)))
-            assert said(held[-1]) == "imported"
+            assert first_line(held[-1]) == "imported"
             maker.communicate("\n", timeout=30)
     # one context each, of three processes that hold 5 GiB beside them, of a share of 2
     assert container.use().used_bytes == 3 * CONTEXT_BYTES
@@ -36,11 +36,6 @@ def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container)
     for holder in held:
         with holder:
             holder.communicate("\n", timeout=30)
-
-
-def said(program: "subprocess.Popen[str]") -> str:
-    assert program.stdout is not None
-    return program.stdout.readline().strip()
 
 
 def shown_bytes(container: Container) -> dict[int, int]:
