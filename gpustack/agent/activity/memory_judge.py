@@ -33,18 +33,17 @@ class MemoryJudge(UnaccountedMemory):
     """Takes a sample of every share at each look, and reports what stays above a share.
 
     Args:
-        files: the ledgers.
         escapes: reports.
         tell_unowned: takes a card with memory of no process, and its bytes, once while it lasts.
         has_memory: whether a process, by its host PID, has its memory still.
 
     Attributes:
+        escapes: as it was given.
         unowned_bytes: memory that the driver shows for no process, by card with shares.
     """
 
     def __init__(
         self,
-        files: Ledgers,
         escapes: IsolationViolations,
         *,
         tell_unowned: Callable[[str, int], None],
@@ -52,28 +51,28 @@ class MemoryJudge(UnaccountedMemory):
     ) -> None:
         super().__init__()
         self._has_memory = has_memory
-        self._files = files
-        self._escapes = escapes
+        self.escapes = escapes
         self._tell_unowned = tell_unowned
         self._told = frozenset[str]()
         self._unowned: dict[str, tuple[int, ...]] = {}
         self.unowned_bytes: Mapping[str, int] = {}  # replaced, for another thread reads it
         self._heads: dict[Owner, bytes | None] = {}
 
-    def begin_look(self, shares: Iterable[Share]) -> None:
+    def begin_look(self, shares: Iterable[Share], files: Ledgers) -> None:
         """Look at the ledgers, right before the driver is asked."""
-        self._heads = {share.owner: self._files.head(share) for share in shares}
+        self._heads = {share.owner: files.head(share) for share in shares}
 
     def take(
         self,
         shares: Iterable[Share],
         seen: Mapping[str, Mapping[Owner, ContainerSample]],
         read: Mapping[Owner, LedgerReading],
+        files: Ledgers,
     ) -> None:
-        """Take over what the driver has seen, by card, and the ledgers read after that."""
+        """Take over what the driver has seen, by card, and what was read of `files` after that."""
         for share in shares:
             ledger = read.get(share.owner)
-            moved = ledger is not None and self._files.moved(share, self._heads[share.owner])
+            moved = ledger is not None and files.moved(share, self._heads[share.owner])
             for uuid in share.uuids:
                 if uuid in seen:  # a silent card has no samples
                     sight = seen[uuid].get(share.owner, NOTHING)
@@ -119,7 +118,7 @@ class MemoryJudge(UnaccountedMemory):
     def _report(self, share: Share, uuid: str) -> None:
         uncounted = self.uncounted_of(share.owner, uuid)
         if uncounted:
-            self._escapes.processes_are_uncounted(share, uuid, uncounted)
+            self.escapes.processes_are_uncounted(share, uuid, uncounted)
         above_bytes = self.above_bytes_of(share.owner, uuid)
         if above_bytes > max(_LEAST_ROOM_BYTES, share.memory_bytes // _ROOM_PART):
-            self._escapes.memory_is_above(share, uuid, above_bytes)
+            self.escapes.memory_is_above(share, uuid, above_bytes)

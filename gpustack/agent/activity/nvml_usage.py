@@ -88,7 +88,10 @@ class NvmlUsage:
             sights = found[uuid] = collections.defaultdict(empty)
             for each in processes:
                 owner = owner_of(each.pid)
-                if owner is not None:
+                if owner is None and self._owners.identity(each.pid) is None:
+                    # A child that has inherited its descriptors keeps what it held.
+                    unowned[uuid] = unowned.get(uuid, 0) + each.memory_bytes
+                elif owner is not None:
                     busy_ns = times.get(each.pid, 0)
                     sights[owner] = sights[owner].plus(
                         each.pid, each.memory_bytes, busy_ns, int(busy_ns * busy.lag)

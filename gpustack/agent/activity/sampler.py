@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from gpustack.adapters import mapped, process
+from gpustack.adapters import mapped
 from gpustack.agent.activity import burst_policy
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.file_forms import FileForms
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledger_usage import LedgerUsage
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.memory_judge import MemoryJudge
@@ -73,10 +72,8 @@ class ActivitySampler:
         folders: where the pages and ledgers lie.
         usage: the driver's view of the containers.
         energy: divides what the cards draw.
-        escapes: reports isolation violations.
+        memory: judges what the driver sees, and reports isolation violations.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
-        tell_unowned: as `MemoryJudge`.
-        has_memory: whether a process has its memory still, by host PID.
     """
 
     def __init__(
@@ -86,20 +83,16 @@ class ActivitySampler:
         folders: LimitsFiles,
         usage: NvmlUsage,
         energy: EnergyAccounts,
-        escapes: IsolationViolations,
+        memory: MemoryJudge,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        tell_unowned: Callable[[str, int], None],
-        has_memory: Callable[[int], bool] = process.has_memory,
     ) -> None:
         self._reader = Shares(records, folders)
-        self._forms = FileForms(folders.held, escapes, clock_ns)
+        self._forms = FileForms(folders.held, memory.escapes, clock_ns)
         self._files = Ledgers(clock_ns)
         self._usage = usage
-        self._escapes = escapes
+        self._escapes = memory.escapes
         self._clock_ns = clock_ns
-        self.memory = MemoryJudge(
-            self._files, escapes, tell_unowned=tell_unowned, has_memory=has_memory
-        )
+        self.memory = memory
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
@@ -138,14 +131,14 @@ class ActivitySampler:
         self._forms.look(self._shares)
         for share in self._shares:
             self._begin(share)
-        self.memory.begin_look(self._shares)
+        self.memory.begin_look(self._shares, self._files)
         seen = self._usage.look({uuid for share in self._shares for uuid in share.uuids})
         self.energy.look(seen)
         watched = frozenset(share.owner for share in self._watched)
         self._read_ledgers(
             self._shares, lambda share: self._files.look(share, keep=share.owner in watched)
         )
-        self.memory.take(self._shares, seen, self._read)
+        self.memory.take(self._shares, seen, self._read, self._files)
         self.memory.take_unowned(self._usage.unowned_bytes)
         for share in self._shares:
             self._take(share, seen)

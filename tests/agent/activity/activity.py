@@ -15,6 +15,7 @@ from gpustack.adapters.nvml import GpuProcess
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
@@ -106,10 +107,12 @@ class Stage:
             folders=self.folders,
             usage=NvmlUsage(self.nvml, ProcessOwners(RuntimeView(self._client), proc=proc)),
             energy=EnergyAccounts(self.nvml, self.records),
-            escapes=self.escapes,
+            memory=MemoryJudge(
+                self.escapes,
+                tell_unowned=NodeEvents("gpu1", self.events.append).tell_unowned,
+                has_memory=lambda pid: process.has_memory(pid, proc=proc),
+            ),
             clock_ns=lambda: self.now_ns,
-            tell_unowned=NodeEvents("gpu1", self.events.append).tell_unowned,
-            has_memory=lambda pid: process.has_memory(pid, proc=proc),
         )
 
     def share(self, name: str, *, cores: int = 30, burst: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """Memory outside the ledgers is found, also between releases; no honest program is accused."""
 
+import shutil
 from collections.abc import Iterator
 
 from hypothesis import given
@@ -156,3 +157,17 @@ def test_what_a_driver_keeps_for_itself_is_shown_and_not_said(stage: Stage) -> N
         stage.sampler.look()
     assert stage.sampler.memory.unowned_bytes == {CARD.uuid: 400 * MIB}
     assert stage.events == []
+
+
+def test_memory_of_a_process_that_is_gone_belongs_to_none(stage: Stage) -> None:
+    """A child that has inherited its descriptors keeps it; nvidia-smi then says "[Not Found]"."""
+    container = stage.share("one")
+    gone = stage.process(container, memory_bytes=2 << 30)
+    stage.process(container, memory_bytes=64 * MIB)
+    shutil.rmtree(stage.proc / str(gone))
+    stage.nvml.unowned[CARD.uuid] = 1 << 30
+    for _ in range(3):
+        stage.sampler.look()
+    assert stage.sampler.memory.unowned_bytes == {CARD.uuid: 3 << 30}
+    assert stage.card("one").unaccounted_bytes == 64 * MIB
+    assert [each.reason for each in stage.events] == ["UnexplainedUse"]

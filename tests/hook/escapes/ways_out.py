@@ -128,9 +128,10 @@ def judged(folder: pathlib.Path, pids: Sequence[int], seen_bytes: int) -> tuple[
     events: list[ObjectEvent] = []
     ledgers, share = Ledgers(time.monotonic_ns), dataclasses.replace(SHARE, folder=folder)
     escapes = IsolationViolations(events.append, hooks=folder)
-    judge = MemoryJudge(ledgers, escapes, tell_unowned=lambda *_: None)
+    judge = MemoryJudge(escapes, tell_unowned=lambda *_: None)
     sights = {CARD: {SHARE.owner: ContainerSample(memory_bytes=seen_bytes, pids=tuple(pids))}}
     for _ in range(3):
-        judge.begin_look([share])
-        judge.take([share], sights, {SHARE.owner: ledgers.look(share, keep=False)})
+        judge.begin_look([share], ledgers)
+        reading = ledgers.look(share, keep=False)
+        judge.take([share], sights, {SHARE.owner: reading}, ledgers)
     return [event.reason for event in events], judge.bytes_of(SHARE.owner, CARD)
