@@ -27,3 +27,23 @@ def identity(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> Identit
         return fields[_START_TIME], *fields[_PROGRAM]
     except (OSError, IndexError):
         return None
+
+
+def has_memory(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
+    """Say whether a process has its memory, and what it maps, still.
+
+    One that ends loses that before its files, of which a card's driver frees memory in its own
+    time. Where the main thread has ended, another one's word counts.
+
+    Args:
+        pid: the process, as the reader's PID namespace numbers it.
+        proc: the proc file system of the same PID namespace.
+    """
+    return any(_pages(path) for path in (proc / str(pid) / "task").glob("*/statm"))
+
+
+def _pages(statm: pathlib.Path) -> int:
+    try:
+        return int(statm.read_bytes().split()[0])
+    except (OSError, IndexError):
+        return 0

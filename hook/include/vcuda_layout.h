@@ -155,7 +155,8 @@ struct vcuda_activity_file {
  * An operation writes `delta` into its slot, swaps `sum`, and then moves `used` to the next
  * sequence number. A process that finds a `sum` whose operation hasn't reached `used` yet completes
  * it first. So the sum is that of the slots whatever instruction a process is killed at, and no
- * lock is left behind. The sequence in `sum` is the low 20 bits of the one in `used`.
+ * lock is left behind. The sequence in `sum` is the low 20 bits of the one in `used`. A charge must
+ * fit the slots' own units, too: they are more than the sum only where a tenant has written.
  *
  * One unit is 256 bytes: the driver aligns what it hands out to at least that (CUDA C++ Programming
  * Guide, "Device Memory Accesses"), so it never takes less.

@@ -39,6 +39,7 @@ class FakeNvml(Nvml):
         self._xid: CardFault | None = None
         self._arrived = threading.Event()
         self.running: dict[str, tuple[GpuProcess, ...]] = {}
+        self.unowned: dict[str, int] = {}  # bytes, by UUID
         self.busy_ns: dict[int, int] = {}  # by PID, until the next query
         self.lag = 0.0  # of the counts of busy time, as a part of their span
         self.span_us = 1
@@ -112,6 +113,10 @@ class FakeNvml(Nvml):
         if uuid not in {each.uuid for each in self._cards} - self.silent:
             raise NvmlError(f"no card with UUID {uuid}")
         return self.running.get(uuid, ())
+
+    def unowned_bytes(self, uuid: str) -> int:
+        self.processes(uuid)
+        return self.unowned.get(uuid, 0)
 
     def sm_percent(self, uuid: str, seconds: float = 1.0) -> dict[int, int]:
         return {each.pid: self.busy_percent.get(each.pid, 0) for each in self.processes(uuid)}

@@ -5,11 +5,13 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
+from gpustack.adapters import process
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
@@ -18,6 +20,7 @@ from gpustack.agent.containers.allocation_records import (
     PodRecord,
     Source,
 )
+from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 from tests.gpu.host import CONTAINER, Host
 
@@ -35,6 +38,9 @@ class _Started(ProcessOwners):
             for pid in tuple(container.pids)
         }
         return owners.get
+
+    def identity(self, pid: int) -> process.Identity | None:
+        return process.identity(pid)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -76,7 +82,10 @@ def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
         folders=host.folders,
         usage=NvmlUsage(nvml, _Started(host)),
         energy=sampled.energy,
-        escapes=IsolationViolations(told.append, hooks=host.root / "hooks"),
+        memory=MemoryJudge(
+            IsolationViolations(told.append, hooks=host.root / "hooks"),
+            tell_unowned=NodeEvents("here", told.append).tell_unowned,
+        ),
     )
 
     def look() -> tuple[Mapping[str, float], Mapping[str, float]]:

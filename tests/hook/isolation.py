@@ -27,6 +27,13 @@ All of this was tried on a simulated card; no real card has run it yet.
 - **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting, or
   changed the mode, owner or size of that file, which the agent restores within two seconds, or when
   a write of the container to it ends that keeps the kernel waiting.
+- **MemoryAboveShare**: an Event on a pod with a container that the driver has seen, at three of the
+  last ten looks, with more memory than its share and what modules commonly need (256 MiB, or a
+  sixteenth of the share).
+- **UncountedProcess**: an Event on a pod whose processes on a card are more than the places in its
+  ledger that processes hold, at three of the last ten looks.
+- **UnexplainedUse**: an Event on the node with a card of which more than 512 MiB are in use, at
+  three of the last ten looks, that the driver shows for no process.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -59,14 +66,10 @@ OPEN: Final = (
         " there: the tenant gets the GPU time of the whole card",
     ),
     (
-        "Modules with large global variables",
-        "they are counted as unaccounted once they are loaded, and never refused: the tenant gets"
-        " the memory that the card has left",
-    ),
-    (
-        "A seccomp filter that answers the hook's lock requests with success",
-        "the tenant then decides which slots of the ledger pass for owned or free, and so what is"
-        " charged: it gets the card's memory",
+        "A program without the hook that maps its files as data, takes a place in the ledger and"
+        " writes a charge there",
+        "it passes for a hooked one: no event comes while its memory stays below the share. Memory"
+        " that it doesn't charge is counted as unaccounted; its GPU time is not limited",
     ),
     (
         "A lease (fcntl F_SETLEASE) by the container's root on the files of hook and driver, while"
@@ -134,6 +137,8 @@ MODULES: Final = (
     "test_escapes_loader",
     "test_processes",
     "test_escapes_process",
+    "test_escapes_shared_memory",
+    "test_escapes_uncounted",
     "test_escapes_files",
     "test_escapes_open",
 )

@@ -5,6 +5,7 @@ file's blocks and, on XFS (xfs_file_buffered_read in fs/xfs/xfs_file.c), for a w
 under way: these reads don't wait (RWF_NOWAIT), and `load` does, in a thread that may.
 """
 
+import dataclasses
 import errno
 import fcntl
 import os
@@ -134,7 +135,9 @@ def read_open_ledger(
     data = _read_now(fd, ledger.FILE_BYTES + 1, 0)
     slots = ledger.used_slots(data) if len(data) == ledger.FILE_BYTES else ()
     alive = frozenset(_locked(fd, slots, clock))
-    return ledger.decode(data, alive), data[: ledger.HEAD_BYTES], slots
+    reading, head = ledger.decode(data, alive), data[: ledger.HEAD_BYTES]
+    false_sums = ledger.false_sums(data, _read_now(fd, ledger.HEAD_BYTES, 0), slots)
+    return dataclasses.replace(reading, false_sums=false_sums), head, slots
 
 
 def read_ledger_slots(

@@ -132,3 +132,12 @@ def _numa(file: pathlib.Path, handle: Any) -> int | None:
         return None
     word = int(mask[0])
     return (word & -word).bit_length() - 1 if word else None
+
+
+def cuda() -> str:
+    """Return the driver's newest CUDA version, such as `12.2`; empty without libcuda."""
+    try:
+        version = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+    except pynvml.NVMLError:
+        return ""  # libcuda isn't installed
+    return f"{version // 1000}.{version % 1000 // 10}"  # 12020 is 12.2

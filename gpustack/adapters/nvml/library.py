@@ -9,8 +9,8 @@ import ctypes
 import logging
 import pathlib
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import pynvml
 
@@ -24,6 +24,8 @@ from gpustack.adapters.nvml.processes import Busy
 from gpustack.model.node import arrange
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Nvml:
@@ -106,7 +108,7 @@ class Nvml:
                 cards=arranged,
                 links=tokens,
                 driver=driver,
-                cuda=_cuda(),
+                cuda=cards.cuda(),
                 paths=paths,
                 left_out=left_out,
             )
@@ -170,11 +172,14 @@ class Nvml:
         Raises:
             NvmlError: the card doesn't answer or isn't known.
         """
-        with self._calls.one():
-            try:
-                return processes.read(self._handle(uuid))
-            except pynvml.NVMLError as error:
-                raise NvmlError(f"processes of {uuid}: {error}") from error
+        return self._ask(uuid, processes.read)
+
+    def unowned_bytes(self, uuid: str) -> int:
+        """Return the memory of a card in use that the driver shows for no process.
+
+        Raises: as `processes`.
+        """
+        return self._ask(uuid, processes.unowned_bytes)
 
     def sm_percent(self, uuid: str, seconds: float = 1.0) -> Mapping[int, int]:
         """Return the utilisation of a card's processes in the last seconds, by host PID.
@@ -215,6 +220,13 @@ class Nvml:
         """
         with self._calls.one():
             return processes.busy(self._handle(uuid), since_us)
+
+    def _ask(self, uuid: str, question: Callable[[Any], _T]) -> _T:
+        with self._calls.one():
+            try:
+                return question(self._handle(uuid))
+            except pynvml.NVMLError as error:
+                raise NvmlError(f"processes of {uuid}: {error}") from error
 
     def _handle(self, uuid: str) -> Any:
         handle = self._handles.get(uuid)
@@ -284,11 +296,3 @@ class Nvml:
             pynvml.nvmlEventSetFree(events)
         except pynvml.NVMLError as error:
             logger.debug("events are not given back: %s", error)
-
-
-def _cuda() -> str:
-    try:
-        version = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
-    except pynvml.NVMLError:
-        return ""  # libcuda isn't installed
-    return f"{version // 1000}.{version % 1000 // 10}"  # 12020 is 12.2

@@ -73,6 +73,38 @@ def read(handle: Any) -> tuple[GpuProcess, ...]:
     )
 
 
+def unowned_bytes(handle: Any) -> int:
+    """Return the memory in use that the driver shows for no process, its own reserve left out.
+
+    0 where the driver doesn't say what each process has.
+
+    Raises:
+        pynvml.NVMLError: the card doesn't answer.
+    """
+    held: dict[int, int | None] = {}
+    for process in (*_running(handle), *_graphics(handle)):  # one may be among both
+        held[process.pid] = process.usedGpuMemory
+    owned = [each for each in held.values() if each is not None]
+    return max(0, _used_bytes(handle) - sum(owned)) if len(owned) == len(held) else 0
+
+
+def _used_bytes(handle: Any) -> int:
+    try:
+        # Since 510; with the reserve apart.
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2).used)
+    except pynvml.NVMLError:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+
+
+def _graphics(handle: Any) -> Any:
+    try:
+        return pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
+    except pynvml.NVMLLibraryMismatchError:  # as above
+        return pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2(handle)
+    except pynvml.NVMLError_NotSupported:  # a card without graphics
+        return ()
+
+
 def sm_percent(handle: Any, seconds: float) -> Mapping[int, int]:
     """Return each process's utilisation in the last seconds, by host PID; an idle one has none."""
     since_us = time.time_ns() // 1000 - int(seconds * 1_000_000)

@@ -4,10 +4,12 @@ from gpustack.adapters.kube import EventRecorder
 from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.settings import AgentSettings
 
@@ -30,6 +32,8 @@ def build(
         folders=folders,
         usage=NvmlUsage(nvml, owners),
         energy=EnergyAccounts(nvml, records),
-        escapes=violations,
+        memory=MemoryJudge(
+            violations, tell_unowned=NodeEvents(settings.node_name, events.record).tell_unowned
+        ),
     )
     return sampler, violations

@@ -6,7 +6,6 @@ their memory maps lack the hook. Root in a container can move away the folders i
 and its ledger are mounted, and put files of its own there: the maps lack the real ones.
 """
 
-import dataclasses
 import functools
 import logging
 import pathlib
@@ -18,7 +17,12 @@ from gpustack.adapters import memory_maps, process
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.adapters.process import Identity
-from gpustack.agent.activity.maps_reader import MapsBusyError, MapsReader
+from gpustack.agent.activity.maps_reader import (
+    NOTHING_SEEN,
+    MapsBusyError,
+    MapsReader,
+    SeenProcesses,
+)
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.identification.process_owners import Owner
 from gpustack.wire.one_line import one_line
@@ -43,26 +47,9 @@ _AGAIN_SECONDS: Final = 120.0
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
 DAMAGED: Final = "LedgerDamaged"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """The state of a container's processes at the last look, by host PID.
-
-    Attributes:
-        reported: processes that have been reported; they aren't looked at again.
-        strange: processes that lacked its files: reported when they still do at the next look.
-        looked: processes that have been looked at, until all have been: the others come first.
-        good: processes that map its files, with their identity and the time of the next look.
-    """
-
-    reported: frozenset[int] = frozenset()
-    strange: frozenset[int] = frozenset()
-    looked: frozenset[int] = frozenset()
-    good: Mapping[int, tuple[Identity, float]] = dataclasses.field(default_factory=dict)
-
-
-_NOTHING: Final = _Seen()
+ABOVE: Final = "MemoryAboveShare"
+UNCOUNTED: Final = "UncountedProcess"
+_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE, UNCOUNTED)
 
 
 class IsolationViolations:
@@ -97,10 +84,12 @@ class IsolationViolations:
         self._hooks = hooks
         self._proc = proc
         self._said: set[tuple[Owner, str]] = set()
-        self._seen: dict[Owner, _Seen] = {}
+        self._seen: dict[Owner, SeenProcesses] = {}
         self.unhooked = 0
         self.foreign = 0
         self.damaged = 0
+        # By reason; all are there, because another thread reads them.
+        self.containers: dict[str, float] = dict.fromkeys(_REASONS, 0.0)
 
     def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
         """Look at the processes of many containers, as far as the time for that allows."""
@@ -115,7 +104,7 @@ class IsolationViolations:
 
     def look_at(self, share: Share, pids: tuple[int, ...]) -> None:
         """Report a container's processes on a card that don't map the hook, or not its files."""
-        before = self._seen.pop(share.owner, _NOTHING)
+        before = self._seen.pop(share.owner, NOTHING_SEEN)
         if not pids:
             return
         reported = before.reported.intersection(pids)
@@ -133,7 +122,7 @@ class IsolationViolations:
         strange = frozenset(pid for pid, files in maps.items() if not own <= files) - loose
         foreign = strange & before.strange
         good.update(self._found_good(maps.keys() - loose - strange, identities))
-        self._seen[share.owner] = _Seen(
+        self._seen[share.owner] = SeenProcesses(
             reported=reported | loose | foreign,
             strange=strange | (before.strange & passed),
             looked=frozenset() if others == looked else looked,
@@ -142,7 +131,9 @@ class IsolationViolations:
         self._report_loose(share, loose)
         self._report_foreign(share, foreign)
 
-    def _still_good(self, before: _Seen, pids: Iterable[int]) -> dict[int, tuple[Identity, float]]:
+    def _still_good(
+        self, before: SeenProcesses, pids: Iterable[int]
+    ) -> dict[int, tuple[Identity, float]]:
         now, found = self._now(), {}
         for pid in pids:
             known = before.good.get(pid)
@@ -168,6 +159,39 @@ class IsolationViolations:
             f"its ledger can't be read ({why}): all memory that the driver sees counts against its"
             " share",
         )
+
+    def sum_is_false(self, share: Share) -> None:
+        """Report a ledger whose sum isn't that of its processes: its container wrote over it."""
+        self._report_damage(
+            share,
+            "sum",
+            "the sum of its ledger isn't that of its processes: what either hides counts against"
+            " its share",
+        )
+
+    def memory_is_above(self, share: Share, uuid: str, above_bytes: int) -> None:
+        """Report a container that holds more of a card than its share, and what modules need."""
+        if self._is_news(share, ABOVE):
+            self._report(
+                share,
+                ABOVE,
+                f"container {share.owner[1]}: it holds {above_bytes >> 20} MiB of card {uuid} above"
+                f" its share of {share.memory_bytes >> 20} MiB: modules with large variables, or"
+                " memory that was taken past the hook; no further request is granted meanwhile",
+            )
+
+    def processes_are_uncounted(self, share: Share, uuid: str, count: int) -> None:
+        """Report processes on a card that have no place in their container's ledger."""
+        if {(share.owner, UNHOOKED), (share.owner, FOREIGN)}.isdisjoint(
+            self._said
+        ) and self._is_news(share, UNCOUNTED):
+            self._report(
+                share,
+                UNCOUNTED,
+                f"container {share.owner[1]}: {count} of its processes on card {uuid} hold no place"
+                " in its ledger: something answers for the kernel (seccomp), or they go past the"
+                " hook; all of their memory counts against the share",
+            )
 
     def form_was_changed(self, share: Share, what: str, how: str) -> None:
         """Report a property of a container's file, as `ledger's mode`, that the agent restored."""
@@ -219,6 +243,8 @@ class IsolationViolations:
 
     def _is_news(self, share: Share, what: str) -> bool:
         known = (share.owner, what) in self._said
+        if not known and what in self.containers:
+            self.containers[what] += 1
         self._said.add((share.owner, what))
         return not known
 

@@ -102,6 +102,22 @@ class Ledgers:
             raise
         return known.reading
 
+    def head(self, share: Share) -> bytes | None:
+        """Return a share's first bytes as they are now; None where they can't be read."""
+        known = self._known.get(share.owner)
+        try:
+            with _opened(f"{share.folder}/ledger", known.fd if known else -1) as fd:
+                return mapped.read_ledger_head(fd)
+        except (OSError, LayoutError):
+            return None
+
+    def moved(self, share: Share, head: bytes | None) -> bool:
+        """Say whether memory may have been charged or given back between a head and `look`."""
+        known = self._known.get(share.owner)
+        if known is None or head is None:
+            return True
+        return changed(head, known.head, self._clock_ns()) is LedgerChange.ANYTHING
+
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone, and close their files."""
         for owner in self._known.keys() - living:

@@ -6,10 +6,11 @@ last as long as the server of a volume, or a card's driver, gives no answer with
 nfs_file_mmap() in fs/nfs/file.c asks for the file's attributes.
 """
 
+import dataclasses
 import pathlib
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from gpustack.adapters import memory_maps, process
@@ -20,6 +21,26 @@ from gpustack.model.errors import GpustackError
 # The most mappings that the kernel allows take half of it.
 _WAIT_SECONDS: Final = 0.1
 _MOST_THREADS: Final = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SeenProcesses:
+    """The state of a container's processes at the last look, by host PID.
+
+    Attributes:
+        reported: processes that have been reported; they aren't looked at again.
+        strange: processes that lacked its files: reported when they still do at the next look.
+        looked: processes that have been looked at, until all have been: the others come first.
+        good: processes that map its files, with their identity and the time of the next look.
+    """
+
+    reported: frozenset[int] = frozenset()
+    strange: frozenset[int] = frozenset()
+    looked: frozenset[int] = frozenset()
+    good: Mapping[int, tuple[Identity, float]] = dataclasses.field(default_factory=dict)
+
+
+NOTHING_SEEN: Final = SeenProcesses()
 
 
 class MapsBusyError(GpustackError):

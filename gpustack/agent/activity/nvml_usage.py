@@ -56,6 +56,7 @@ class NvmlUsage:
         self._nvml = nvml
         self._owners = owners
         self._counted_us: dict[str, int] = {}  # by card; the driver's clock
+        self.unowned_bytes: Mapping[str, int] = {}  # by card, at the last look
 
     def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, ContainerSample]]:
         """Return, by card, the containers that have processes there.
@@ -64,6 +65,7 @@ class NvmlUsage:
         """
         owner_of = self._owners.now()
         found: dict[str, dict[Owner, ContainerSample]] = {}
+        unowned: dict[str, int] = {}
         for uuid in uuids:
             try:
                 processes = self._nvml.processes(uuid)
@@ -71,6 +73,10 @@ class NvmlUsage:
             except NvmlError as error:
                 logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
                 continue
+            try:
+                unowned[uuid] = self._nvml.unowned_bytes(uuid)
+            except NvmlError as error:
+                logger.debug("card doesn't say what it has in use uuid=%s: %s", uuid, error)
             # Only the end of the first look is of use: its beginning is unknown.
             times = busy.busy_ns if uuid in self._counted_us else {}
             span_us = busy.until_us - self._counted_us.get(uuid, busy.until_us)
@@ -82,9 +88,13 @@ class NvmlUsage:
             sights = found[uuid] = collections.defaultdict(empty)
             for each in processes:
                 owner = owner_of(each.pid)
-                if owner is not None:
+                if owner is None and self._owners.identity(each.pid) is None:
+                    # A child that has inherited its descriptors keeps what it held.
+                    unowned[uuid] = unowned.get(uuid, 0) + each.memory_bytes
+                elif owner is not None:
                     busy_ns = times.get(each.pid, 0)
                     sights[owner] = sights[owner].plus(
                         each.pid, each.memory_bytes, busy_ns, int(busy_ns * busy.lag)
                     )
+        self.unowned_bytes = unowned
         return found

@@ -1,14 +1,15 @@
 """The activity pages: the agent's samples of a container's cards for its hook.
 
-Once a second the agent asks the driver for the use of each container; in between, it looks at the
-ledgers of the containers on a card with an elastic share twenty times a second, so that a burst
-ends within 200 ms after a neighbour wants its share. Where no share is elastic it sleeps until
-the next second. A page is written when it says something else, or when hooks would soon take it for
-too old.
+Once a second, on the average, the agent asks the driver for the use of each container; in between,
+it looks at the ledgers of the containers on a card with an elastic share twenty times a second, so
+that a burst ends within 200 ms after a neighbour wants its share. Where no share is elastic it
+sleeps until the next time. A page is written when it says something else, or when hooks would soon
+take it for too old.
 """
 
 import dataclasses
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,13 +19,12 @@ from gpustack.adapters import mapped
 from gpustack.agent.activity import burst_policy
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.file_forms import FileForms
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledger_usage import LedgerUsage
 from gpustack.agent.activity.ledgers import Ledgers
+from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample, NvmlUsage
 from gpustack.agent.activity.share_figures import ShareFigures
 from gpustack.agent.activity.shares import Share, Shares
-from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import Owner
@@ -72,7 +72,7 @@ class ActivitySampler:
         folders: where the pages and ledgers lie.
         usage: the driver's view of the containers.
         energy: divides what the cards draw.
-        escapes: reports isolation violations.
+        memory: judges what the driver sees, and reports isolation violations.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
     """
 
@@ -83,16 +83,16 @@ class ActivitySampler:
         folders: LimitsFiles,
         usage: NvmlUsage,
         energy: EnergyAccounts,
-        escapes: IsolationViolations,
+        memory: MemoryJudge,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._reader = Shares(records, folders)
-        self._forms = FileForms(folders.held, escapes, clock_ns)
+        self._forms = FileForms(folders.held, memory.escapes, clock_ns)
         self._files = Ledgers(clock_ns)
         self._usage = usage
-        self._escapes = escapes
+        self._escapes = memory.escapes
         self._clock_ns = clock_ns
-        self._unaccounted = UnaccountedMemory()
+        self.memory = memory
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
@@ -106,11 +106,6 @@ class ActivitySampler:
         self._looked = time.monotonic()
 
     @property
-    def unaccounted_bytes(self) -> int:
-        """Memory of all shares that no ledger explains."""
-        return self._unaccounted.total_bytes()
-
-    @property
     def problem(self) -> str:
         """For how long no look has ended; empty while they do."""
         seconds = time.monotonic() - self._looked
@@ -119,7 +114,8 @@ class ActivitySampler:
     def run(self, stop: threading.Event) -> None:
         """Sample until `stop` is set."""
         while not stop.is_set():
-            next_look = time.monotonic() + LOOK_SECONDS
+            # No moment that a tenant could wait for: it sees when its page is written.
+            next_look = time.monotonic() + LOOK_SECONDS * random.uniform(0.2, 1.8)  # noqa: S311
             self.look()
             while not stop.is_set() and (left := next_look - time.monotonic()) > 0:
                 stop.wait(min(left, BURST_SECONDS) if self._watched else left)
@@ -135,14 +131,17 @@ class ActivitySampler:
         self._forms.look(self._shares)
         for share in self._shares:
             self._begin(share)
+        self.memory.begin_look(self._shares, self._files)
         seen = self._usage.look({uuid for share in self._shares for uuid in share.uuids})
         self.energy.look(seen)
         watched = frozenset(share.owner for share in self._watched)
         self._read_ledgers(
             self._shares, lambda share: self._files.look(share, keep=share.owner in watched)
         )
+        self.memory.take(self._shares, seen, self._read, self._files)
+        self.memory.take_unowned(self._usage.unowned_bytes)
         for share in self._shares:
-            self._take(share, seen, self._read.get(share.owner))
+            self._take(share, seen)
         self._publish(self._shares)
         # Last, because a tenant chooses how long this takes.
         self._escapes.look(self._sights(seen))
@@ -160,7 +159,7 @@ class ActivitySampler:
             for owner in kept.keys() - living:
                 del kept[owner]
         self._counted = {key: each for key, each in self._counted.items() if key[0] in living}
-        self._unaccounted.forget(living)
+        self.memory.forget(living)
         self._claims.forget(living)
         self.figures.forget(living)
         self._files.forget(living)
@@ -179,7 +178,7 @@ class ActivitySampler:
         told = {each.uuid: each for each in cards}
         for uuid in share.uuids:
             card = told.get(uuid, CardActivity(uuid=uuid))
-            self._unaccounted.begin(share.owner, uuid, card.unaccounted_bytes)
+            self.memory.begin(share.owner, uuid, card.unaccounted_bytes)
             self._counted[share.owner, uuid] = _Counted(known_ns=card.busy_ns, told_ns=card.busy_ns)
 
     def _read_ledgers(
@@ -209,6 +208,8 @@ class ActivitySampler:
             found = read(share)
             # A tenant may name any cards there, others at each look: all that is kept goes by card.
             if tuple(card.uuid for card in found.cards) == share.uuids:
+                if found.false_sums:
+                    self._escapes.sum_is_false(share)
                 return found
             self._escapes.ledger_is_damaged(share, "it names other cards than the container has")
         except mapped.BusyLedgerError as error:
@@ -223,24 +224,12 @@ class ActivitySampler:
             logger.debug("ledger is gone share=%s: %s", share.full_name, error)
         return None
 
-    def _take(
-        self,
-        share: Share,
-        seen: Mapping[str, Mapping[Owner, ContainerSample]],
-        ledger: LedgerReading | None,
-    ) -> None:
+    def _take(self, share: Share, seen: Mapping[str, Mapping[Owner, ContainerSample]]) -> None:
         """Take over the driver's samples of a container; a silent card has none."""
-        charged = {use.uuid: use.used_bytes for use in (ledger.cards if ledger else ())}
         for uuid in share.uuids:
             if uuid not in seen:
                 continue
             sight = seen[uuid].get(share.owner, NOTHING)
-            self._unaccounted.add(
-                share.owner,
-                uuid,
-                seen_bytes=sight.memory_bytes,
-                charged_bytes=charged.get(uuid, 0),
-            )
             key = share.owner, uuid
             self._counted[key] = self._counted[key].plus(sight.busy_ns, self._ahead_ns(key, sight))
 
@@ -293,6 +282,6 @@ class ActivitySampler:
             uuid=uuid,
             tenants_wanting=len(wishes[uuid]),
             burst_allowed=allowed,
-            unaccounted_bytes=self._unaccounted.bytes_of(share.owner, uuid),
+            unaccounted_bytes=self.memory.bytes_of(share.owner, uuid),
             busy_ns=self._counted[share.owner, uuid].told_ns,
         )

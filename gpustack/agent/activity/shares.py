@@ -13,6 +13,7 @@ from gpustack.agent.containers.allocation_records import (
 )
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import Owner
+from gpustack.model.units import MEMORY_UNIT_BYTES
 from gpustack.wire.mapped.two_slot_page import NewerLayoutError
 
 _CLOCK_NS: Final = 1_000_000_000  # far above the steps of a file's times, a tick of the kernel
@@ -29,6 +30,7 @@ class Share:
         pod: its pod's name.
         uuids: its cards.
         elastic: the cards that it may use beyond its guarantee while neighbours are idle.
+        memory_bytes: of each card, the most that its hook grants.
         folder: where its limits, activity page and ledger lie.
         newer: whether a newer agent made these files: this one can't read them, and leaves them
             alone. The container counts as wanting its cards.
@@ -39,6 +41,7 @@ class Share:
     pod: str
     uuids: tuple[str, ...]
     elastic: frozenset[str]
+    memory_bytes: int
     folder: pathlib.Path
     newer: bool = False
 
@@ -102,6 +105,7 @@ class Shares:
             pod=record.name,
             uuids=container.placement.uuids,
             elastic=elastic,
+            memory_bytes=container.placement.memory_units * MEMORY_UNIT_BYTES,
             folder=self._folders.path(record.uid, container.name),
             newer=newer,
         )

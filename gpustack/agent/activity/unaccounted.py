@@ -4,41 +4,97 @@ The driver counts modules, contexts that the hook missed, programs without the h
 behind a ledger that its tenant has overwritten. All of it counts against the share.
 """
 
+import dataclasses
+from collections.abc import Iterable
 from typing import Final
 
 from gpustack.agent.identification.process_owners import Owner
 
-# The agent reads the driver and the ledger one after the other, and a request between them would
-# look like uncharged memory. The lowest of three samples is free of such a request.
-_SAMPLES: Final = 3
+# What was there at three of the last ten samples counts: memory that is given back in between
+# can't hide, and one that lasts a moment, as that of a process that ends, isn't held against the
+# next.
+_SAMPLES: Final = 10
+_TIMES: Final = 3
+NO_SAMPLES: Final = (0,) * _SAMPLES
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySample:
+    """One container's memory on one card.
+
+    Attributes:
+        seen_bytes: by the driver.
+        charged_bytes: in the ledger, read after that.
+        share_bytes: the most that the hook grants.
+        moved: whether the ledger may have changed since before the driver was asked.
+        uncounted: processes that have no place in the ledger.
+    """
+
+    seen_bytes: int
+    charged_bytes: int
+    share_bytes: int
+    moved: bool = False
+    uncounted: int = 0
+
+    @property
+    def unaccounted_bytes(self) -> int:
+        """What no ledger explains, at least.
+
+        The hook charges before the driver takes, and gives back after it has freed. So a ledger
+        that stands still has at least what the driver sees of it. One that moves may have had any
+        charge up to the share when the driver was asked.
+        """
+        charged = max(self.charged_bytes, self.share_bytes) if self.moved else self.charged_bytes
+        return max(0, self.seen_bytes - charged)
+
+    @property
+    def above_bytes(self) -> int:
+        """What the driver sees above the share."""
+        return max(0, self.seen_bytes - self.share_bytes)
+
+
+_Figures = tuple[int, int, int]
 
 
 class UnaccountedMemory:
-    """The lowest of a container's last three samples, for each of its cards."""
+    """What containers held at three of their last ten samples, for each of their cards."""
 
     def __init__(self) -> None:
         # Tuples, which are replaced and not changed: the metrics are read by another thread.
-        self._samples: dict[tuple[Owner, str], tuple[int, ...]] = {}
+        self._samples: dict[tuple[Owner, str], tuple[_Figures, ...]] = {}
 
     def begin(self, owner: Owner, uuid: str, known_bytes: int) -> None:
-        """Go on from what an earlier agent has published; it stands until three samples are in."""
-        self._samples.setdefault((owner, uuid), (known_bytes,) * _SAMPLES)
+        """Go on from what an earlier agent has published; it stands until most samples are in."""
+        self._samples.setdefault((owner, uuid), ((known_bytes, 0, 0),) * _SAMPLES)
 
-    def add(self, owner: Owner, uuid: str, *, seen_bytes: int, charged_bytes: int) -> int:
-        """Take a sample; returns the lowest of the last three."""
-        before = self._samples.get((owner, uuid), (0,) * _SAMPLES)
-        samples = (*before[1:], max(0, seen_bytes - charged_bytes))
-        self._samples[owner, uuid] = samples
-        return min(samples)
+    def add(self, owner: Owner, uuid: str, sample: MemorySample) -> int:
+        """Take a sample; returns what is unaccounted with it."""
+        before = self._samples.get((owner, uuid), ((0, 0, 0),) * _SAMPLES)
+        figures = sample.unaccounted_bytes, sample.above_bytes, sample.uncounted
+        self._samples[owner, uuid] = (*before[1:], figures)
+        return self.bytes_of(owner, uuid)
 
     def bytes_of(self, owner: Owner, uuid: str) -> int:
-        """Return the lowest of a container's last three samples on a card."""
-        return min(self._samples[owner, uuid])
+        """Return what is unaccounted of a container on a card."""
+        return lasting(each[0] for each in self._samples[owner, uuid])
+
+    def above_bytes_of(self, owner: Owner, uuid: str) -> int:
+        """Return what a container holds on a card above its share."""
+        return lasting(each[1] for each in self._samples[owner, uuid])
+
+    def uncounted_of(self, owner: Owner, uuid: str) -> int:
+        """Return how many of a container's processes on a card have no place in its ledger."""
+        return lasting(each[2] for each in self._samples[owner, uuid])
 
     def total_bytes(self) -> int:
-        """Return the sum over all containers and cards."""
-        return sum(min(samples) for samples in tuple(self._samples.values()))
+        """Return what is unaccounted of all containers and cards."""
+        return sum(lasting(each[0] for each in kept) for kept in tuple(self._samples.values()))
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
         self._samples = {key: value for key, value in self._samples.items() if key[0] in living}
+
+
+def lasting(samples: Iterable[int]) -> int:
+    """Return what was there at three of ten samples."""
+    return sorted(samples)[-_TIMES]

@@ -8,6 +8,7 @@ from gpustack.agent.health.card_state import CardState, State
 
 logger = logging.getLogger(__name__)
 
+UNEXPLAINED = "UnexplainedUse"
 _REASONS = {
     State.HEALTHY: "CardHealthy",
     State.UNHEALTHY: "CardUnhealthy",
@@ -34,6 +35,23 @@ class NodeEvents:
         said = "card %s uuid=%s was=%s reason=%s: %s"
         logger.warning(said, state, after.uuid, was, after.reason or before.reason, text)
         reason = _REASONS[after.state]
+        self._write(
+            reason,
+            f"card {after.uuid} is {state}: {text}",
+            warning=after.state in (State.UNHEALTHY, State.QUARANTINED),
+            topic=f"{reason}/{after.uuid}/{after.reason}",
+        )
+
+    def tell_unowned(self, uuid: str, unowned_bytes: int) -> None:
+        """Tell of a card's memory that the driver shows for no process."""
+        text = (
+            f"{unowned_bytes >> 20} MiB of card {uuid} are in use that the driver shows for no"
+            " process: memory whose maker exported it and ended, and that others hold open"
+        )
+        logger.warning("%s: %s", UNEXPLAINED, text)
+        self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}")
+
+    def _write(self, reason: str, message: str, *, warning: bool, topic: str) -> None:
         self._record(
             ObjectEvent(
                 kind="Node",
@@ -41,8 +59,8 @@ class NodeEvents:
                 name=self._node_name,
                 uid=self._node_name,  # as the kubelet writes Events of its node
                 reason=reason,
-                message=f"card {after.uuid} is {state}: {text}",
-                warning=after.state in (State.UNHEALTHY, State.QUARANTINED),
-                topic=f"{reason}/{after.uuid}/{after.reason}",
+                message=message,
+                warning=warning,
+                topic=topic,
             )
         )

@@ -143,6 +143,12 @@ def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tup
     """Return the numbers of containers whose use of a card escapes their limits."""
     return (
         _counter(
+            "gpustack_share_violations",
+            "Containers with a share that an Event was sent about, by its reason.",
+            lambda: violations.containers,
+            "reason",
+        ),
+        _counter(
             "gpustack_unhooked_containers",
             "Containers with a share and a process that used its card without the hook.",
             lambda: violations.unhooked,
@@ -160,7 +166,13 @@ def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tup
         _gauge(
             "gpustack_unaccounted_memory_bytes",
             "Memory of containers with a share that the driver sees and no ledger explains.",
-            lambda: activity.unaccounted_bytes,
+            lambda: activity.memory.total_bytes(),  # noqa: PLW0108
+        ),
+        _gauge(
+            "gpustack_unowned_memory_bytes",
+            "Memory of a card with shares that the driver shows for no process.",
+            lambda: activity.memory.unowned_bytes,
+            "uuid",
         ),
     )
 

@@ -28,7 +28,9 @@ CARDS_OFFSET = HEADER.size
 SLOTS_OFFSET = CARDS_OFFSET + two_slot_page.MAX_CARDS * CARD.size
 HEAD_BYTES = SLOTS_OFFSET  # header and cards, which each change of a slot's use changes, too
 
-_UNITS_MASK = (1 << 36) - 1
+_UNITS_BITS, _SLOT_BITS = 36, 8
+_UNITS_MASK = (1 << _UNITS_BITS) - 1
+_SEQUENCE_MASK = (1 << 20) - 1
 _NO_CARD = bytes(16)
 _EMPTY_SLOT = bytes(SLOT_BYTES)
 _BLOCK_SLOTS = 16
@@ -84,10 +86,25 @@ class SlotUse:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerReading:
-    """A reading: ``cards`` sums over ``slots`` and follows the order of creation."""
+    """A reading.
+
+    Attributes:
+        cards: the sums over ``slots``, in the order of creation.
+        slots: of the living processes.
+        sums: what the ledger's own sum says of each card, in bytes; processes that have ended
+            may still count in it.
+        false_sums: the cards whose sum isn't that of all slots: the container wrote over one.
+    """
 
     cards: tuple[CardUse, ...]
     slots: tuple[SlotUse, ...]
+    sums: tuple[int, ...] = ()
+    false_sums: tuple[str, ...] = ()
+
+    def charged_bytes(self, uuid: str) -> int:
+        """Return what sum and slots both say of a card; 0 where it isn't among them."""
+        pairs = zip(self.cards, self.sums, strict=True)
+        return next((min(use.used_bytes, total) for use, total in pairs if use.uuid == uuid), 0)
 
 
 def encode(uuids: Sequence[str], layout: int = two_slot_page.LAYOUT_VERSION) -> bytes:
@@ -188,7 +205,45 @@ def decode_slots(head: bytes, living: Mapping[int, bytes]) -> LedgerReading:
     cards = tuple(
         _sum(uuid, [slot.cards[position] for slot in slots]) for position, uuid in enumerate(uuids)
     )
-    return LedgerReading(cards=cards, slots=slots)
+    sums = tuple((_total(head, card) & _UNITS_MASK) * UNIT_BYTES for card in range(len(uuids)))
+    return LedgerReading(cards=cards, slots=slots, sums=sums)
+
+
+def false_sums(data: bytes, later: bytes, slots: Sequence[int]) -> tuple[str, ...]:
+    """Return the cards whose sum isn't that of their slots, as the hook's operations leave it.
+
+    Each of them changes the sum first. So the slots are those of a sum that is the same before and
+    after they are read, once the operation that it names has reached its slot.
+
+    Args:
+        data: the whole file.
+        later: its first ``HEAD_BYTES``, read after it.
+        slots: the numbers of the slots that aren't empty.
+    """
+    return tuple(
+        uuid
+        for index, uuid in enumerate(_card_uuids(data))
+        if _sum_is_false(data, later, slots, index)
+    )
+
+
+def _sum_is_false(data: bytes, later: bytes, slots: Sequence[int], card: int) -> bool:
+    total = _total(data, card)
+    if total != _total(later, card):
+        return False
+
+    def used(slot: int) -> int:
+        place = slot_offset(slot) + SLOT_HEADER.size + card * ENTRY.size
+        return int(ENTRY.unpack_from(data, place)[0])
+
+    behind = used(total >> _UNITS_BITS & SLOTS - 1) >> _UNITS_BITS
+    if (behind + 1) & _SEQUENCE_MASK == total >> _UNITS_BITS + _SLOT_BITS:
+        return False  # it has yet to reach the slot
+    return sum(used(slot) & _UNITS_MASK for slot in slots) != total & _UNITS_MASK
+
+
+def _total(data: bytes, card: int) -> int:
+    return int(CARD.unpack_from(data, CARDS_OFFSET + card * CARD.size)[1])
 
 
 def _card_uuids(data: bytes) -> tuple[str, ...]:

@@ -16,6 +16,7 @@
 #define UNITS_MASK ((UINT64_C(1) << VCUDA_UNITS_BITS) - 1)
 #define SUM_SEQUENCE_MASK ((UINT64_C(1) << VCUDA_SUM_SEQUENCE_BITS) - 1)
 #define USED_SEQUENCE_MASK ((UINT64_C(1) << VCUDA_USED_SEQUENCE_BITS) - 1)
+#define NO_LIMIT UINT64_MAX
 #define SUM_SEQUENCE_SHIFT (VCUDA_UNITS_BITS + VCUDA_SLOT_BITS)
 
 typedef _Atomic uint64_t word;
@@ -60,6 +61,17 @@ static void complete(const struct ledger *ledger, int card, uint64_t sum) {
     atomic_compare_exchange_strong(used, &before, after);
 }
 
+/* What the slots themselves hold. It is the sum, unless a tenant has written over that, and it
+ * stood so together with `sum` where that is the same word before and after: each operation changes
+ * that first. */
+static uint64_t units_of_slots(const struct ledger *ledger, int card) {
+    uint64_t units = 0;
+    for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
+        units += ledger_used(ledger, slot, card);
+    }
+    return units;
+}
+
 /* As ledger_add, for any slot that the caller has locked. Where the slot has no owner, several
  * processes may return its units at the same time: they write the same delta, and the swap of one
  * of them fails those of the others, which then read the rest again. */
@@ -75,6 +87,16 @@ static bool add_to_slot(struct ledger *ledger, unsigned slot, int card, int64_t 
         int64_t held = (int64_t)(used & UNITS_MASK), delta = units < -held ? -held : units;
         if (delta == 0 || (delta > 0 && (now & UNITS_MASK) + (uint64_t)delta > limit)) {
             return delta == 0;
+        }
+        /* A sum that its tenant has cleared would grant the share again. */
+        if (delta > 0 && limit != NO_LIMIT &&
+            units_of_slots(ledger, card) + (uint64_t)delta > limit) {
+            uint64_t then = now;
+            now = atomic_load(sum);
+            if (now == then) {
+                return false;
+            }
+            continue; /* an operation in between: its units may have been read twice */
         }
         uint64_t total = add_units(now & UNITS_MASK, delta);
         atomic_store((_Atomic int64_t *)&entry->delta, delta);
@@ -93,7 +115,7 @@ static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t
     complete(ledger, card, atomic_load(sum_word(ledger, card)));
     uint64_t used = ledger_used(ledger, slot, card);
     if (used != units) {
-        add_to_slot(ledger, slot, card, (int64_t)units - (int64_t)used, UINT64_MAX);
+        add_to_slot(ledger, slot, card, (int64_t)units - (int64_t)used, NO_LIMIT);
     }
 }
 

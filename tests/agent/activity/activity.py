@@ -7,7 +7,7 @@ import pathlib
 import struct
 from collections.abc import Iterator
 
-from gpustack.adapters import mapped, memory_maps
+from gpustack.adapters import mapped, memory_maps, process
 from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.cri import CriClient
 from gpustack.adapters.kube import ObjectEvent
@@ -15,6 +15,7 @@ from gpustack.adapters.nvml import GpuProcess
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import (
@@ -25,6 +26,7 @@ from gpustack.agent.containers.allocation_records import (
 )
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
+from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.agent.mounts.share_mounts import ShareMounts
@@ -105,7 +107,11 @@ class Stage:
             folders=self.folders,
             usage=NvmlUsage(self.nvml, ProcessOwners(RuntimeView(self._client), proc=proc)),
             energy=EnergyAccounts(self.nvml, self.records),
-            escapes=self.escapes,
+            memory=MemoryJudge(
+                self.escapes,
+                tell_unowned=NodeEvents("gpu1", self.events.append).tell_unowned,
+                has_memory=lambda pid: process.has_memory(pid, proc=proc),
+            ),
             clock_ns=lambda: self.now_ns,
         )
 
@@ -143,6 +149,12 @@ class Stage:
         self.nvml.running[CARD.uuid] = (*there, found)
         return pid
 
+    def write_pages(self, pid: int, count: int) -> None:
+        """Set the size of a process's memory; without any, it ends."""
+        task = self.proc / str(pid) / "task" / str(pid)
+        task.mkdir(parents=True)
+        (task / "statm").write_text(f"{count} 3 2 1 0 4 0\n")
+
     def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
         """Set which of our files a process maps.
 
@@ -170,14 +182,19 @@ class Stage:
         fd = self._ledgers[name]
         offset = ledger.slot_offset(0)
         units = used_bytes // ledger.UNIT_BYTES
-        entry = ledger.ENTRY.pack(units, 0, 1, busy_ns, last_want_ns, 0, 0, 0)
-        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 0, 0) + entry, offset)
-        # The sum of all slots with the number of the operation, and the time that is paid for.
         self._operations += 1
-        sum_and_time = struct.pack("<QQ", units | self._operations << 44, self.now_ns)
-        os.pwrite(fd, sum_and_time, ledger.CARDS_OFFSET + 16)
+        used = units | self._operations << 36
+        entry = ledger.ENTRY.pack(used, 0, 1, busy_ns, last_want_ns, 0, 0, 0)
+        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 0, 0) + entry, offset)
+        self.write_sum(name, used_bytes)
         lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)
+
+    def write_sum(self, name: str, used_bytes: int) -> None:
+        """Write the sum of all slots with the operation's number, and the time that is paid for."""
+        units = used_bytes // ledger.UNIT_BYTES
+        sum_and_time = struct.pack("<QQ", units | self._operations << 44, self.now_ns)
+        os.pwrite(self._ledgers[name], sum_and_time, ledger.CARDS_OFFSET + 16)
 
     def cut_ledger(self, name: str) -> None:
         os.truncate(self._file(name, "ledger"), 100)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from gpustack.agent.activity import burst_policy
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import UnaccountedMemory
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
 from tests.agent.activity.activity import CARD, Stage
 
@@ -26,7 +25,7 @@ def test_a_page_holds_the_memory_that_no_ledger_explains(stage: Stage) -> None:
     assert stage.card("one").unaccounted_bytes == 36 * MIB
     assert stage.card("two").unaccounted_bytes == 0, "a ledger may be ahead of the driver"
     assert stage.page("one").sampled_ns == stage.now_ns
-    assert stage.sampler.unaccounted_bytes == 36 * MIB
+    assert stage.sampler.memory.total_bytes() == 36 * MIB
 
 
 def test_one_odd_sample_is_not_reported(stage: Stage) -> None:
@@ -178,17 +177,6 @@ def test_a_newer_agents_files_are_left_alone_and_their_share_wants(stage: Stage)
     assert [event.reason for event in stage.events] == []
 
 
-@given(st.lists(st.integers(0, 1000), min_size=1), st.lists(st.integers(0, 1000), min_size=1))
-def test_unaccounted_is_the_lowest_of_the_last_three(seen: list[int], charged: list[int]) -> None:
-    samples = [max(0, a - b) for a, b in zip(seen, charged, strict=False)]
-    found, owner = UnaccountedMemory(), ("pod", "c")
-    found.begin(owner, CARD.uuid, 7)
-    for at, (a, b) in enumerate(zip(seen, charged, strict=False)):
-        found.add(owner, CARD.uuid, seen_bytes=a, charged_bytes=b)
-        lowest = min([7, 7, *samples[: at + 1]][-3:])
-        assert found.bytes_of(owner, CARD.uuid) == found.total_bytes() == lowest
-
-
 @given(st.dictionaries(st.sampled_from(OWNERS), st.none() | st.integers(0, 3_000_000_000)))
 def test_no_container_bursts_beside_one_that_wants_its_share(wants: dict[str, int | None]) -> None:
     """A want is the age of the last launch; None is a ledger that can't be read."""
@@ -215,5 +203,6 @@ def share(name: str) -> Share:
         pod=name,
         uuids=(CARD.uuid,),
         elastic=frozenset({CARD.uuid}),
+        memory_bytes=1 << 30,
         folder=pathlib.Path(name),
     )

@@ -23,6 +23,18 @@ def test_a_damaged_ledger_is_reported_once_and_counts_everything(stage: Stage) -
     assert stage.escapes.damaged == 1
 
 
+def test_a_cleared_sum_is_reported_once_and_counts_what_it_hides(stage: Stage) -> None:
+    stage.process(stage.share("one"), memory_bytes=10 * MIB)
+    stage.write_ledger("one", used_bytes=10 * MIB)
+    stage.sampler.look()
+    stage.write_sum("one", 2 * MIB)
+    for _ in range(3):
+        stage.sampler.look()
+    assert [each.reason for each in stage.events] == ["LedgerDamaged"]
+    assert "the sum of its ledger" in str(stage.events[0].message)
+    assert (stage.escapes.damaged, stage.card("one").unaccounted_bytes) == (1, 8 * MIB)
+
+
 def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
     container = stage.share("one")
     stage.process(container, memory_bytes=MIB)
@@ -142,4 +154,4 @@ def test_the_unaccounted_memory_of_a_container_goes_with_it(stage: Stage) -> Non
     stage.records.remove("uid-one")
     stage.folders.remove("uid-one")
     stage.sampler.look()
-    assert stage.sampler.unaccounted_bytes == 0
+    assert stage.sampler.memory.total_bytes() == 0

@@ -33,6 +33,7 @@ class _Hooked:
             pod="p",
             uuids=_CARDS,
             elastic=frozenset(_CARDS),
+            memory_bytes=1 << 30,
             folder=folder,
         )
         self.ledgers = Ledgers(lambda: self.now_ns)

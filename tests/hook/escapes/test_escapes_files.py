@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, Isola
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.mount_paths import hidden_path
 from gpustack.wire.mapped import activity
+from gpustack.wire.mapped.ledger import CARDS_OFFSET
 from gpustack.wire.mapped.limits import Limits
 from gpustack.wire.mapped.two_slot_page import LayoutError
 from gpustack.wire.mount_request import FOLDER
@@ -55,6 +57,31 @@ def test_a_scribbled_ledger_is_reported_and_the_share_holds(root: Root, damage: 
         assert [event.reason for event in events] == [DAMAGED]
         assert root.seen_bytes(client.pid) == CONTEXT_BYTES + 1000 * MIB
         client.kill()
+
+
+@escape(
+    "Clearing the ledger's sum while the processes' own figures stay honest",
+    Outcome.CLOSED,
+    "a request counts the processes' own figures beside the sum, and the larger decides; the agent"
+    " sends the event LedgerDamaged, and takes the smaller off what the driver sees, so that the"
+    " rest counts against the share",
+)
+def test_a_cleared_sum_grants_nothing(root: Root) -> None:
+    ledger = root.folder / "etc/vcuda/ledger"
+    with root.start("/bin/client", "soname", "1800", "hold") as client:
+        assert client.stdout is not None
+        assert client.stdout.readline().strip() == "2048 0"
+        with ledger.open("r+b") as file:
+            file.seek(CARDS_OFFSET + 16)
+            (word,) = struct.unpack("<Q", file.read(8))
+            file.seek(CARDS_OFFSET + 16)
+            file.write(struct.pack("<Q", word >> 36 << 36))
+        reading = mapped.read_ledger(ledger)
+        assert reading.false_sums == (CARD,)
+        assert reading.charged_bytes(CARD) == 0
+        assert root.run("/bin/client", "soname", "1800") != "2048 0"
+        assert mapped.read_ledger(ledger).cards[0].used_bytes == CONTEXT_BYTES + 1800 * MIB
+        client.communicate("\n", timeout=30)
 
 
 @escape(

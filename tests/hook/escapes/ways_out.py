@@ -7,14 +7,19 @@ That module names the ways without a test, with the reason.
 import dataclasses
 import enum
 import pathlib
-from collections.abc import Callable
+import subprocess
+import time
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.activity.ledgers import Ledgers
+from gpustack.agent.activity.memory_judge import MemoryJudge
+from gpustack.agent.activity.nvml_usage import ContainerSample
 from gpustack.agent.activity.shares import Share
-from gpustack.agent.activity.unaccounted import UnaccountedMemory
-from tests.hook.container import CARD
+from gpustack.agent.activity.unaccounted import MemorySample, UnaccountedMemory
+from tests.hook.container import CARD, SHARE_BYTES
 from tests.hook.root import HOOK_PATH, Root
 
 
@@ -68,6 +73,7 @@ SHARE = Share(
     pod="train",
     uuids=(CARD,),
     elastic=frozenset(),
+    memory_bytes=SHARE_BYTES,
     folder=pathlib.Path("/"),
 )
 
@@ -87,7 +93,45 @@ def reports_of(root: Root, *pids: int, share: Share = SHARE) -> list[str]:
 def unaccounted_bytes(root: Root, pid: int) -> int:
     """Return the memory of a process that the agent finds outside of its container's ledger."""
     samples = UnaccountedMemory()
-    seen, charged = root.seen_bytes(pid), root.use().used_bytes
+    sample = MemorySample(
+        seen_bytes=root.seen_bytes(pid),
+        charged_bytes=root.use().used_bytes,
+        share_bytes=SHARE.memory_bytes,
+    )
     for _ in range(3):
-        found = samples.add(SHARE.owner, CARD, seen_bytes=seen, charged_bytes=charged)
+        found = samples.add(SHARE.owner, CARD, sample)
     return found
+
+
+def first_line(client: "subprocess.Popen[str]") -> str:
+    """Return the first line that a program prints."""
+    assert client.stdout is not None
+    return client.stdout.readline().strip()
+
+
+def own_share(root: Root, folder: pathlib.Path) -> Share:
+    """Return a share with a container's own files, which is in a folder of its own."""
+    folder.mkdir()
+    for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
+        (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
+    return dataclasses.replace(SHARE, folder=folder)
+
+
+def judged(folder: pathlib.Path, pids: Sequence[int], seen_bytes: int) -> tuple[list[str], int]:
+    """Return the reasons of the agent's events, and what it finds unaccounted, after three looks.
+
+    Args:
+        folder: the container's limits and ledger.
+        pids: its processes that the driver shows on the card.
+        seen_bytes: what the driver shows of all of them.
+    """
+    events: list[ObjectEvent] = []
+    ledgers, share = Ledgers(time.monotonic_ns), dataclasses.replace(SHARE, folder=folder)
+    escapes = IsolationViolations(events.append, hooks=folder)
+    judge = MemoryJudge(escapes, tell_unowned=lambda *_: None)
+    sights = {CARD: {SHARE.owner: ContainerSample(memory_bytes=seen_bytes, pids=tuple(pids))}}
+    for _ in range(3):
+        judge.begin_look([share], ledgers)
+        reading = ledgers.look(share, keep=False)
+        judge.take([share], sights, {SHARE.owner: reading}, ledgers)
+    return [event.reason for event in events], judge.bytes_of(SHARE.owner, CARD)

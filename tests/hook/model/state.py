@@ -60,6 +60,8 @@ class Process(NamedTuple):
     limited: bool = False
     change: int = 0
     after: Sum = Sum(0, 0, 0)
+    of_slots: int = 0  # units that its look at the slots has found so far
+    next_slot: int = 0  # of that look
     result: bool = False
     spurious: int = 0  # failures of a weak swap without a reason that may still come
     # of the checker: for each slot the sequence of a dead process's charge when the call began

@@ -97,8 +97,29 @@ def _add_used(moment: Moment) -> None:
     after = process.now._replace(
         units=total, slot=process.target, sequence=moment.next_sequence(process.target)
     )
-    moment.set(change=change, after=after)
-    moment.go("add delta")
+    moment.set(change=change, after=after, of_slots=0, next_slot=0)
+    moment.go("add slots" if process.limited and change > 0 else "add delta")
+
+
+def _add_slots(moment: Moment) -> None:
+    process = moment.process
+    units = moment.slots[process.next_slot].units
+    moment.detail = (process.next_slot, units)
+    moment.set(of_slots=process.of_slots + units, next_slot=process.next_slot + 1)
+    if moment.process.next_slot == moment.bounds.slots:
+        fits = moment.process.of_slots + process.change <= moment.bounds.limit
+        moment.set(of_slots=0, next_slot=0)
+        moment.go("add delta" if fits else "add again")
+
+
+def _add_again(moment: Moment) -> None:
+    moment.detail = (NONE, moment.sum.units)
+    if moment.sum == moment.process.now:
+        moment.set(result=False)
+        moment.leave()
+        return
+    moment.look()
+    complete_now(moment, "add used")
 
 
 def _add_delta(moment: Moment) -> None:
@@ -136,6 +157,8 @@ CHARGE: dict[str, Step] = {
     "complete swap": Step("complete", "swap", "used", _complete_swap),
     "add sum": Step("add_to_slot", "load", "sum", _add_sum),
     "add used": Step("add_to_slot", "load", "used", _add_used),
+    "add slots": Step("ledger_used", "load", "used", _add_slots),
+    "add again": Step("add_to_slot", "load", "sum", _add_again),
     "add delta": Step("add_to_slot", "store", "delta", _add_delta),
     "add swap": Step("add_to_slot", "swap", "sum", _add_swap),
 }

@@ -153,7 +153,7 @@ def test_a_ledger_is_whole_and_writable_by_any_user(tmp_path: pathlib.Path) -> N
     assert status.st_size == ledger.FILE_BYTES
     assert status.st_blocks * 512 >= ledger.FILE_BYTES
     empty = (ledger.CardUse(uuid=A), ledger.CardUse(uuid=B))
-    assert mapped.read_ledger(path) == ledger.LedgerReading(cards=empty, slots=())
+    assert mapped.read_ledger(path) == ledger.LedgerReading(cards=empty, slots=(), sums=(0, 0))
 
 
 def test_a_slot_counts_only_while_its_lock_is_held(tmp_path: pathlib.Path) -> None:

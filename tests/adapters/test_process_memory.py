@@ -1,0 +1,41 @@
+"""A process that ends has lost its memory, before the driver has freed what it held."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from gpustack.adapters import process
+
+# Its main thread ends, and another one goes on.
+HEADLESS = """
+import ctypes, sys, threading
+def wait():
+    print("up", flush=True)
+    sys.stdin.read()
+    print("read", flush=True)
+threading.Thread(target=wait).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def test_a_living_process_has_memory() -> None:
+    assert process.has_memory(os.getpid())
+
+
+def test_a_process_that_has_ended_has_none() -> None:
+    with subprocess.Popen(["true"], stdin=subprocess.PIPE) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it stays, without memory
+        assert not process.has_memory(child.pid)
+    assert not process.has_memory(child.pid)
+
+
+def test_a_process_whose_main_thread_has_ended_has_memory() -> None:
+    command = [sys.executable, "-c", HEADLESS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        while pathlib.Path(f"/proc/{child.pid}/statm").read_bytes().split()[0] != b"0":
+            pass
+        assert process.has_memory(child.pid)
+        child.kill()

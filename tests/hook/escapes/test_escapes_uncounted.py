@@ -1,0 +1,54 @@
+"""Processes that pass for hooked ones by their maps, and hold no place in their ledger."""
+
+import pathlib
+
+import pytest
+
+from tests.hook.container import CONTEXT_BYTES, MIB
+from tests.hook.escapes.ways_out import Outcome, escape, first_line, judged, own_share, reports_of
+from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled
+
+pytestmark = pytest.mark.long
+FREE = "8192 0"  # sees the card; 3 GiB are granted
+
+
+@escape(
+    "LD_PRELOAD=libcuda.so.1 with a program that is linked with the driver",
+    Outcome.REPORTED,
+    "the driver then stands before the hook, and the program's calls go to it directly. The"
+    " process maps the hook, and the event UncountedProcess says that it holds no place in the"
+    " ledger. Its memory is counted as unaccounted; its GPU time is not limited",
+)
+def test_a_preloaded_driver_stands_before_the_gates(
+    root: Root, tmp_path: pathlib.Path, driver: pathlib.Path
+) -> None:
+    root.add(compiled(tmp_path, "linked.c", "linked", str(driver / "lib" / "libcuda.so.1")))
+    preload = {"LD_PRELOAD": f"/{LIBRARIES}/libcuda.so.1"}
+    with root.start("/bin/linked", "3000", "hold", environment=preload) as client:
+        assert first_line(client) == FREE
+        assert reports_of(root, client.pid) == []
+        seen_bytes = root.seen_bytes(client.pid)
+        assert seen_bytes == CONTEXT_BYTES + 3000 * MIB
+        assert judged(root.folder / "etc/vcuda", [client.pid], seen_bytes) == (
+            ["UncountedProcess", "MemoryAboveShare"],
+            seen_bytes,
+        )
+        client.communicate("\n", timeout=30)
+
+
+@escape(
+    "A program without the hook that maps the hook's file, the limits and the ledger as data",
+    Outcome.REPORTED,
+    "the agent looks for these files in the process's maps, and finds them; the event"
+    " UncountedProcess says that it holds no place in the ledger. Its memory is counted as"
+    " unaccounted; its GPU time is not limited",
+)
+def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
+    files = (f"/{HOOK_PATH}", "/etc/vcuda/limits", "/etc/vcuda/ledger")
+    with root.start("/bin/decoy", *files) as client:
+        assert first_line(client) == "up"
+        ours = own_share(root, tmp_path / "share")
+        assert reports_of(root, client.pid, share=ours) == []
+        assert judged(ours.folder, [client.pid], 0) == (["UncountedProcess"], 0)
+        client.communicate("\n", timeout=30)
