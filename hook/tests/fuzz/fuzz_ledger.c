@@ -71,6 +71,15 @@ static uint64_t used_own(const struct ledger *ledger, int card) {
     return ledger->slot_lock.held ? ledger_used(ledger, ledger->slot_lock.slot, card) : 0;
 }
 
+/* What a request is added to: the sum, or what the slots say where that is more. */
+static uint64_t charged(const struct ledger *ledger, int card) {
+    uint64_t units = 0, sum = ledger_sum(ledger, card);
+    for (unsigned slot = 0; slot < VCUDA_LEDGER_SLOTS; slot++) {
+        units += ledger_used(ledger, slot, card);
+    }
+    return units > sum ? units : sum;
+}
+
 static uint64_t at_most(uint64_t value, uint64_t cap) { return value < cap ? value : cap; }
 
 /* Completes the operation under way, of any process. */
@@ -83,9 +92,9 @@ static void add(struct ledger *ledger, int card, uint64_t units, uint64_t limit)
     }
     complete(ledger, card);
     uint64_t sum = ledger_sum(ledger, card), used = used_own(ledger, card);
-    uint64_t held = ledger->units[card];
+    uint64_t held = ledger->units[card], before = charged(ledger, card);
     bool given = ledger_add(ledger, card, (int64_t)units, limit);
-    EXPECT(given == (units == 0 || sum + units <= limit));
+    EXPECT(given == (units == 0 || before + units <= limit));
     units = given ? units : 0;
     EXPECT(ledger_sum(ledger, card) == sum + units);
     EXPECT(used_own(ledger, card) == at_most(used + units, UNITS_MAX));
