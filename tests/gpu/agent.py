@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
@@ -34,7 +35,22 @@ class _Started(ProcessOwners):
             for name, container in self._host.containers.items()
             for pid in tuple(container.pids)
         }
-        return owners.get
+
+        def owner_of(pid: int) -> Owner | None:
+            while pid and pid not in owners:
+                pid = _parent(pid)
+            return owners.get(pid)
+
+        return owner_of
+
+
+def _parent(pid: int) -> int:
+    """Return a process's parent; 0: it has none, or has ended."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(status.rpartition(")")[2].split()[1])
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Honest tenants on a simulated card, beside the hook, the agent and a neighbour.
 
-Run as a program on a machine of tests/simgpu: `python -m tests.gpu.victims ROOT SECONDS TENANTS`,
-where TENANTS is JSON, a list of names, cores (0: without the hook) and programs. It prints, by
-name, what each had of the card's own time in so many seconds after a warm-up, percent; that of
-copies counts, too.
+Run as a program on a machine of tests/simgpu: `python -m tests.gpu.victims ROOT SECONDS TENANTS
+RULE`, where SECONDS is JSON, a list of spans, and TENANTS one of names, cores (0: without the hook)
+and programs. It prints, span by span after a warm-up and by name, what each had of the card's own
+time, percent; that of copies counts, too, and that of a program's children does not.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpustack.adapters.nvml import Nvml
-from tests.gpu import agent
+from tests.gpu import agent, bundle
 from tests.gpu.cards import answering
 from tests.gpu.host import Client, Host, Walls, tenant
 from tests.hook.container import CONTEXT_BYTES, SIMGPU
@@ -25,12 +25,16 @@ from tests.hook.container import CONTEXT_BYTES, SIMGPU
 WARM_SECONDS: Final = 2.0
 _BEYOND: Final = "3600"  # seconds: they are ended before
 _OUT: Final = SIMGPU / "out"
+_TAKER: Final = str(bundle.FOLDER / "taker")  # beside the hook: see test_compute_escapes.py
 
 PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "steady": tenant("run", 2000, 1, _BEYOND),  # always has kernels of 2 ms queued
     "short": [str(_OUT / "tests" / "client"), "0", "spin", "10", _BEYOND],
     "avoider": [str(_OUT / "tests" / "client"), "0", "avoid", "2000", _BEYOND],
     "bursts": [str(_OUT / "tests" / "client"), "0", "bursts", "2000", _BEYOND],
+    "zeroing": [_TAKER, "zero", "4"],
+    "processes": [_TAKER, "each", "4", "700"],
+    "contexts": [_TAKER, "contexts", "4", "700"],
     "copying": [str(_OUT / "tests" / "client"), "0", "rounds", "200", _BEYOND],
 }
 
@@ -41,8 +45,10 @@ def ran_ns() -> Mapping[int, int]:
     return {int(pid): int(ns) for pid, ns in re.findall(r" pid (\d+) .* ran (\d+) ns", shown)}
 
 
-def percents(host: Host, programs: Mapping[str, str], seconds: float) -> Mapping[str, float]:
-    """Return what each tenant had of the card."""
+def percents(
+    host: Host, programs: Mapping[str, str], spans: Sequence[float]
+) -> list[Mapping[str, float]]:
+    """Return what each tenant had of the card, span by span."""
     nvml = Nvml()
     nvml.inventory()
     with contextlib.ExitStack() as stack:
@@ -55,14 +61,23 @@ def percents(host: Host, programs: Mapping[str, str], seconds: float) -> Mapping
             for name, program in programs.items()
         }
         time.sleep(WARM_SECONDS)
-        before, began = ran_ns(), time.monotonic()
-        time.sleep(seconds)
-        after, span_ns = ran_ns(), (time.monotonic() - began) * 1e9
-        return {name: 100 * (after[pid] - before[pid]) / span_ns for name, pid in pids.items()}
+        before, began, found = ran_ns(), time.monotonic(), []
+        for seconds in spans:
+            time.sleep(seconds)
+            after, ended = ran_ns(), time.monotonic()
+            whole_ns = (ended - began) * 1e9
+            found.append(
+                {
+                    name: 100 * (after.get(pid, 0) - before.get(pid, 0)) / whole_ns
+                    for name, pid in pids.items()
+                }
+            )
+            before, began = after, ended
+        return found
 
 
 def main() -> None:
-    root, seconds, tenants = sys.argv[1:]
+    root, spans, tenants, _rule = sys.argv[1:]
     walls = Walls(why_not="the tests' hook, which looks into its working folder")
     host = Host(answering(), walls, pathlib.Path(root), context_bytes=CONTEXT_BYTES)
     programs: dict[str, str] = {}
@@ -70,7 +85,7 @@ def main() -> None:
         if cores:
             host.container(name, cores=cores, memory_bytes=1 << 30)
         programs[name] = program
-    print(json.dumps(percents(host, programs, float(seconds))))
+    print(json.dumps(percents(host, programs, json.loads(spans))))
 
 
 if __name__ == "__main__":
