@@ -108,9 +108,9 @@ struct vcuda_card_activity {
     /*
      * Layout 2. The agent's own account of the container's GPU time, beside the ledger's: at the
      * container's ceiling, the time that the agent has counted is paid for up to paid_until_ns
-     * (CLOCK_MONOTONIC), and debt_ns of it isn't paid for yet. 0 means "no debt known", and this
-     * agent publishes nothing else. The hook doesn't read them so far; to come are launches that
-     * wait for the later of this and the ledger's paid_until_ns, never for their sum.
+     * (CLOCK_MONOTONIC), and debt_ns of it isn't paid for yet. 0 means "no debt known". Launches
+     * wait for the later of this and the ledger's paid_until_ns, never for their sum; debt_ns is
+     * the agent's own, for its next start.
      */
     uint64_t paid_until_ns;
     uint64_t debt_ns;

@@ -70,8 +70,14 @@ class Sampled:
 
 
 @contextlib.contextmanager
-def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
-    """Let the agent look at a host's containers; the last look is after what runs meanwhile."""
+def sampling(host: Host, nvml: Nvml, *, collects: bool = False) -> Iterator[Sampled]:
+    """Let the agent look at a host's containers; the last look is after what runs meanwhile.
+
+    Args:
+        host: has them.
+        nvml: the driver.
+        collects: whether it holds launches back by the driver's count.
+    """
     told: list[ObjectEvent] = []
     records = AllocationRecords(CheckpointFile(host.root / "checkpoint.json"))
     for name, placement in host.placements.items():
@@ -93,6 +99,7 @@ def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
         usage=NvmlUsage(nvml, _Started(host)),
         energy=sampled.energy,
         escapes=IsolationViolations(told.append, hooks=host.root / "hooks"),
+        collects_gpu_time=collects,
     )
 
     def look() -> tuple[Mapping[str, float], Mapping[str, float]]:

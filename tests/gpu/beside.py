@@ -5,7 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.hook.container import CARD_BYTES, SIMGPU
@@ -37,8 +37,10 @@ def started(folder: pathlib.Path, rule: str) -> Mapping[str, str]:
 
 def had(
     folder: pathlib.Path, rule: str, tenants: Tenants, *seconds: float
-) -> Iterator[Mapping[str, float]]:
+) -> tuple[list[Mapping[str, float]], list[list[str]]]:
     """Return what tenants had of a card whose driver counts by a rule, percent, span by span.
+
+    The second list is of the agent's Events, each a tenant's name and a reason.
 
     Args:
         folder: an empty one.
@@ -58,4 +60,5 @@ def had(
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    yield from json.loads(done.stdout)
+    percents, events = json.loads(done.stdout)
+    return percents, events

@@ -35,7 +35,7 @@ def had(tmp_path_factory: pytest.TempPathFactory) -> Had:
 
     @functools.cache
     def run(rule: str, tenants: tuple[tuple[str, int, str], ...]) -> Mapping[str, float]:
-        (figures,) = beside.had(tmp_path_factory.mktemp("machine"), rule, tenants, SECONDS)
+        (figures,), _ = beside.had(tmp_path_factory.mktemp("machine"), rule, tenants, SECONDS)
         return figures
 
     return run

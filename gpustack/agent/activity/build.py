@@ -31,5 +31,6 @@ def build(
         usage=NvmlUsage(nvml, owners),
         energy=EnergyAccounts(nvml, records),
         escapes=violations,
+        collects_gpu_time=settings.collect_gpu_time,
     )
     return sampler, violations

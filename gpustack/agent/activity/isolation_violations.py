@@ -43,6 +43,7 @@ _AGAIN_SECONDS: Final = 120.0
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
 DAMAGED: Final = "LedgerDamaged"
+EXCEEDED: Final = "ShareExceeded"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,7 @@ class IsolationViolations:
         self.unhooked = 0
         self.foreign = 0
         self.damaged = 0
+        self.exceeded = 0
 
     def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
         """Look at the processes of many containers, as far as the time for that allows."""
@@ -182,6 +184,20 @@ class IsolationViolations:
             "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
             " long, or the disk hangs",
         )
+
+    def time_is_exceeded(self, share: Share, *, collected: bool) -> None:
+        """Report a container that has used more of a card's time than its share allows."""
+        if self._is_news(share, EXCEEDED):
+            self.exceeded += 1
+            done = (
+                "its launches wait" if collected else "by this driver's count nothing is held back"
+            )
+            self._report(
+                share,
+                EXCEEDED,
+                f"container {share.owner[1]}: the driver counts 3 s of GPU time beyond its share"
+                f" and 3 points: {done}",
+            )
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""

@@ -157,6 +157,11 @@ def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tup
             "Containers whose ledger could not be read, or had another mode, owner or size.",
             lambda: violations.damaged,
         ),
+        _counter(
+            "gpustack_exceeded_shares",
+            "Containers that used more of a card's time than their share, as the driver counts.",
+            lambda: violations.exceeded,
+        ),
         _gauge(
             "gpustack_unaccounted_memory_bytes",
             "Memory of containers with a share that the driver sees and no ledger explains.",

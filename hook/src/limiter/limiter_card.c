@@ -51,7 +51,10 @@ void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t no
 int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now) {
     int64_t paid = (int64_t)(card->paid_until - now);
     int64_t saved = -(int64_t)credit_ns(card, now);
-    return (paid > saved ? paid : saved) + bucket_wall_ns(card->charged_ns, card->percent);
+    int64_t own = (paid > saved ? paid : saved) + bucket_wall_ns(card->charged_ns, card->percent);
+    /* The later of both, not the sum: mostly it is the same time. */
+    int64_t agents = (int64_t)(card->limits.agent_paid_until - now);
+    return card->limits.agent_paid_until > now && agents > own ? agents : own;
 }
 
 double limiter_card_factor(const struct limiter_card *card) {

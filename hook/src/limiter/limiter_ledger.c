@@ -41,9 +41,11 @@ static void read_page(const struct process *process, const CUuuid *uuid, uint64_
     limits->burst_percent = limit->compute_percent;
     limits->tenants_wanting = 0;
     limits->agent_busy_ns = 0;
+    limits->agent_paid_until = 0;
     if (activity == NULL) {
         return;
     }
+    limits->agent_paid_until = activity->paid_until_ns; /* ends by itself, of whatever age */
     if (age <= BURST_FRESH_NS && activity->burst_allowed == 1) {
         limits->burst_percent = limit->burst_percent;
     }

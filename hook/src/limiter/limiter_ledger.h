@@ -16,9 +16,10 @@ struct compute_limits {
     uint32_t burst_percent; /* up to this percentage, idle time is used; `percent` for now */
     bool agent_fresh;       /* the activity page is young enough to be used */
     uint32_t tenants_wanting;
-    uint32_t siblings;       /* other processes of this container that use the card */
-    uint64_t agent_busy_ns;  /* GPU time of the container, by the agent's count */
-    uint64_t ledger_busy_ns; /* and by that of its own processes */
+    uint32_t siblings;         /* other processes of this container that use the card */
+    uint64_t agent_paid_until; /* CLOCK_MONOTONIC: the agent has this paid first; 0: nothing */
+    uint64_t agent_busy_ns;    /* GPU time of the container, by the agent's count */
+    uint64_t ledger_busy_ns;   /* and by that of its own processes */
 };
 
 /* CUDA_SUCCESS or NOT_PERMITTED. */

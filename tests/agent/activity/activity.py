@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import shutil
 import struct
 from collections.abc import Iterator
 
@@ -94,18 +95,21 @@ class Stage:
         self._operations = 0
         self.start_sampler()
 
-    def start_sampler(self) -> None:
+    def start_sampler(self, *, collects_gpu_time: bool = False) -> None:
         """Begin with a new sampler, as after a restart of the agent."""
         self.proc = proc = self._root / "proc"
         self.escapes = IsolationViolations(
             self.events.append, hooks=self._root / "hooks", proc=proc
         )
+        owners = ProcessOwners(RuntimeView(self._client), proc=proc)
+        self.usage = NvmlUsage(self.nvml, owners, clock=lambda: self.now_ns / 1e9)
         self.sampler = ActivitySampler(
             records=self.records,
             folders=self.folders,
-            usage=NvmlUsage(self.nvml, ProcessOwners(RuntimeView(self._client), proc=proc)),
+            usage=self.usage,
             energy=EnergyAccounts(self.nvml, self.records),
             escapes=self.escapes,
+            collects_gpu_time=collects_gpu_time,
             clock_ns=lambda: self.now_ns,
         )
 
@@ -142,6 +146,13 @@ class Stage:
         found = GpuProcess(pid=pid, memory_bytes=memory_bytes)
         self.nvml.running[CARD.uuid] = (*there, found)
         return pid
+
+    def end(self, pid: int) -> None:
+        """End a process; the driver tells what it used all the same."""
+        shutil.rmtree(self.proc / str(pid))
+        there = self.nvml.running[CARD.uuid]
+        self.nvml.running[CARD.uuid] = tuple(each for each in there if each.pid != pid)
+        self.nvml.ended.setdefault(CARD.uuid, set()).add(pid)
 
     def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
         """Set which of our files a process maps.
