@@ -30,6 +30,7 @@ void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now) {
     const struct limiter_entry entry = {.wall_ns = bucket_wall_ns(card->charged_ns, card->percent),
                                         .credit_ns = credit_ns(card, now),
                                         .busy_ns = busy,
+                                        .open_ns = card->open_ns,
                                         .throttled_ns = card->throttled_ns};
     card->paid_until = limiter_ledger_enter(files, &card->uuid, now, &entry);
     card->entered_at = now;
@@ -102,6 +103,7 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
     card->refresh_at = now + REFRESH_NS;
     card->longest_ns -= card->longest_ns / 1024; /* half of it is gone after 14 s */
     card->percent = percent_in_force(&card->limits);
+    card->charged_ns += (int64_t)card->limits.left_ns;
     card->others = others_of(&card->limits);
     limiter_audit(&card->audit, &card->limits, card->others, card->longest_ns, now);
     return CUDA_SUCCESS;
