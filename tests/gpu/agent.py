@@ -96,10 +96,9 @@ def sampling(host: Host, nvml: Nvml, *, collects: bool = False) -> Iterator[Samp
     sampler = ActivitySampler(
         records=records,
         folders=host.folders,
-        usage=NvmlUsage(nvml, _Started(host)),
+        usage=NvmlUsage(nvml, _Started(host), is_good=collects),
         energy=sampled.energy,
         escapes=IsolationViolations(told.append, hooks=host.root / "hooks"),
-        collects_gpu_time=collects,
     )
 
     def look() -> tuple[Mapping[str, float], Mapping[str, float]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.gpu import beside, bundle
+from tests.gpu import bundle, victims
 from tests.hook.container import SIMGPU, make
 
 SECONDS = 3.0
@@ -35,7 +35,7 @@ def had(tmp_path_factory: pytest.TempPathFactory) -> Had:
 
     @functools.cache
     def run(rule: str, tenants: tuple[tuple[str, int, str], ...]) -> Mapping[str, float]:
-        (figures,), _ = beside.had(tmp_path_factory.mktemp("machine"), rule, tenants, SECONDS)
+        (figures,), _ = victims.had(tmp_path_factory.mktemp("machine"), rule, tenants, SECONDS)
         return figures
 
     return run

@@ -9,6 +9,7 @@ warm-up and by name, what each had of the card's own time, percent; that of copi
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -21,13 +22,16 @@ from gpustack.adapters.nvml import Nvml
 from tests.gpu import agent, bundle
 from tests.gpu.cards import answering
 from tests.gpu.host import Client, Host, Walls, tenant
-from tests.hook.container import CONTEXT_BYTES, SIMGPU
+from tests.hook.container import CARD_BYTES, CONTEXT_BYTES, SIMGPU
+from tests.testbed import paths
 
 WARM_SECONDS: Final = 2.0
 _OFTEN_SECONDS: Final = 0.1
 _BEYOND: Final = "3600"  # seconds: they are ended before
 _OUT: Final = SIMGPU / "out"
-_TAKER: Final = str(bundle.FOLDER / "taker")  # beside the hook: see test_compute_escapes.py
+_TAKER: Final = str(
+    bundle.FOLDER / "taker"
+)  # beside the hook: see tests/hook/escapes/test_compute_escapes.py
 
 # Those that give each process what it used.
 GOOD_RULES: Final = "exact", "late", "seconds"
@@ -43,6 +47,57 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "contexts": [_TAKER, "contexts", "2", "700"],
     "copying": [str(_OUT / "tests" / "client"), "0", "rounds", "200", _BEYOND],
 }
+
+
+Tenants = Sequence[tuple[str, int, str]]
+"""Names, cores (0: without the hook) and programs of `PROGRAMS`."""
+
+
+def started(folder: pathlib.Path, rule: str) -> Mapping[str, str]:
+    """Start a machine with one card; returns the environment of its processes."""
+    (folder / "dev").mkdir()
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (folder / "dev" / name).touch()
+    card = {"minor": 0, "memory": CARD_BYTES}
+    description = {"cards": [card], "timing": {"counting": rule, "to_device_mb_s": 200}}
+    (folder / "cards.json").write_text(json.dumps(description))
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(SIMGPU / "out" / "lib"),
+        "SIMGPU_STATE": str(folder / "state"),
+        "SIMGPU_DEV": str(folder / "dev"),
+        "SIMGPU_CARDS": str(folder / "cards.json"),
+    }
+    subprocess.run([_OUT / "bin" / "simgpu", "init"], check=True, env=environment)
+    return environment
+
+
+def had(
+    folder: pathlib.Path, rule: str, tenants: Tenants, *seconds: float
+) -> tuple[list[Mapping[str, float]], list[list[str]]]:
+    """Return what tenants had of a card whose driver counts by a rule, percent, span by span.
+
+    The second list is of the agent's Events, each a tenant's name and a reason.
+
+    Args:
+        folder: an empty one.
+        rule: of `tests/simgpu/README.md`, "What NVML counts".
+        tenants: all of them.
+        seconds: the lengths of the spans, one after another from a warm-up on.
+    """
+    environment = started(folder, rule)
+    (folder / "host").mkdir()
+    command = [sys.executable, "-m", "tests.gpu.victims", str(folder / "host"), json.dumps(seconds)]
+    done = subprocess.run(
+        [*command, json.dumps(tenants), rule],
+        check=False,
+        cwd=paths.REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    percents, events = json.loads(done.stdout)
+    return percents, events
 
 
 def ran_ns() -> Mapping[int, int]:

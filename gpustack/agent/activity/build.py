@@ -28,9 +28,8 @@ def build(
     sampler = ActivitySampler(
         records=records,
         folders=folders,
-        usage=NvmlUsage(nvml, owners),
+        usage=NvmlUsage(nvml, owners, is_good=settings.collect_gpu_time),
         energy=EnergyAccounts(nvml, records),
         escapes=violations,
-        collects_gpu_time=settings.collect_gpu_time,
     )
     return sampler, violations

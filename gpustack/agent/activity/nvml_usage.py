@@ -72,12 +72,20 @@ class NvmlUsage:
     Args:
         nvml: the driver.
         owners: know the containers of living processes.
+        is_good: whether the driver is known to count what each process used, so that launches can
+            be held back by it.
         clock: monotonic seconds.
     """
 
     def __init__(
-        self, nvml: Nvml, owners: ProcessOwners, *, clock: Callable[[], float] = time.monotonic
+        self,
+        nvml: Nvml,
+        owners: ProcessOwners,
+        *,
+        is_good: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.is_good = is_good
         self._nvml = nvml
         self._owners = owners
         self._clock = clock

@@ -54,8 +54,6 @@ class ActivitySampler:
         usage: the driver's view of the containers.
         energy: divides what the cards draw.
         escapes: reports isolation violations.
-        collects_gpu_time: whether the driver's count of processes' GPU time is good enough to hold
-            launches back by it.
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
     """
 
@@ -67,7 +65,6 @@ class ActivitySampler:
         usage: NvmlUsage,
         energy: EnergyAccounts,
         escapes: IsolationViolations,
-        collects_gpu_time: bool = False,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._reader = Shares(records, folders)
@@ -80,7 +77,7 @@ class ActivitySampler:
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
-        self._accounts = GpuTimeAccounts(clock_ns, collects=collects_gpu_time)
+        self._accounts = GpuTimeAccounts(clock_ns, collects=usage.is_good)
         self._shares: tuple[Share, ...] = ()
         self._watched: tuple[Share, ...] = ()  # beside an elastic share, or one that pays
         self._debtors: set[str] = set()  # their cards

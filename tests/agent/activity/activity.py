@@ -102,14 +102,15 @@ class Stage:
             self.events.append, hooks=self._root / "hooks", proc=proc
         )
         owners = ProcessOwners(RuntimeView(self._client), proc=proc)
-        self.usage = NvmlUsage(self.nvml, owners, clock=lambda: self.now_ns / 1e9)
+        self.usage = NvmlUsage(
+            self.nvml, owners, is_good=collects_gpu_time, clock=lambda: self.now_ns / 1e9
+        )
         self.sampler = ActivitySampler(
             records=self.records,
             folders=self.folders,
             usage=self.usage,
             energy=EnergyAccounts(self.nvml, self.records),
             escapes=self.escapes,
-            collects_gpu_time=collects_gpu_time,
             clock_ns=lambda: self.now_ns,
         )
 

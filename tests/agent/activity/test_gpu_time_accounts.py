@@ -132,7 +132,7 @@ def test_a_count_that_is_not_known_to_be_good_holds_back_none(stage: Stage) -> N
         second.passes((pid, 100))
         assert stage.card("one").paid_until_ns == 0
     assert reasons(stage) == [EXCEEDED]
-    assert "nothing is held back" in stage.events[-1].message
+    assert "nothing is held back" in str(stage.events[-1].message)
 
 
 def test_time_that_a_sample_gives_to_the_wrong_tenant_is_not_reported(stage: Stage) -> None:
